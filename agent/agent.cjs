@@ -384,11 +384,14 @@ function graceOf(wish) {
   return typeof wish === 'number' && wish >= 0 ? Math.min(wish, GRACE_MS_MAX) : GRACE_MS;
 }
 
-/** @param {unknown} wish `every_ms` as it came */
-function report(wish) {
+/**
+ * @param {unknown} wish `every_ms` as it came
+ * @param {unknown} quiet `quiet_ms` as it came
+ */
+function report(wish, quiet) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
   reporter ??= new (require('./reports.cjs').Reporter)(agent);
-  reporter.every(wish);
+  reporter.every(wish, typeof quiet === 'number' ? quiet : 0);
 }
 
 /** @param {unknown} wish `min_ms` as it came */
@@ -409,8 +412,10 @@ const DEEDS = {
     begin(graceOf(message.grace_ms), true, message.within_ms);
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   },
-  report: (message) => report(message.every_ms),
   stalls: (message) => tellStalls(message.min_ms),
+  report: (message) => report(message.every_ms, message.quiet_ms),
+  // libuv's pool has threads.
+  pool: () => reporter?.usePool(),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   // A new daemon asks: everything that the one before has sent is answered when this is.
@@ -494,11 +499,13 @@ const clock = process.hrtime;
  * @property {typeof setInterval} ticks
  * @property {typeof clearInterval} clearTicks
  * @property {typeof process.memoryUsage} memory
+ * @property {typeof setImmediate} immediate
+ * @property {(name: string) => any} held a channel of `diagnostics_channel`, which stays
  */
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), greet, isLeaving: () => drain !== null, leave,
-  servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, immediate, ticks, clearTicks, memory,
+  servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, held,
 };
 
 /** Milliseconds since some moment in the past. */

@@ -8,69 +8,252 @@ const REPORT_MS_MIN = 100;
 /** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
 const DELAY_RESOLUTION_MS = 10;
 
-/**
- * What is measured, by the names of `crates/forkful-core/src/metrics.rs`. Each function begins to measure and returns an
- * object. Its `read(seconds)` returns the values since the previous `read`, where `seconds` is the time since then (0 for
- * the first call). Its `end()`, if there is one, stops measuring.
- * @type {((clocks: any, agent: import('./agent.cjs').Agent) => { read(seconds: number): Record<string, number>, end?(): void })[]}
- */
-const METERS = [
-  ({ performance }) => {
-    let last = performance.eventLoopUtilization();
-    return {
-      read(seconds) {
-        const now = performance.eventLoopUtilization();
-        const { utilization } = performance.eventLoopUtilization(now, last);
-        last = now;
-        return seconds > 0 ? { event_loop_utilization: utilization } : {};
-      },
-    };
-  },
-  ({ monitorEventLoopDelay }) => {
-    const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-    delay.enable();
-    // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
-    const beyond = (percentile) => Math.max(0, delay.percentile(percentile) / 1e6 - DELAY_RESOLUTION_MS);
-    return {
-      read(seconds) {
-        const values = { event_loop_delay_p50_ms: beyond(50), event_loop_delay_p99_ms: beyond(99) };
-        delay.reset();
-        return seconds > 0 ? values : {};
-      },
-      end() { delay.disable(); },
-    };
-  },
-  (clocks, { memory }) => ({ read: () => ({ heap_used_bytes: memory().heapUsed }) }),
-  ({ PerformanceObserver }, { guarded }) => {
-    let paused = 0;
-    const observer = new PerformanceObserver(guarded((list) => {
-      for (const { duration } of list.getEntries()) paused += duration;
-    }));
-    observer.observe({ entryTypes: ['gc'] });
-    return {
-      read(seconds) {
-        const ms = paused;
-        paused = 0;
-        // A pause is told when it is over, and may have begun before the last report.
-        return seconds > 0 ? { gc_pause_ms_per_s: Math.min(1000, ms / seconds) } : {};
-      },
-      end() { observer.disconnect(); },
-    };
-  },
-  (clocks, { requestStart }) => {
-    let requests = 0;
-    const count = () => { requests += 1; };
-    requestStart.subscribe(count);
-    return {
-      read(seconds) {
-        const came = requests;
-        requests = 0;
-        return seconds > 0 ? { http_requests_per_s: came / seconds } : {};
-      },
-      end() { requestStart.unsubscribe(count); },
-    };
-  },
+/** A loop that is busy for less than this share, in so many periods in a row, and without a request, is quiet. */
+const QUIET_UTILIZATION = 0.02;
+const QUIET_PERIODS = 3;
+
+/** Upper bounds of the buckets, those of `crates/forkful-core/src/metrics/histogram.rs`; one more bucket has what is above. */
+const LATENCY_BOUNDS_MS = [
+  0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000,
 ];
+const GC_BOUNDS_MS = [1, 10, 100, 1000, 2000, 5000];
+
+/** The place of each kind of garbage collection in a report, by Node's number: minor, major, incremental, weak callbacks. */
+const GC_PLACES = new Map([[1, 0], [2, 0], [4, 1], [8, 2], [16, 3]]);
+
+/** When a request came; on its response, until that has ended. */
+const STARTED = Symbol('forkful.started');
+/** That we hear of a connection's end. */
+const HEARD = Symbol('forkful.heard');
+/** That a request to another server waits for its response. */
+const WAITS = Symbol('forkful.waits');
+
+/** Four decimals are enough, and shorter. */
+const short = (value) => Math.round(value * 1e4) / 1e4;
+
+/** Counts how often something took how long. */
+class Histogram {
+  /** @param {number[]} bounds in milliseconds */
+  constructor(bounds) {
+    this.bounds = bounds;
+    this.counts = new Array(bounds.length + 1).fill(0);
+    this.sum = 0;
+  }
+
+  /** @param {number} ms */
+  add(ms) {
+    const { bounds } = this;
+    let at = 0;
+    while (at < bounds.length && ms > bounds[at]) at += 1;
+    this.counts[at] += 1;
+    this.sum += ms;
+  }
+
+  /** The counts, then the sum. */
+  numbers() {
+    return [...this.counts, short(this.sum)];
+  }
+}
+
+/**
+ * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
+ * response has no end.
+ * @param {import('./agent.cjs').Agent} agent
+ * @param {{ performance: any }} clocks
+ * @param {() => void} wake called at a request
+ */
+function watchRequests({ requestStart, held }, { performance }, wake) {
+  const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
+  const latency = new Histogram(LATENCY_BOUNDS_MS);
+  const finish = held('http.server.response.finish');
+  const onClose = function onClose() {
+    const response = this._httpMessage;
+    if (response && response[STARTED] !== undefined) {
+      response[STARTED] = undefined;
+      counts.aborted += 1;
+    }
+  };
+  const onStart = ({ response, socket }) => {
+    counts.requests += 1;
+    wake();
+    try {
+      response[STARTED] = performance.now();
+      if (socket[HEARD] === undefined) {
+        socket[HEARD] = true;
+        socket.on('close', onClose);
+      }
+    } catch {
+      // Not the app's affair.
+    }
+  };
+  const onFinish = ({ response }) => {
+    const started = response[STARTED];
+    if (started === undefined) return;
+    response[STARTED] = undefined;
+    counts.ended += 1;
+    counts.classes[Math.min(4, Math.max(0, Math.trunc(response.statusCode / 100) - 1))] += 1;
+    latency.add(performance.now() - started);
+  };
+  requestStart.subscribe(onStart);
+  finish.subscribe(onFinish);
+  return {
+    counts,
+    latency,
+    read() {
+      const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
+      counts.classes.forEach((count, at) => { values[`http_responses_${at + 1}xx_total`] = count; });
+      return values;
+    },
+    end() {
+      requestStart.unsubscribe(onStart);
+      finish.unsubscribe(onFinish);
+    },
+  };
+}
+
+/**
+ * Requests to other servers, by `http` and `https`, and by undici (`fetch`).
+ * @param {import('./agent.cjs').Agent} agent
+ */
+function watchOutgoing({ held, guarded }) {
+  const counts = { sent: 0, errors: 0, waiting: 0 };
+  const begin = ({ request }) => {
+    counts.sent += 1;
+    counts.waiting += 1;
+    request[WAITS] = true;
+  };
+  const done = (request, isError) => {
+    if (request[WAITS] !== true) return;
+    request[WAITS] = false;
+    counts.waiting -= 1;
+    if (isError) counts.errors += 1;
+  };
+  // It closes whatever becomes of it; not every version tells of errors.
+  const onRequestClose = function onRequestClose() { done(this, true); };
+  const heard = [
+    ['http.client.request.start', (message) => {
+      begin(message);
+      message.request.on('close', onRequestClose);
+    }],
+    ['http.client.response.finish', ({ request }) => done(request, false)],
+    ['undici:request:create', begin],
+    ['undici:request:headers', ({ request }) => done(request, false)],
+    ['undici:request:error', ({ request }) => done(request, true)],
+  ].map(([name, hear]) => {
+    const channel = held(name);
+    const listener = guarded(hear);
+    channel.subscribe(listener);
+    return { channel, listener };
+  });
+  return {
+    counts,
+    read: () => ({ outgoing_in_flight: counts.waiting, outgoing_requests_total: counts.sent, outgoing_errors_total: counts.errors }),
+    end() { for (const { channel, listener } of heard) channel.unsubscribe(listener); },
+  };
+}
+
+/** How busy the event loop is, since the first report and since the last one. */
+function watchUtilization({ performance }) {
+  let last = performance.eventLoopUtilization();
+  return {
+    utilization: 0,
+    read(seconds) {
+      const now = performance.eventLoopUtilization();
+      this.utilization = performance.eventLoopUtilization(now, last).utilization;
+      last = now;
+      const loops = performance.nodeTiming.uvMetricsInfo?.loopCount;
+      return {
+        ...(seconds > 0 && { event_loop_utilization: short(this.utilization) }),
+        ...(now.active + now.idle > 0 && {
+          event_loop_active_seconds_total: short(now.active / 1000), event_loop_idle_seconds_total: short(now.idle / 1000),
+        }),
+        ...(loops !== undefined && { event_loop_iterations_total: loops }),
+      };
+    },
+  };
+}
+
+/** How late the event loop is. Its timer would wake a loop that has nothing else to do, so that it can pause. */
+function watchDelay({ monitorEventLoopDelay }) {
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+  delay.enable();
+  // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
+  const beyond = (nanoseconds) => short(Math.max(0, nanoseconds / 1e6 - DELAY_RESOLUTION_MS));
+  return {
+    read(seconds) {
+      // Nothing was measured yet when the mean is no number.
+      const values = seconds > 0 && Number.isFinite(delay.mean) ? {
+        event_loop_delay_p50_ms: beyond(delay.percentile(50)),
+        event_loop_delay_p90_ms: beyond(delay.percentile(90)),
+        event_loop_delay_p99_ms: beyond(delay.percentile(99)),
+        event_loop_delay_min_ms: beyond(delay.min),
+        event_loop_delay_max_ms: beyond(delay.max),
+        event_loop_delay_mean_ms: beyond(delay.mean),
+        event_loop_delay_stddev_ms: short(delay.stddev / 1e6),
+      } : {};
+      delay.reset();
+      return values;
+    },
+    /** @param {boolean} isQuiet */
+    pause(isQuiet) {
+      if (isQuiet) delay.disable();
+      else delay.enable();
+    },
+    end() { delay.disable(); },
+  };
+}
+
+function watchMemory(_clocks, { memory }) {
+  const limit = require('v8').getHeapStatistics().heap_size_limit;
+  return {
+    read() {
+      const { heapUsed, heapTotal, external } = memory();
+      return { heap_used_bytes: heapUsed, heap_total_bytes: heapTotal, heap_limit_bytes: limit, external_bytes: external };
+    },
+  };
+}
+
+/** Pauses of the garbage collector, by their kind. */
+function watchGarbage({ PerformanceObserver }, { guarded }) {
+  const kinds = Array.from({ length: 4 }, () => new Histogram(GC_BOUNDS_MS));
+  const observer = new PerformanceObserver(guarded((list) => {
+    for (const entry of list.getEntries()) kinds[GC_PLACES.get(entry.detail?.kind) ?? 1].add(entry.duration);
+  }));
+  observer.observe({ entryTypes: ['gc'] });
+  return {
+    kinds,
+    read: () => ({}),
+    end() { observer.disconnect(); },
+  };
+}
+
+/**
+ * How long a small job waits for a thread of libuv's pool. Only when the primary has seen that the pool is there: the first job
+ * would start its threads.
+ */
+function watchPool({ performance }, { guarded }) {
+  const { stat } = require('fs');
+  let wait;
+  let isAsking = false;
+  return {
+    isThere: false,
+    read() {
+      const values = wait === undefined ? {} : { pool_wait_ms: short(wait) };
+      wait = undefined;
+      if (this.isThere && !isAsking) {
+        isAsking = true;
+        const asked = performance.now();
+        const loop = performance.eventLoopUtilization();
+        stat('/', guarded(() => {
+          isAsking = false;
+          // The answer also waits while the loop is busy, which is taken off.
+          wait = Math.max(0, performance.now() - asked - performance.eventLoopUtilization(loop).active);
+        }));
+      }
+      return values;
+    },
+  };
+}
 
 /** Reports on the requests and on what is measured, at an interval that the primary sets. */
 class Reporter {
@@ -78,42 +261,126 @@ class Reporter {
   constructor(agent) {
     this.agent = agent;
     this.clocks = require('perf_hooks');
-    this.requests = 0;
-    this.count = () => { this.requests += 1; };
     this.tick = agent.guarded(() => this.report());
     /** @type {any} */
     this.interval = null;
-    /** @type {{ read(seconds: number): Record<string, number>, end?(): void }[]} */
-    this.meters = [];
+    /** @type {any} What measures, while reports are asked for. */
+    this.meters = null;
+    /** Requests of the time before reports were last ended. */
+    this.requestsBefore = 0;
     this.reportedAt = 0;
+    this.everyMs = 0;
+    this.quietMs = 0;
+    this.isQuiet = false;
+    this.quietPeriods = 0;
+    this.wake = () => { if (this.isQuiet) this.wakeUp(); };
+    this.hasPool = false;
   }
 
-  /** @param {number} everyMs the pause between two reports; 0 ends them */
-  every(everyMs) {
-    const { requestStart, ticks, clearTicks } = this.agent;
+  /**
+   * @param {number} everyMs the pause between two reports; 0 ends them
+   * @param {number} quietMs the pause while nothing happens; 0: the same
+   */
+  every(everyMs, quietMs) {
+    const { ticks, clearTicks } = this.agent;
     if (this.interval) clearTicks(this.interval);
     this.interval = null;
-    if (everyMs <= 0) {
-      requestStart.unsubscribe(this.count);
-      for (const meter of this.meters) meter.end?.();
-      this.meters = [];
-      return;
-    }
-    if (this.meters.length === 0) {
-      requestStart.subscribe(this.count);
-      this.meters = METERS.map((meter) => meter(this.clocks, this.agent));
-      this.reportedAt = this.clocks.performance.now();
+    if (everyMs <= 0) return this.end();
+    this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
+    this.quietMs = quietMs > this.everyMs ? quietMs : 0;
+    this.quietPeriods = 0;
+    this.setQuiet(false);
+    if (!this.meters) {
+      this.begin();
       // What is known at once: who looks for the first time need not look again for it.
       this.report(0);
+    } else if (this.sinceReport() * 1000 >= REPORT_MS_MIN) {
+      // A new daemon has heard nothing yet.
+      this.report();
     }
-    this.interval = ticks(this.tick, Math.max(everyMs, REPORT_MS_MIN)).unref();
+    if (!this.interval) this.interval = ticks(this.tick, this.everyMs).unref();
+  }
+
+  begin() {
+    const { agent, clocks } = this;
+    this.meters = {
+      requests: watchRequests(agent, clocks, this.wake),
+      outgoing: watchOutgoing(agent),
+      utilization: watchUtilization(clocks),
+      delay: watchDelay(clocks),
+      memory: watchMemory(clocks, agent),
+      garbage: watchGarbage(clocks, agent),
+      pool: watchPool(clocks, agent),
+    };
+    this.meters.pool.isThere = this.hasPool;
+    this.reportedAt = clocks.performance.now();
+  }
+
+  end() {
+    if (!this.meters) return;
+    this.requestsBefore += this.meters.requests.counts.requests;
+    for (const meter of Object.values(this.meters)) meter.end?.();
+    this.meters = null;
+  }
+
+  /** libuv's pool is there. */
+  usePool() {
+    this.hasPool = true;
+    if (this.meters) this.meters.pool.isThere = true;
+  }
+
+  sinceReport() {
+    return (this.clocks.performance.now() - this.reportedAt) / 1000;
   }
 
   /** @param {number} [seconds] since the last report */
-  report(seconds = (this.clocks.performance.now() - this.reportedAt) / 1000) {
+  report(seconds = this.sinceReport()) {
+    const { meters } = this;
+    if (!meters) return;
     this.reportedAt = this.clocks.performance.now();
-    const values = Object.assign({}, ...this.meters.map((meter) => meter.read(seconds)));
-    this.agent.tell({ act: 'report', requests: this.requests, values });
+    const requests = this.requestsBefore + meters.requests.counts.requests;
+    const sent = meters.outgoing.counts.sent;
+    const values = Object.assign({}, ...Object.values(meters).map((meter) => meter.read(seconds)));
+    const isBusy = requests !== this.lastRequests || sent !== this.lastSent || values.http_in_flight > 0 || values.outgoing_in_flight > 0
+      || meters.utilization.utilization > QUIET_UTILIZATION;
+    this.lastRequests = requests;
+    this.lastSent = sent;
+    this.quietPeriods = isBusy || seconds === 0 ? 0 : this.quietPeriods + 1;
+    const quiet = this.quietMs > 0 && this.quietPeriods >= QUIET_PERIODS;
+    this.agent.tell({
+      act: 'report',
+      requests,
+      values,
+      latency: meters.requests.latency.numbers(),
+      gc: meters.garbage.kinds.flatMap((kind) => kind.numbers()),
+      ...(seconds > 0 && { ms: short(seconds * 1000) }),
+      ...(quiet && { quiet }),
+    });
+    if (quiet !== this.isQuiet) this.pace(quiet);
+  }
+
+  /** Reports seldom while nothing happens, and without the timer of the delay. */
+  pace(isQuiet) {
+    const { ticks, clearTicks } = this.agent;
+    this.setQuiet(isQuiet);
+    if (this.interval) clearTicks(this.interval);
+    this.interval = ticks(this.tick, isQuiet ? this.quietMs : this.everyMs).unref();
+  }
+
+  setQuiet(isQuiet) {
+    if (this.isQuiet !== isQuiet) this.meters?.delay.pause(isQuiet);
+    this.isQuiet = isQuiet;
+  }
+
+  /** Something happens again: the quiet time ends with a report of its own, after the request that has ended it. */
+  wakeUp() {
+    this.quietPeriods = 0;
+    this.setQuiet(false);
+    this.agent.immediate(this.agent.guarded(() => {
+      if (!this.meters) return;
+      this.report();
+      this.pace(false);
+    }));
   }
 }
 

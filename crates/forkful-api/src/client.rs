@@ -28,8 +28,8 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::StallsReply;
 use crate::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery, Ping,
-    StartRequest, UpdateReply, UpdateRequest, Verb,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery,
+    MetricsFormat, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest, Verb,
 };
 pub use log_lines::LogReader;
 
@@ -272,6 +272,19 @@ impl Client {
         self.get(&format!("{}?show_secrets={show_secrets}", Route::Jlist.path())).await
     }
 
+    /// `GET /v1/metrics`: the page of all apps or of those that `app` names.
+    pub async fn metrics(&mut self, query: &MetricsQuery) -> Result<String, ClientError> {
+        let path = metrics_path(query);
+        let response = self.send(Method::GET, &path, Bytes::new()).await?;
+        let request = format!("GET {path}");
+        if response.status() != StatusCode::OK {
+            return Err(refusal(&request, response).await);
+        }
+        let broken = |what: String| ClientError::Broken { request: request.clone(), what };
+        let body = response.into_body().collect().await.map_err(|error| broken(error.to_string()))?;
+        String::from_utf8(body.to_bytes().into()).map_err(|error| broken(error.to_string()))
+    }
+
     /// `GET /v1/logs`; the connection is taken for the stream.
     pub async fn logs(mut self, query: &LogsQuery) -> Result<LogReader, ClientError> {
         let path = logs_path(query);
@@ -392,6 +405,16 @@ fn logs_path(query: &LogsQuery) -> String {
     let targets = escape(&query.targets);
     let path = Route::Logs.path();
     format!("{path}?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
+}
+
+fn metrics_path(query: &MetricsQuery) -> String {
+    let app = query.app.iter().map(|app| format!("app={}", escape(app)));
+    let format = query.format.iter().map(|format| match format {
+        MetricsFormat::OpenMetrics => "format=openmetrics".to_owned(),
+        MetricsFormat::Prometheus => "format=prometheus".to_owned(),
+    });
+    let parameters: Vec<String> = app.chain(format).collect();
+    format!("{}?{}", Route::Metrics.path(), parameters.join("&"))
 }
 
 /// The path of a route, with a text for the word in braces.

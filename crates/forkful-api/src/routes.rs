@@ -58,6 +58,10 @@ routes! {
     Environment = GET "/v1/environment/{target}",
     /// Where the event loops of some apps stood still.
     Stalls = GET "/v1/stalls/{target}",
+    /// What is measured, for Prometheus.
+    Metrics = GET "/v1/metrics",
+    /// What was measured in the last week.
+    History = GET "/v1/history",
     /// All workers in PM2's shape.
     Jlist = GET "/v1/jlist",
     /// The desired state, to a file of its own.

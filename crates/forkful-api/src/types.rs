@@ -286,6 +286,82 @@ pub struct ListQuery {
     pub measure: bool,
 }
 
+/// Query of `GET /v1/metrics`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsQuery {
+    /// A name, id or `all`; all apps without it.
+    pub app: Option<String>,
+    /// How the page is written; without it, as the request's `Accept` says.
+    pub format: Option<MetricsFormat>,
+}
+
+/// Query of `GET /v1/history`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct HistoryQuery {
+    /// A name of an app, or the id of a worker.
+    pub app: String,
+    /// Since when; without it, 10 minutes before the end.
+    pub from: Option<u64>,
+    /// Until when; without it, now.
+    pub to: Option<u64>,
+    /// Seconds that one value is of; without it, the least that is kept for this time and gives at most 3600 values.
+    pub step: Option<u64>,
+    /// Names of metrics, separated by commas; without it, all that are kept.
+    pub metrics: Option<String>,
+}
+
+/// `GET /v1/history`: value i of each series is of the time from `from_ms + i * step_ms` on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HistoryReply {
+    /// Its name.
+    pub app: String,
+    /// When the first value begins.
+    pub from_ms: u64,
+    /// How long one value is of.
+    pub step_ms: u64,
+    /// How many values each series has.
+    pub points: u64,
+    /// Its workers, by slot.
+    pub workers: Vec<WorkerHistory>,
+}
+
+/// What is kept of a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkerHistory {
+    /// The number of its slot.
+    pub slot: u16,
+    /// Its id.
+    pub pm_id: u32,
+    /// Series by the names of docs/METRICS.md; `null` where nothing is known. Shares are right to 0.4 %, others to 4 %.
+    pub series: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+/// How the metrics page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsFormat {
+    /// Prometheus' text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl From<MetricsFormat> for forkful_core::metrics::exposition::Format {
+    fn from(format: MetricsFormat) -> Self {
+        match format {
+            MetricsFormat::Prometheus => Self::Prometheus,
+            MetricsFormat::OpenMetrics => Self::OpenMetrics,
+        }
+    }
+}
+
 /// `GET /v1/apps`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -15,6 +15,6 @@ pub mod primary;
 pub mod protocol;
 
 pub use primary::{
-    Counters, KeptSocket, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, WorkerId,
+    Counters, KeptSocket, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, ReportPace, WorkerId,
     WrittenPrimary,
 };

@@ -134,7 +134,7 @@ pub enum PrimaryEvent {
         node: Option<NodeVersion>,
     },
     /// Its agent reports, see [`Primary::want_reports`].
-    Report { worker: WorkerId, report: AgentReport },
+    Report { worker: WorkerId, report: Box<AgentReport> },
     /// Its agent tells where the event loop stood still, see [`Primary::want_stalls`].
     Stalled { worker: WorkerId, stalls: Vec<Stall> },
 }
@@ -148,11 +148,19 @@ enum OtherEnd {
     Open,
 }
 
+/// How often agents report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportPace {
+    pub every: Duration,
+    /// While nothing happens in the worker; `None`: as often.
+    pub quiet: Option<Duration>,
+}
+
 /// What agents are told of times.
 #[derive(Debug, Default)]
 struct Times {
     /// How often they report, if at all.
-    reports_every: Option<Duration>,
+    reports: Option<ReportPace>,
     /// The shortest stall that they tell of, if any.
     stalls_from: Option<Duration>,
     /// How long workers have to leave, if that is known.

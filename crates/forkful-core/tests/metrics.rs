@@ -3,22 +3,53 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use forkful_core::metrics::{METRICS, Unit};
+use forkful_core::metrics::{Kind, METRICS, Metric, Source, Unit};
 
 const HEAD: &str = "\
 # What is measured in a worker
 
 Generated from the table of metrics; `UPDATE_DOCS=1 cargo test -p forkful-core --test metrics` writes it again.
 
-Forkful's agent measures in Node.js workers that have it (`agent`, on by default), and only while somebody looks: `describe`, `jlist`, `list --json`,
-`monit` and `GET /v1/apps?measure=true` have it report once a second, until nobody has looked for 15 s. The first look shows what is known at once; values of the last
-second follow with the next one. Nothing is measured otherwise, but where `max_requests` needs the number of requests: then agents report all the time.
+Forkful measures each worker once a second, from two sides: its agent inside (`agent`, on by default, Node.js only), and the daemon from outside, which needs
+nothing in the worker. An agent reports once a second while its worker has requests or uses more than 2 % of its event loop, and every 10 s otherwise.
+Until the daemon asks for the first report, right after the start, the agent measures nothing; with `agent: false` there is none.
 
-`list --json`, `describe --json` and the API have the values in `metrics` of each worker. `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name;
-what an app reports of itself with `@pm2/io` under the same name comes first.
+- `list --json`, `describe --json` and the API have the values in `metrics` of each worker; `describe` shows the most useful ones.
+- `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name; what an app reports of itself with `@pm2/io` under the same name comes first.
+- `forkful metrics` prints the page for Prometheus; see below.
 
-| in JSON | `describe` | unit | in `axm_monitor` | what it is |
+The kernel is asked through `/proc` and control groups: a value is missing where it does not tell. Busy threads of the pool are known by their name on Node.js 24 and
+later; before, the threads that come after those of the start are taken for them.
+
+## Values of the last second
+| in JSON | `describe` | unit | measured by | in `axm_monitor` | for Prometheus | what it is |
+| --- | --- | --- | --- | --- | --- | --- |
+";
+
+const COUNTERS: &str = "
+## Counters
+They go on over all processes of a slot: what a worker has counted stays when it ends, but for what came after its last report.
+
+| in JSON | unit | measured by | for Prometheus | what it is |
 | --- | --- | --- | --- | --- |
+";
+
+const PAGE: &str = "
+## The page for Prometheus
+`forkful metrics [APP]` prints it, `forkful metrics --listen 127.0.0.1:9100` serves it under `/metrics`, and the daemon has it at `GET /v1/metrics` of its socket: in
+Prometheus' text format, or in OpenMetrics for clients that accept `application/openmetrics-text`. Each sample has the labels `app` and `worker`, which is the number of
+the slot. Names are those of prom-client where it has one, so that dashboards for it work. Beside the columns above:
+
+| name | what it is |
+| --- | --- |
+| `forkful_http_request_duration_seconds` | histogram: time from an HTTP request to the end of its response |
+| `nodejs_gc_duration_seconds` | histogram by `kind`: pauses of the garbage collector |
+| `nodejs_version_info`, `process_start_time_seconds` | of the worker's process |
+| `forkful_worker_up`, `forkful_worker_blocked_seconds` | whether a worker is online; for how long its event loop has not answered |
+| `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | as in `forkful list` |
+| `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result` |
+| `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |
+| `forkful_build_info` | the version of Forkful |
 ";
 
 fn unit(unit: Unit) -> &'static str {
@@ -28,18 +59,45 @@ fn unit(unit: Unit) -> &'static str {
         Unit::MillisecondsPerSecond => "ms per second",
         Unit::PerSecond => "per second",
         Unit::Bytes => "bytes",
+        Unit::Count => "number",
+        Unit::Cores => "cores",
+        Unit::Seconds => "s",
     }
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Agent => "agent",
+        Source::Kernel => "daemon",
+    }
+}
+
+fn exported(metric: &Metric) -> String {
+    let names = metric.exported.iter().map(|exported| match exported.label {
+        None => format!("`{}`", exported.name),
+        Some((label, value)) => format!("`{}{{{label}=\"{value}\"}}`", exported.name),
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "–".to_owned() } else { names.join(", ") }
 }
 
 #[test]
 fn the_page_is_the_one_that_the_table_makes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
     let mut page = HEAD.to_owned();
-    for metric in METRICS {
+    for metric in METRICS.iter().filter(|metric| metric.kind == Kind::Gauge) {
         let pm2 = metric.pm2.map_or_else(|| "–".to_owned(), |pm2| format!("{} ({})", pm2.name, pm2.unit));
-        let (name, label, unit) = (metric.name, metric.label, unit(metric.unit));
-        writeln!(page, "| `{name}` | {label} | {unit} | {pm2} | {} |", metric.meaning).unwrap();
+        let (name, label, unit) = (metric.name, metric.label.unwrap_or("–"), unit(metric.unit));
+        let (by, exported, meaning) = (source(metric.source), exported(metric), metric.meaning);
+        writeln!(page, "| `{name}` | {label} | {unit} | {by} | {pm2} | {exported} | {meaning} |").unwrap();
     }
+    page.push_str(COUNTERS);
+    for metric in METRICS.iter().filter(|metric| metric.kind == Kind::Counter) {
+        let (name, unit, by) = (metric.name, unit(metric.unit), source(metric.source));
+        let (exported, meaning) = (exported(metric), metric.meaning);
+        writeln!(page, "| `{name}` | {unit} | {by} | {exported} | {meaning} |").unwrap();
+    }
+    page.push_str(PAGE);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

@@ -6,9 +6,11 @@ use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppTable, ErrorReply, LogsQuery, StartRequest,
 };
+use forkful_core::metrics::exposition::Format;
 use forkful_core::probes::{Answer, Probe};
 use tokio::sync::oneshot;
 
+use crate::history::HistoryOrder;
 use crate::logs::LogLines;
 
 mod keep;
@@ -61,6 +63,20 @@ pub enum Command {
         /// A name, id or `all`.
         target: String,
         reply: Reply<StallsReply>,
+    },
+    /// `GET /v1/metrics`.
+    Metrics {
+        /// A name, id or `all`.
+        target: Option<String>,
+        format: Format,
+        reply: Reply<String>,
+    },
+    /// `GET /v1/history`.
+    History {
+        /// A name or an id.
+        target: String,
+        /// What is to be read, away from the loop.
+        reply: Reply<HistoryOrder>,
     },
     /// `GET /v1/logs`.
     Logs { query: LogsQuery, reply: Reply<LogLines> },

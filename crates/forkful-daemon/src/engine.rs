@@ -7,7 +7,7 @@
 //!
 //! Owners; each gets what else it needs as arguments, and returns what is to be done:
 //! - `apps`: the apps, with `app` (one app, its slots and processes), `log_files`, `targets` and `resolve` (what a request means),
-//!   `dependencies`, `view` (lists), `lacks`, `readiness` (sockets), `upkeep` (health, files, the clock), `groups`, `stalls` (event loops that stood still)
+//!   `dependencies`, `view` (lists), `lacks`, `readiness` (sockets), `upkeep` (health, files, the clock), `groups`, `stalls` (event loops that stood still), `metrics`
 //! - `jobs`: commands under way, and their replies; `reload`: the words at the end of one · `apply`: configurations being
 //!   made true · `look`: lists that wait for workers
 //! - `processes`: process ids, trees, pid files · `starting`: starts under way, with `work`: what takes its time, a little
@@ -43,6 +43,7 @@ mod lifecycle;
 mod log_files;
 mod log_request;
 mod look;
+mod metrics;
 mod persistence;
 mod process;
 mod processes;
@@ -92,6 +93,7 @@ use forkful_os::tree;
 use tokio::sync::mpsc;
 
 use crate::command::{COMMAND_QUEUE, Command};
+use crate::history::History;
 use crate::home::Home;
 use crate::logs::LogService;
 use app::{App, AppId};
@@ -207,6 +209,8 @@ pub(crate) struct EngineOptions {
     pub(crate) shutdown_delay: Duration,
     /// The keeper, if there is one.
     pub(crate) keeping: Keeping,
+    /// Where what was measured is kept.
+    pub(crate) history: History,
 }
 
 /// How far the engine is in its life, and how it is to end.
@@ -269,7 +273,7 @@ impl Engine {
             processes: Processes::new(Rc::clone(wake.reactor()), &options.keeping)?,
             wake,
             logs: LogService::start()?,
-            apps: Apps::new(Random::new(seed)),
+            apps: Apps::new(Random::new(seed), options.history.clone()),
             starts,
             jobs: Jobs::default(),
             plans: apply::Plans::default(),

@@ -11,6 +11,7 @@
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - `inherited`: what the keeper hands to a daemon that follows another one
 //! - `home_keeper`: what happens when the daemon's folder is removed under it
+//! - `history`: what was measured of workers
 //! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
 // See `own_log`: a write to stderr that fails or waits would end or stop the supervisor.
@@ -28,6 +29,7 @@ mod events;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod history;
 pub mod home;
 mod home_keeper;
 mod inherited;

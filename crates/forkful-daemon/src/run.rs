@@ -14,6 +14,7 @@ use forkful_os::{priority, procinfo, tree};
 use crate::engine::{self, Engine, EngineOptions, Signals};
 use crate::engine::{Started, Written};
 use crate::guard::Guard;
+use crate::history::History;
 use crate::home::Home;
 use crate::home_keeper::{self, Hold};
 use crate::inherited::{self, ApiSocket, HomeLock, Ready, StateFile};
@@ -166,6 +167,7 @@ async fn serve_home(
         write_log_files: true,
         shutdown_delay: Duration::ZERO,
         keeping: keeping.clone(),
+        history: History::take(&mut handover),
     };
     let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
     state.into_iter().for_each(|state| engine.write_to(state));
@@ -265,6 +267,7 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
             write_log_files: options.write_log_files,
             shutdown_delay: options.shutdown_delay,
             keeping: Keeping::default(),
+            history: History::new(&Keeping::default()),
         };
         let (mut engine, mut back) = Engine::new(engine_options, marks)?;
         let (sender, mut commands) = engine::command_queue();

@@ -81,8 +81,16 @@ impl Dispatcher {
 
     /// Whether a worker has this socket to itself.
     pub fn is_owned(&self, listening: ListeningId, member: usize) -> bool {
-        let members = self.listenings.get(&listening).map(|listening| &listening.members);
-        members.and_then(|members| members.get(member)).is_some_and(|member| member.owner.is_some())
+        self.owner_of(listening, member).is_some()
+    }
+
+    /// Whether this worker holds a member.
+    pub fn is_owner(&self, listening: ListeningId, member: usize, worker: WorkerId) -> bool {
+        self.owner_of(listening, member) == Some(worker)
+    }
+
+    fn owner_of(&self, listening: ListeningId, member: usize) -> Option<WorkerId> {
+        self.listenings.get(&listening)?.members.get(member)?.owner
     }
 }
 

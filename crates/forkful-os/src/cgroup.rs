@@ -73,6 +73,21 @@ pub struct GroupUsage {
     pub cpu_time: Option<Duration>,
 }
 
+/// How often a quota of CPU time was used up, and for how long nothing ran because of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Throttling {
+    pub periods: u64,
+    /// Those in which the quota was used up.
+    pub throttled: u64,
+    pub time: Duration,
+}
+
+/// The groups with a CPU quota that this process and all that it starts are in: those of a container or of a service.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    quotas: Vec<Tree>,
+}
+
 /// A limit that cannot be set.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set {what}")]
@@ -241,6 +256,11 @@ impl AppGroup {
         self.memory.as_ref().and_then(of).unwrap_or(0)
     }
 
+    /// How its CPU limit has kept it from running; `None` without one.
+    pub fn throttling(&self) -> Option<Throttling> {
+        self.cpu_limit.as_ref().filter(|_| self.limits_cores).and_then(throttling_of)
+    }
+
     /// Removes it, once no process is in it.
     pub fn remove(&self) {
         let others = [&self.memory, &self.cpu_time, &self.cpu_limit];
@@ -272,6 +292,27 @@ impl AppGroup {
                 tree.write("cpu.cfs_quota_us", quota.as_deref().unwrap_or("-1"))
             }
         }
+    }
+}
+
+impl Surroundings {
+    /// Those of this process now.
+    pub fn find() -> Self {
+        let mut quotas = Vec::new();
+        for (controllers, groups) in crate::cores::hierarchies(Path::new("/")) {
+            let version = if controllers.is_empty() { Version::Two } else { Version::One };
+            if version == Version::One && !controllers.iter().any(|name| name == "cpu") {
+                continue;
+            }
+            let trees = groups.into_iter().map(|(path, _)| Tree { path, version });
+            quotas.extend(trees.filter(Tree::has_quota));
+        }
+        Self { quotas }
+    }
+
+    /// The group that was kept from running for the longest time; `None` without a quota.
+    pub fn throttling(&self) -> Option<Throttling> {
+        self.quotas.iter().filter_map(throttling_of).max_by_key(|throttling| throttling.time)
     }
 }
 
@@ -324,6 +365,19 @@ fn cpu_time_of(tree: &Tree) -> Option<Duration> {
     }
 }
 
+fn throttling_of(tree: &Tree) -> Option<Throttling> {
+    let text = tree.read("cpu.stat")?;
+    let field = |name: &str| {
+        let mut fields = text.lines().filter_map(|line| line.split_once(' '));
+        fields.find(|(field, _)| *field == name)?.1.trim().parse::<u64>().ok()
+    };
+    let time = match tree.version {
+        Version::Two => Duration::from_micros(field("throttled_usec")?),
+        Version::One => Duration::from_nanos(field("throttled_time")?),
+    };
+    Some(Throttling { periods: field("nr_periods")?, throttled: field("nr_throttled")?, time })
+}
+
 /// Removes a group and the groups below it, as far as no process is in them.
 fn remove_all(path: &Path) {
     for below in folders(path) {
@@ -361,6 +415,13 @@ impl Tree {
 
     fn read(&self, file: &str) -> Option<String> {
         crate::procinfo::read_text(self.path.join(file)).ok()
+    }
+
+    fn has_quota(&self) -> bool {
+        match self.version {
+            Version::Two => self.read("cpu.max").is_some_and(|text| !text.starts_with("max")),
+            Version::One => self.read("cpu.cfs_quota_us").is_some_and(|text| !text.starts_with('-')),
+        }
     }
 
     fn number(&self, file: &str) -> Option<u64> {

@@ -5,7 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 
 /// Makes one of `bytes` zeros, of which only those that are written take memory. It closes on exec.
 pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
@@ -44,6 +46,11 @@ pub fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes bytes zeros again, which take no memory then.
+pub fn clear(file: &OwnedFd, offset: u64, bytes: u64) -> io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)?)
 }
 
 /// Words in such a file, which every process that has mapped it sees at once, and which are there when one of them dies.
@@ -116,6 +123,9 @@ mod tests {
         assert_eq!(read_at(&file, 8188, &mut buffer).unwrap(), 4);
         assert_eq!(&buffer, b"\0\0ab");
         assert_eq!(read_at(&file, 8191, &mut buffer).unwrap(), 1);
+        clear(&file, 8191, 1).unwrap();
+        assert_eq!(read_at(&file, 8190, &mut buffer).unwrap(), 2);
+        assert_eq!(&buffer[..2], b"a\0");
         assert!(ftruncate(&file, 4096).is_err() && ftruncate(&file, 16_384).is_err());
         assert!(rustix::io::fcntl_getfd(&file).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     }

@@ -5,6 +5,7 @@
 mod connections;
 mod limits;
 mod memory;
+mod meter;
 mod proc_net;
 mod sockets;
 mod stat;
@@ -12,6 +13,7 @@ mod stat;
 pub use connections::{Connection, connections_at};
 pub use limits::{open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
+pub use meter::{Meter, Usage, open_files, swapped_bytes};
 pub(crate) use sockets::tcp_listener_numbers;
 pub use sockets::{
     ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,

@@ -19,6 +19,7 @@ mod lifecycle;
 mod logs;
 mod look;
 pub(crate) mod man;
+mod metrics;
 pub(crate) mod overview;
 mod serve;
 mod settings;
@@ -45,6 +46,7 @@ use later::Later;
 pub(crate) use lifecycle::{ApplyArgs, RestartArgs, ScaleArgs, SignalArgs, TargetArgs};
 pub(crate) use logs::{FlushArgs, LINES_DEFAULT, LogsArgs, ReloadLogsArgs};
 use look::LookArgs;
+pub(crate) use metrics::{MetricsArgs, PageFormat};
 pub(crate) use serve::ServeArgs;
 pub(crate) use settings::{ConfArgs, GetArgs, MultisetArgs, SetArgs, UnsetArgs};
 
@@ -122,6 +124,8 @@ pub(crate) enum Verb {
     /// Watch and control apps, workers and their output on one screen.
     #[command(visible_aliases = ["dash", "dashboard"])]
     Monit(Later<MonitArgs>),
+    /// Print what is measured of apps, for Prometheus.
+    Metrics(Later<MetricsArgs>),
     /// Show and follow the output of apps.
     #[command(visible_alias = "log")]
     Logs(Later<LogsArgs>),

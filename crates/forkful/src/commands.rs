@@ -24,6 +24,7 @@ mod lab;
 mod list;
 mod logs;
 mod man;
+mod metrics;
 mod monit;
 mod pid;
 mod ping;
@@ -105,6 +106,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
+        Verb::Metrics(args) => connected(async |home| metrics::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
         Verb::Flush(args) => connected(async |home| act::flush(&home, args.into_inner()).await),
         Verb::ReloadLogs(args) => connected(async |home| {

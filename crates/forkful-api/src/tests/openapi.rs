@@ -205,6 +205,11 @@ fn reply(reply: Reply) -> Value {
         Reply::Json { description, schema } => {
             json!({ "description": description, "content": { "application/json": { "schema": schema } } })
         }
+        Reply::Text { description, media } => {
+            let mut content = Map::new();
+            content.insert(media.to_owned(), json!({ "schema": { "type": "string" } }));
+            json!({ "description": description, "content": content })
+        }
         Reply::Lines { description, line } => json!({
             "description": description,
             "content": { "application/x-ndjson": { "schema": { "type": "string" }, "x-line": line } },

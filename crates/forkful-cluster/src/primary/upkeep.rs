@@ -5,19 +5,21 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_dispatch::{Event, WorkerId};
+use forkful_dispatch::{Event, ListeningId, WorkerId};
+use forkful_os::listener::queue_length;
 
-use super::{Primary, PrimaryEvent};
+use super::listening::Listening;
+use super::{Primary, PrimaryEvent, ReportPace};
 use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 
 impl Primary {
     /// Has the agents of all workers report so often; `None` ends it. Workers without an agent stay silent.
-    pub fn want_reports(&mut self, every: Option<Duration>, now: Time) {
-        if self.times.reports_every == every {
+    pub fn want_reports(&mut self, pace: Option<ReportPace>, now: Time) {
+        if self.times.reports == pace {
             return;
         }
-        self.times.reports_every = every;
+        self.times.reports = pace;
         for id in self.dispatcher.with_agent().collect::<Vec<_>>() {
             self.order_reports(id, now);
         }
@@ -42,7 +44,7 @@ impl Primary {
             self.events.push_back(PrimaryEvent::Greeted { worker: id, node });
             self.step(Event::Greeted(id), now);
         }
-        if self.times.reports_every.is_some() {
+        if self.times.reports.is_some() {
             self.order_reports(id, now);
         }
         if self.times.stalls_from.is_some() {
@@ -56,11 +58,31 @@ impl Primary {
     }
 
     fn order_reports(&mut self, id: WorkerId, now: Time) {
-        let every_ms = self.times.reports_every.map_or(0, |every| every.as_millis() as u64);
-        self.send(id, outgoing::agent_report(every_ms), now);
+        let in_ms = |time: Option<Duration>| time.map_or(0, |time| time.as_millis() as u64);
+        let (every, quiet) =
+            (self.times.reports.map(|pace| pace.every), self.times.reports.and_then(|pace| pace.quiet));
+        self.send(id, outgoing::agent_report(in_ms(every), in_ms(quiet)), now);
     }
 
-    pub(super) fn on_report(&mut self, worker: WorkerId, report: AgentReport) {
+    /// Tells an agent that the thread pool of its process is there, so that it may measure how long jobs wait for it.
+    pub fn tell_of_pool(&mut self, id: WorkerId, now: Time) {
+        if self.dispatcher.has_agent(id) {
+            self.send(id, outgoing::agent_pool().to_vec(), now);
+            self.perform_all(now);
+        }
+    }
+
+    /// How many connections wait in the queues that are a worker's own.
+    pub fn queued(&self, id: WorkerId) -> u32 {
+        let members = |(of, listening): (&ListeningId, &Listening)| {
+            let own =
+                (1..listening.watched.len()).filter(|member| self.dispatcher.is_owner(*of, *member, id));
+            own.map(|member| queue_length(listening.socket(member)).unwrap_or(0)).sum::<u32>()
+        };
+        self.listenings.iter().map(members).sum()
+    }
+
+    pub(super) fn on_report(&mut self, worker: WorkerId, report: Box<AgentReport>) {
         self.events.push_back(PrimaryEvent::Report { worker, report });
     }
 

@@ -1,13 +1,15 @@
 //! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
 
-use forkful_core::metrics::Readings;
+pub use forkful_core::metrics::AgentReport;
+use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Latency, Readings};
 use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 use forkful_core::steering::evenness::Connections;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 /// A line from a worker, understood.
 #[derive(Debug)]
@@ -79,9 +81,9 @@ pub enum AgentMessage {
     /// No request is under way and the grace for idle connections is over.
     Drained,
     /// What it was asked to report on.
-    Report(AgentReport),
     /// The event loop stood still, so many times; at most [`STALLS_TOLD_MAX`], each within its bounds.
     Stalls(Vec<Stall>),
+    Report(Box<AgentReport>),
     /// prom-client has asked for the workers of a primary, of which a worker has none.
     LacksWorkers,
     /// The connections that stay with it.
@@ -115,14 +117,6 @@ impl fmt::Display for NodeVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
-}
-
-/// How a worker is doing, by its agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AgentReport {
-    /// HTTP requests that came since the first report was asked for.
-    pub requests: u64,
-    pub readings: Readings,
 }
 
 /// The members of `queryServer` and `listening`.
@@ -216,6 +210,10 @@ struct Raw<'a> {
     requests: Option<u64>,
     values: Option<Values>,
     stalls: Option<Vec<Stall>>,
+    latency: Option<Numbers<LATENCY_NUMBERS>>,
+    gc: Option<Numbers<GC_NUMBERS>>,
+    ms: Option<f64>,
+    quiet: Option<bool>,
     staying: Option<u32>,
     movable: Option<u32>,
 }
@@ -244,6 +242,44 @@ impl<'de> Visitor<'de> for ValuesVisitor {
             readings.take(&name, value);
         }
         Ok(Values(readings))
+    }
+}
+
+/// What a report has of latencies: a count for each bucket, and the sum.
+const LATENCY_NUMBERS: usize = size_of::<Latency>() / 8;
+/// The same of the pauses of the garbage collector, of each kind.
+const GC_NUMBERS: usize = GC_KINDS.len() * (size_of::<GcPauses>() / 8);
+/// The longest time between two reports that is believed: a day.
+const PERIOD_MS_MAX: f64 = 86_400_000.0;
+
+/// At most `N` numbers of a list; the others are passed over, and what is missing is 0.
+struct Numbers<const N: usize>([f64; N]);
+
+impl<'de, const N: usize> Deserialize<'de> for Numbers<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(NumbersVisitor)
+    }
+}
+
+struct NumbersVisitor<const N: usize>;
+
+impl<'de, const N: usize> Visitor<'de> for NumbersVisitor<N> {
+    type Value = Numbers<N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Numbers<N>, A::Error> {
+        let mut numbers = [0.0; N];
+        for place in &mut numbers {
+            match list.next_element()? {
+                Some(number) => *place = number,
+                None => return Ok(Numbers(numbers)),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Numbers(numbers))
     }
 }
 
@@ -292,7 +328,7 @@ pub fn parse(line: &[u8]) -> Incoming {
 fn behind_unfinished(line: &[u8]) -> Option<&[u8]> {
     const BEGIN: &[u8] = b"{\"cmd\":\"NODE_";
     let at = line.windows(BEGIN.len()).rposition(|window| window == BEGIN).filter(|at| *at > 0)?;
-    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err().then_some(&line[at..])
+    serde_json::from_slice::<IgnoredAny>(line).is_err().then_some(&line[at..])
 }
 
 /// What stands for a line that is too long to be kept, by its head: a message with a handle waits for its answer
@@ -339,7 +375,7 @@ impl Raw<'_> {
             }
             (Some("NODE_FORKFUL"), Some("drained")) => Incoming::Agent(AgentMessage::Drained),
             (Some("NODE_FORKFUL"), Some("report")) => match self.report() {
-                Some(report) => Incoming::Agent(AgentMessage::Report(report)),
+                Some(report) => Incoming::Agent(AgentMessage::Report(Box::new(report))),
                 None => Incoming::Ignored,
             },
             (Some("NODE_FORKFUL"), Some("stalls")) => {
@@ -393,9 +429,19 @@ impl Raw<'_> {
     }
 
     fn report(&self) -> Option<AgentReport> {
+        let gc = self.gc.as_ref().map_or([0.0; GC_NUMBERS], |numbers| numbers.0);
+        let (kinds, _none) = gc.as_chunks::<{ GC_NUMBERS / GC_KINDS.len() }>();
+        let period = self.ms.filter(|ms| (0.0..=PERIOD_MS_MAX).contains(ms));
         Some(AgentReport {
             requests: self.requests?,
+            period: period.map(|ms| Duration::from_secs_f64(ms / 1000.0)),
+            quiet: self.quiet == Some(true),
             readings: self.values.as_ref().map_or_else(Readings::default, |values| values.0),
+            latency: self
+                .latency
+                .as_ref()
+                .map_or_else(Latency::default, |numbers| Histogram::read(&numbers.0)),
+            gc: std::array::from_fn(|kind| Histogram::read(&kinds[kind])),
         })
     }
 

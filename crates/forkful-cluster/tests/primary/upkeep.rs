@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use forkful_cluster::{PrimaryEvent, WorkerId};
+use forkful_cluster::{PrimaryEvent, ReportPace, WorkerId};
 use forkful_core::spec::Balance;
 use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 
@@ -74,7 +74,8 @@ fn agents_report_while_somebody_wants_it() {
     let (mut world, workers, _) = serving(Balance::Exact, 2);
     world.worker(workers[0]).say(HELLO);
     world.settle();
-    world.primary.want_reports(Some(Duration::from_secs(1)), world.now);
+    let pace = ReportPace { every: Duration::from_secs(1), quiet: Some(Duration::from_secs(10)) };
+    world.primary.want_reports(Some(pace), world.now);
     world.worker(workers[1]).say(HELLO);
     world.settle();
     for number in &workers {

@@ -109,7 +109,12 @@ impl Engine {
                 let pm_id = slot.and_then(|slot| self.apps.pm_id(app, slot));
                 self.jobs.note_failed(job, app, pm_id, fault);
             }
-            Effect::Reloaded(job, result) => self.jobs.note_reloaded(job, app, result, &self.apps),
+            Effect::Reloaded(job, result) => {
+                if let Some(entry) = self.apps.get_mut(app) {
+                    entry.note_reload(&result);
+                }
+                self.jobs.note_reloaded(job, app, result, &self.apps);
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::log_files::{SpecialFiles, log_files};
+use super::metrics::AppMetrics;
 use super::upkeep::AppUpkeep;
 
 pub(crate) use super::process::{Bonds, Doubt, Ended, Process, Stdin, Workers};
@@ -51,8 +52,8 @@ pub(crate) struct App {
     pub(crate) special_logs: SpecialFiles,
     /// Its control group, once a worker was started.
     pub(crate) group: Option<AppGroup>,
-    /// The CPU time of all its processes.
-    pub(crate) cpu: CpuSample,
+    /// What is measured of its workers.
+    pub(crate) metrics: AppMetrics,
     /// How many of its processes the kernel had killed for lack of memory at the last look.
     pub(crate) out_of_memory_kills: u64,
     /// What the daemon's log has said of it.
@@ -130,7 +131,7 @@ impl App {
             later: Laters::default(),
             special_logs: SpecialFiles::new(),
             group: None,
-            cpu: CpuSample::default(),
+            metrics: AppMetrics::default(),
             out_of_memory_kills: 0,
             told: Told::default(),
             stalls: Ledger::default(),
@@ -288,12 +289,15 @@ impl App {
     pub(crate) fn add_process(&mut self, slot: u16, generation: Generation, process: Process) {
         let Some(place) = self.places.get_mut(&slot) else { return };
         self.workers.add(process.worker, slot, generation);
+        let since = process.spawned;
         place.processes.insert(generation, process);
+        self.note_measurable(since);
     }
 
     /// A process and its tree are gone.
     pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Process> {
         let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
+        self.count_ended(slot, generation, &process);
         for worker in self.workers.of(slot, generation) {
             self.workers.remove(worker);
         }
@@ -352,7 +356,10 @@ impl App {
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.next_wake();
         let supervisor = self.supervisor.next_wake();
-        [later, supervisor, self.primary.next_wake(), self.next_upkeep()].into_iter().flatten().min()
+        [later, supervisor, self.primary.next_wake(), self.next_upkeep(), self.next_look()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether no process is there and none is planned.

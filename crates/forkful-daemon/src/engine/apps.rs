@@ -19,6 +19,7 @@ use super::app::{App, AppId, Place};
 use super::app_of;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
+use crate::history::History;
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
 
@@ -40,6 +41,7 @@ pub(crate) struct Apps {
     chance: Random,
     /// Those that are not any more what was written down of them.
     unwritten: BTreeSet<AppId>,
+    history: History,
 }
 
 impl Deref for Apps {
@@ -51,7 +53,7 @@ impl Deref for Apps {
 }
 
 impl Apps {
-    pub(crate) fn new(chance: Random) -> Self {
+    pub(crate) fn new(chance: Random, history: History) -> Self {
         Self {
             all: BTreeMap::new(),
             last: 0,
@@ -61,6 +63,7 @@ impl Apps {
             counted: CountedPorts::default(),
             chance,
             unwritten: BTreeSet::new(),
+            history,
         }
     }
 
@@ -128,7 +131,8 @@ impl Apps {
     }
 
     /// An app of a daemon before this one.
-    pub(super) fn insert_again(&mut self, id: AppId, entry: App) {
+    pub(super) fn insert_again(&mut self, id: AppId, mut entry: App) {
+        entry.keep_history(id, self.history.clone());
         self.holds_some |= entry.supervisor.waits_for_others();
         self.wakes.note_change(id);
         self.unwritten.insert(id);
@@ -179,7 +183,9 @@ impl Apps {
         let config = Self::config_of(id, &spec, keeping);
         let supervisor = AppSupervisor::new(spec, self.chance.bits());
         self.wakes.note_change(id);
-        self.all.insert(id, App::new(supervisor, Primary::new(config, Rc::clone(reactor), false)));
+        let mut entry = App::new(supervisor, Primary::new(config, Rc::clone(reactor), false));
+        entry.keep_history(id, self.history.clone());
+        self.all.insert(id, entry);
         id
     }
 
@@ -216,6 +222,7 @@ impl Apps {
     /// The last slot of an app is gone, and the app with it.
     pub(super) fn remove(&mut self, app: AppId) {
         self.wakes.note_change(app);
+        self.history.forget(app);
         if let Some(group) = self.all.remove(&app).and_then(|entry| entry.group) {
             group.remove();
         }

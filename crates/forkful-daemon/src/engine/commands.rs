@@ -14,10 +14,12 @@ use tokio::sync::oneshot;
 
 use super::app::AppId;
 use super::jobs::JobId;
+use super::metrics::metrics_page;
 use super::resolve::Resolved;
 use super::targets::{Roster, Selection};
 use super::{Engine, Phase};
 use crate::command::{Command, Keep, Reply, Verb};
+use crate::history::HistoryOrder;
 
 impl Engine {
     /// Takes one command; its answer comes now or later through its own channel.
@@ -47,6 +49,15 @@ impl Engine {
                 self.looks.begin(command, &mut self.apps, self.clock.now());
                 self.finish_looks();
             }
+            Command::Metrics { target, format, reply } => {
+                let chosen = match target {
+                    Some(target) => self.roster().select(&[target]).map(|found| found.into_keys().collect()),
+                    None => Ok(self.apps.keys().copied().collect::<Vec<_>>()),
+                };
+                let page = |chosen: Vec<AppId>| metrics_page(&self.apps, &chosen, format, self.clock.now());
+                answer(reply, chosen.map(page));
+            }
+            Command::History { target, reply } => answer(reply, self.history(&target)),
             Command::Logs { query, reply } => answer(reply, self.roster().logs_for(&query, &self.logs)),
             Command::Talk(talk) => {
                 let (persistence, now) = (self.persistence.as_ref(), self.clock.now());
@@ -182,6 +193,14 @@ impl Engine {
             }
         }
         self.jobs.answer_at_once(job, at_once);
+    }
+
+    /// What is kept of the first app that a target names.
+    fn history(&self, target: &str) -> Result<HistoryOrder, ErrorReply> {
+        let selection = self.roster().select(&[target.to_owned()])?;
+        let found = selection.into_iter().find_map(|(app, slots)| Some((self.apps.get(&app)?, slots)));
+        let none = || refuse(ErrorCode::NoSuchTarget, &format!("there is no app {target}"), None);
+        found.map(|(entry, slots)| entry.history(&slots)).ok_or_else(none)
     }
 
     fn roster(&self) -> Roster<'_> {

@@ -83,7 +83,8 @@ impl App {
         let group = self.group.as_ref()?;
         let usage = group.usage();
         let out_of_memory_kills = group.out_of_memory_kills();
-        let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } = figures(&usage, &mut self.cpu, now);
+        let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } =
+            figures(&usage, &mut self.metrics.cpu, now);
         Some(AppUsage { memory_bytes, cpu_percent, cpu_time_ms, out_of_memory_kills })
     }
 

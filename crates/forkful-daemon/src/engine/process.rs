@@ -9,12 +9,13 @@ use forkful_api::conversation::WorkerReports;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_core::Time;
-use forkful_core::metrics::Readings;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Exit, Generation};
 use forkful_os::cgroup::WorkerGroup;
 use forkful_os::keeper::Hold;
 use forkful_os::process::Child;
+
+use super::metrics::ProcessMetrics;
 
 /// The processes of an app by the ids of their workers.
 #[derive(Debug, Default)]
@@ -77,8 +78,8 @@ pub(crate) struct Process {
     pub(crate) started_at_ms: u64,
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
-    /// What its agent has last measured, and when.
-    pub(crate) readings: Option<(Time, Readings)>,
+    /// What is measured of it.
+    pub(crate) metrics: ProcessMetrics,
     /// The version of its Node.js, when its agent has said so.
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.
@@ -127,7 +128,7 @@ impl Process {
             spawned,
             started_at_ms,
             ended: None,
-            readings: None,
+            metrics: ProcessMetrics::default(),
             node_version: None,
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),

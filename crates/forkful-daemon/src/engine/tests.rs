@@ -12,7 +12,6 @@ mod written;
 use std::time::{Duration, Instant};
 
 use forkful_cluster::protocol::incoming::AgentReport;
-use forkful_core::metrics::Readings;
 use forkful_core::spec::{AppName, AppSpec};
 use forkful_core::supervisor::SlotRecord;
 
@@ -45,6 +44,7 @@ impl World {
             write_log_files: false,
             shutdown_delay: std::time::Duration::ZERO,
             keeping: Keeping::default(),
+            history: crate::history::History::new(&Keeping::default()),
         };
         let (engine, back) = Engine::new(options, tree::Marks::new()).unwrap();
         Self { engine, back, _home: home }
@@ -258,7 +258,7 @@ fn what_an_agent_counts_is_an_event_only_where_a_limit_asks_for_it() {
         let now = world.engine.clock.now();
         let entry = world.engine.apps.get_mut(app).unwrap();
         let worker = entry.shown().next().unwrap().worker;
-        let report = AgentReport { requests: 7, readings: Readings::default() };
+        let report = Box::new(AgentReport { requests: 7, ..AgentReport::default() });
         assert_eq!(entry.on_agent_report(worker, report, now), None);
         world.close().await;
     });

@@ -39,6 +39,9 @@ impl Engine {
         while let Some(later) = self.apps.get_mut(app).and_then(|entry| entry.later.take_due(now)) {
             self.do_later(app, later);
         }
+        if let Some(entry) = self.apps.get_mut(app) {
+            entry.take_samples(&self.logs, now);
+        }
         self.take_primary_events(app);
         let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));
         self.supervise_some(app, event);

@@ -17,22 +17,19 @@ use chrono::Local;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
-use forkful_core::metrics::Readings;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::Event;
 use forkful_core::upkeep::cron::Cron;
-use forkful_core::upkeep::renewal::LOOK_EVERY;
 use tokio::sync::mpsc;
 
 use super::Back;
-use super::app::{App, AppId, Process};
+use super::app::{App, AppId};
+use super::metrics::{USUAL_PACE, WATCHED_PACE};
 use super::written::WrittenUpkeep;
 use crate::watch::{News, Watcher};
 
 /// Agents report for so long after somebody has looked.
 const MEASURED_FOR: Duration = Duration::from_secs(15);
-/// What an agent said is shown for so long: a little longer than the pause between two reports.
-const FRESH_FOR: Duration = Duration::from_secs(4);
 
 /// What is kept of an app for this.
 #[derive(Default)]
@@ -69,24 +66,16 @@ impl App {
 }
 
 impl App {
-    /// Agents report while a limit needs it, or somebody looks.
+    /// Agents report without pauses while somebody looks.
     fn order_reports(&mut self, now: Time) {
-        let wanted = self.spec().renewal.max_requests.is_some() || self.upkeep.measured_until.is_some();
-        self.primary.want_reports(wanted.then_some(LOOK_EVERY), now);
+        let is_watched = self.upkeep.measured_until.is_some();
+        self.primary.want_reports(Some(if is_watched { WATCHED_PACE } else { USUAL_PACE }), now);
     }
 
     /// Agents tell when the event loop stood still, where the app wants that.
     fn order_stalls(&mut self, now: Time) {
         let from = self.spec().stall_threshold;
         self.primary.want_stalls((!from.is_zero()).then_some(from), now);
-    }
-}
-
-impl Process {
-    /// What its agent has measured in the last seconds.
-    pub(crate) fn readings(&self, now: Time) -> Readings {
-        let fresh = self.readings.filter(|(at, _)| now.since(*at) <= FRESH_FOR);
-        fresh.map_or_else(Readings::default, |(_, readings)| readings)
     }
 }
 
@@ -149,16 +138,20 @@ impl App {
     pub(crate) fn on_agent_report(
         &mut self,
         worker: WorkerId,
-        report: AgentReport,
+        report: Box<AgentReport>,
         now: Time,
     ) -> Option<Event> {
         let (slot, generation) = self.find_worker(worker)?;
+        let served = report.requests;
+        if !report.quiet {
+            self.note_active(now);
+        }
         if let Some(process) = self.process_of(worker) {
-            process.readings = Some((now, report.readings));
+            process.metrics.on_report(report, now);
         }
         // Without a limit nobody asks for their number: the supervisor, and what is written of it, stay as they are.
         self.spec().renewal.max_requests?;
-        Some(Event::Requests { slot, generation, served: report.requests })
+        Some(Event::Requests { slot, generation, served })
     }
 
     /// What a watch of its files has to tell.

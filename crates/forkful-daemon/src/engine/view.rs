@@ -1,8 +1,11 @@
 //! What clients are shown of the engine's state.
 
+use std::collections::BTreeMap;
+
 use forkful_api::types::{AppRows, AppView, DispatchView, Status, WorkerRow, WorkerView};
 use forkful_cluster::Primary;
 use forkful_core::Time;
+use forkful_core::metrics::Readings;
 use forkful_core::slot::{Exit, State};
 use forkful_core::steering::blocked::blocked_for;
 use forkful_core::supervisor::SlotRecord;
@@ -103,10 +106,17 @@ impl App {
             })
             .collect();
         let stalls = Some(*self.stalls.total()).filter(|total| total.stalls > 0);
+        let counters: BTreeMap<u16, Readings> =
+            self.places.keys().map(|slot| (*slot, self.counted(*slot).values)).collect();
         let Self { supervisor, places, removed, primary, .. } = self;
         let workers = places_mut(supervisor, places, removed)
             .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
-            .map(|(slot, record, place)| worker_view(slot, (record, place), primary, now, logs))
+            .map(|(slot, record, place)| {
+                let mut view = worker_view(slot, (record, place), primary, now, logs);
+                let counted = counters.get(&slot).into_iter().flat_map(Readings::iter);
+                view.metrics.extend(counted.map(|(metric, value)| (metric.name.to_owned(), value)));
+                view
+            })
             .collect();
         AppView {
             definition,
@@ -162,7 +172,7 @@ fn worker_view(
     let WorkerRow { pm_id, pid, status, restarts, crashes, started_at_ms, cpu_percent, memory_bytes, .. } =
         row;
     let usage = worker_usage(record, place, now);
-    let readings = place.current(record).map(|process| process.readings(now)).unwrap_or_default();
+    let readings = place.current(record).map(|process| process.metrics.sample(now)).unwrap_or_default();
     let last_exit = record.last_exit.as_ref();
     WorkerView {
         usage,

@@ -71,6 +71,7 @@ impl Queue {
     /// Adds lines, which wait for [`Self::wake`]; drops and counts them when the writer has made no room for too long.
     pub(super) fn push_lines(&self, batch: Batch) {
         let cost = batch.cost();
+        batch.stream.counters.add_bytes(batch.bytes() as u64);
         let mut state = self.lock();
         if !state.has_room(cost) && state.shedding.is_none() {
             self.work.notify_one();

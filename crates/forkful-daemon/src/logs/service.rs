@@ -130,6 +130,11 @@ impl LogService {
         answer
     }
 
+    /// Bytes of lines that this worker has written, since it was first seen.
+    pub fn bytes(&self, pm_id: u32) -> u64 {
+        self.shared.counters().get(&pm_id).map_or(0, |counters| counters.bytes())
+    }
+
     /// Lines of this worker that could not be written to its files, since it was first seen.
     pub fn dropped_lines(&self, pm_id: u32) -> u64 {
         self.shared.counters().get(&pm_id).map_or(0, |counters| counters.dropped())

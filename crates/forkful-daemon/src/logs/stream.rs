@@ -58,6 +58,7 @@ impl StreamInfo {
 /// What is counted for a worker over all its processes.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    bytes: AtomicU64,
     dropped_lines: AtomicU64,
     cut_lines: AtomicU64,
     has_fault: AtomicBool,
@@ -66,6 +67,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    pub(super) fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn add_dropped(&self, lines: u64) {
         self.dropped_lines.fetch_add(lines, Ordering::Relaxed);
     }

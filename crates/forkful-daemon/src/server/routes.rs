@@ -5,16 +5,17 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::handler::Handler;
-use axum::http::{Method, Uri, header};
+use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::routes::Route;
 use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery,
-    Ping, StartRequest, TARGETS_MAX,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, HistoryQuery, HistoryReply,
+    LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, MetricsQuery, Ping, StartRequest, TARGETS_MAX,
 };
+use forkful_core::metrics::{self, exposition::Format};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::StrDeserializer;
@@ -61,6 +62,8 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Trigger => of(route, conversation::trigger),
         Route::Environment => of(route, conversation::environment),
         Route::Stalls => of(route, stalls),
+        Route::Metrics => of(route, metrics),
+        Route::History => of(route, history),
         Route::Jlist => of(route, conversation::jlist),
         Route::Save => of(route, keep::save),
         Route::Resurrect => of(route, keep::resurrect),
@@ -143,6 +146,36 @@ async fn apply(
         return Err(Refusal::bad_request(format!("a configuration names 1 to {TARGETS_MAX} apps")));
     }
     api.ask(|reply| Command::Apply { request, reply }).await.map(Json)
+}
+
+async fn metrics(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    query: Result<Query<MetricsQuery>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(MetricsQuery { app: target, format }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = format.map_or_else(|| Format::accepted(accept), Format::from);
+    let page = api.ask(|reply| Command::Metrics { target, format, reply }).await?;
+    Ok(([(header::CONTENT_TYPE, format.content_type())], page).into_response())
+}
+
+async fn history(
+    State(api): State<Api>,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Result<Json<HistoryReply>, Refusal> {
+    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    let HistoryQuery { app: target, from, to, step, metrics } = query;
+    let order = api.ask(|reply| Command::History { target, reply }).await?;
+    let in_s = |ms: Option<u64>| ms.map(|ms| ms / 1000);
+    let span = metrics::history::Query { from_s: in_s(from), to_s: in_s(to), step_s: step };
+    let wants = move |name: &str| {
+        metrics.as_ref().is_none_or(|names| names.split(',').any(|wanted| wanted.trim() == name))
+    };
+    let read = tokio::task::spawn_blocking(move || order.read(span, wants)).await;
+    let reply = read.map_err(|error| Refusal::internal(error.to_string()))?;
+    reply.map(Json).map_err(|error| Refusal::internal(error.to_string()))
 }
 
 async fn kill(State(api): State<Api>) -> Result<Json<ActionReply>, Refusal> {

@@ -72,7 +72,14 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             Command::Probe { reply, .. } => {
                 drop(reply.send(Ok(Answer { is_yes: true, text: String::new() })));
             }
-            Command::Talk(_) | Command::Keep(_) | Command::Apply { .. } | Command::Stalls { .. } => {}
+            Command::Metrics { target, format, reply } => {
+                drop(reply.send(Ok(format!("{target:?} {format:?}\n"))));
+            }
+            Command::Talk(_)
+            | Command::History { .. }
+            | Command::Stalls { .. }
+            | Command::Keep(_)
+            | Command::Apply { .. } => {}
             Command::Kill { reply } => {
                 drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
                 return;
@@ -299,4 +306,18 @@ async fn another_version_is_told_apart() {
     let served = Served::start();
     let error = Client::connect_same_version(&served.socket(), "99.0.0").await.unwrap_err();
     assert!(matches!(error, ClientError::OtherVersion { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_metrics_page_is_written_as_the_client_wants_it() {
+    use forkful_api::types::{MetricsFormat, MetricsQuery};
+    let served = Served::start();
+    let mut client = served.client().await;
+    let query = MetricsQuery::default();
+    assert_eq!(client.metrics(&query).await.unwrap(), "None Prometheus\n");
+    let query = MetricsQuery { app: Some("a&b".to_owned()), format: Some(MetricsFormat::OpenMetrics) };
+    assert_eq!(client.metrics(&query).await.unwrap(), "Some(\"a&b\") OpenMetrics\n");
+    client.kill().await.unwrap();
+    served.engine.await.unwrap();
+    served.server.await.unwrap();
 }

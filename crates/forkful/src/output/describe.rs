@@ -304,9 +304,9 @@ impl Lines {
         self.pair("restarts", &format!("{}{crashes}{unstable}", worker.restarts));
         self.pair("last renewal", worker.renewed.as_deref().unwrap_or_default());
         self.pair("health", worker.health_fault.as_deref().unwrap_or_default());
-        for metric in METRICS {
+        for (metric, label) in METRICS.iter().filter_map(|metric| Some((metric, metric.label?))) {
             let value = worker.metrics.get(metric.name);
-            self.pair(metric.label, &value.map(|value| metric.shown(*value)).unwrap_or_default());
+            self.pair(label, &value.map(|value| metric.display(*value)).unwrap_or_default());
         }
         for (name, metric) in &worker.reports.metrics {
             let unit = metric.more.get("unit").and_then(serde_json::Value::as_str).unwrap_or_default();

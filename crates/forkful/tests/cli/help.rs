@@ -27,7 +27,7 @@ fn help_of_the_command() {
       describe   Show everything about an app
       monit      Watch and control apps, workers and their output on one screen
       logs       Show and follow the output of apps
-      also: stalls, flush, env, id, pid, ping, report
+      also: stalls, metrics, flush, env, id, pid, ping, report
 
     Measure
       bench      Load-test a server and check whether the results are reliable

@@ -14,8 +14,8 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::{StallEvent, StallsReply};
 use crate::types::{
-    ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ListQuery, LogLine, LogStream, LogsQuery, Ping,
-    StartRequest, UpdateReply, UpdateRequest, Verb,
+    ActionReply, ActionRequest, AppList, AppTable, ErrorCode, HistoryQuery, HistoryReply, ListQuery, LogLine,
+    LogStream, LogsQuery, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest, Verb,
 };
 
 /// The refusals of what names no app.
@@ -44,6 +44,7 @@ pub(super) struct Operation {
 /// What comes when all is well.
 pub(super) enum Reply {
     Json { description: &'static str, schema: Value },
+    Text { description: &'static str, media: &'static str },
     Lines { description: &'static str, line: Value },
     Events { description: &'static str, events: Vec<(&'static str, Value)> },
 }
@@ -99,6 +100,8 @@ impl Operation {
             query: match route {
                 Route::List => schemas.query::<ListQuery>(),
                 Route::Logs => schemas.query::<LogsQuery>(),
+                Route::Metrics => schemas.query::<MetricsQuery>(),
+                Route::History => schemas.query::<HistoryQuery>(),
                 Route::Events => schemas.query::<EventsQuery>(),
                 Route::Environment | Route::Jlist => schemas.query::<EnvironmentQuery>(),
                 _ => Vec::new(),
@@ -197,6 +200,18 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "Where event loops stood still",
             "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with what they cost.",
         ),
+        Route::Metrics => (
+            "metrics",
+            "apps",
+            "What is measured, for Prometheus",
+            "Counters go on over the restarts of workers. With `Accept: application/openmetrics-text`, or `format`, it is in OpenMetrics.",
+        ),
+        Route::History => (
+            "history",
+            "apps",
+            "What was measured of an app in the last week",
+            "Each second of the last hour, 10 s of the last day, minutes of the last week. It goes on when the daemon ends unexpectedly and when it is updated, and ends with `kill`.",
+        ),
         Route::Jlist => (
             "jlist",
             "apps",
@@ -258,6 +273,11 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
         Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps that the target names"),
+        Route::Metrics => Reply::Text {
+            description: "The page, in Prometheus' text format",
+            media: "text/plain; version=0.0.4; charset=utf-8",
+        },
+        Route::History => schemas.reply::<HistoryReply>("Series by worker"),
         Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),
         Route::Apply => schemas.reply::<ApplyReply>("The plan, and what became of it"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
@@ -289,6 +309,8 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         | Route::Describe
         | Route::Environment
         | Route::Stalls
+        | Route::Metrics
+        | Route::History
         | Route::Messages
         | Route::Stdin => OF_TARGETS,
         Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,

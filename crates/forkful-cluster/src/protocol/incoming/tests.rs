@@ -140,13 +140,14 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":4,"unknown":5}}"#,
-            r#"Agent(Report(AgentReport { requests: 1, readings: {"heap_used_bytes": 4.0} }))"#,
+            r#"Agent(Report(AgentReport { requests: 1, readings: {"heap_used_bytes": 4.0}, .. }))"#,
         ),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1}"#,
-            "Agent(Report(AgentReport { requests: 1, readings: {} }))",
+            "Agent(Report(AgentReport { requests: 1, readings: {}, .. }))",
         ),
         (r#"{"cmd":"NODE_FORKFUL","act":"report","values":{}}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"latency":["x"]}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":"4"}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"stalls"}"#, "Agent(Stalls([]))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
@@ -246,4 +247,22 @@ fn lines_of_log4js_are_told_by_their_beginning() {
     ] {
         assert!(!is_log4js(other.as_bytes()), "{other}");
     }
+}
+
+#[test]
+fn a_report_has_as_many_numbers_as_are_known_and_no_others() {
+    let report = |text: &str| match parse(
+        format!(r#"{{"cmd":"NODE_FORKFUL","act":"report","requests":1,{text}}}"#).as_bytes(),
+    ) {
+        Incoming::Agent(AgentMessage::Report(report)) => *report,
+        other => panic!("{other:?}"),
+    };
+    let ones = vec!["1"; 1000].join(",");
+    let long = report(&format!(r#""latency":[{ones}],"gc":[{ones}],"ms":1000.5,"quiet":true"#));
+    assert_eq!((long.latency.count(), long.latency.sum_ms), (25, 1.0));
+    assert!(long.gc.iter().all(|pauses| pauses.count() == 7 && pauses.sum_ms.total_cmp(&1.0).is_eq()));
+    assert_eq!((long.period, long.quiet), (Some(std::time::Duration::from_micros(1_000_500)), true));
+    let short = report(r#""latency":[2,-1],"gc":[],"ms":-1,"quiet":false"#);
+    assert_eq!((short.latency.count(), short.gc[0].count(), short.period, short.quiet), (2, 0, None, false));
+    assert_eq!(report(r#""ms":1e300"#).period, None);
 }

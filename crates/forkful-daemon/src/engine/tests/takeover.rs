@@ -44,6 +44,7 @@ fn next(remains: Remains) -> World {
         write_log_files: false,
         shutdown_delay: std::time::Duration::ZERO,
         keeping: Keeping::default(),
+        history: crate::history::History::new(&Keeping::default()),
     };
     let (mut engine, back) = Engine::new(options, written.marks().unwrap()).unwrap();
     engine.take_up(written, kept);

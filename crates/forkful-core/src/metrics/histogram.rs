@@ -1,0 +1,139 @@
+//! How often something took how long: counts in fixed buckets, which can be added and subtracted.
+
+/// The upper bounds of the buckets of HTTP latencies; one more bucket has what took longer. `agent/reports.cjs` has the same.
+pub const LATENCY_BOUNDS_MS: [f64; 24] = [
+    0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0,
+    750.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0, 10_000.0,
+];
+
+/// Those of pauses of the garbage collector: the buckets of prom-client's `nodejs_gc_duration_seconds`.
+pub const GC_BOUNDS_MS: [f64; 6] = [1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0];
+
+/// Latencies of HTTP requests.
+pub type Latency = Histogram<25>;
+
+/// Pauses of the garbage collector of one kind.
+pub type GcPauses = Histogram<7>;
+
+/// Counts in `N` buckets, the last of which has no bound, and the sum of what was counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Histogram<const N: usize> {
+    /// Not cumulative.
+    pub counts: [u64; N],
+    pub sum_ms: f64,
+}
+
+impl<const N: usize> Default for Histogram<N> {
+    fn default() -> Self {
+        Self { counts: [0; N], sum_ms: 0.0 }
+    }
+}
+
+// Nothing lets a NaN in.
+impl<const N: usize> Eq for Histogram<N> {}
+
+/// The most of a count that is believed; sums of it stay whole.
+const COUNT_MAX: f64 = 1e15;
+
+impl<const N: usize> Histogram<N> {
+    /// From the counts and then the sum; what is missing is 0, what cannot be is 0.
+    pub fn read(numbers: &[f64]) -> Self {
+        let known = |at: usize| {
+            numbers.get(at).copied().filter(|number| (0.0..=COUNT_MAX).contains(number)).unwrap_or(0.0)
+        };
+        Self { counts: std::array::from_fn(|at| known(at) as u64), sum_ms: known(N) }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    pub fn add(&mut self, more: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(more.counts) {
+            *count = count.saturating_add(more);
+        }
+        self.sum_ms += more.sum_ms;
+    }
+
+    /// Takes the larger value of each.
+    pub fn raise(&mut self, other: &Self) {
+        for (count, other) in self.counts.iter_mut().zip(other.counts) {
+            *count = (*count).max(other);
+        }
+        self.sum_ms = self.sum_ms.max(other.sum_ms);
+    }
+
+    /// What has come since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            counts: std::array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at])),
+            sum_ms: (self.sum_ms - earlier.sum_ms).max(0.0),
+        }
+    }
+
+    /// The value that a share of what was counted is not above, between the bounds of its bucket by its rank; `None` of
+    /// nothing. What is above all bounds counts as the highest of them.
+    pub fn quantile(&self, bounds: &[f64], share: f64) -> Option<f64> {
+        let all = self.count();
+        if all == 0 {
+            return None;
+        }
+        let rank = share * all as f64;
+        let mut below = 0.0;
+        for (at, count) in self.counts.iter().enumerate() {
+            let here = *count as f64;
+            if below + here >= rank && here > 0.0 {
+                let Some(high) = bounds.get(at) else { return bounds.last().copied() };
+                let low = at.checked_sub(1).and_then(|before| bounds.get(before)).copied().unwrap_or(0.0);
+                return Some(low + (high - low) * ((rank - below) / here).clamp(0.0, 1.0));
+            }
+            below += here;
+        }
+        bounds.last().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_is_bounded_and_what_is_missing_is_nothing() {
+        let read = Histogram::<3>::read(&[1.0, -1.0, f64::NAN, 7.5, 8.0]);
+        assert_eq!(read, Histogram { counts: [1, 0, 0], sum_ms: 7.5 });
+        assert_eq!(Histogram::<3>::read(&[]), Histogram::default());
+        assert_eq!(Histogram::<1>::read(&[f64::INFINITY, 1e300]), Histogram::default());
+    }
+
+    #[test]
+    fn quantiles_lie_in_the_bucket_of_their_rank() {
+        let bounds = [10.0, 20.0];
+        let of = |counts| Histogram::<3> { counts, sum_ms: 0.0 };
+        assert_eq!(of([0, 0, 0]).quantile(&bounds, 0.5), None);
+        assert_eq!(of([10, 0, 0]).quantile(&bounds, 0.5), Some(5.0));
+        assert_eq!(of([5, 5, 0]).quantile(&bounds, 0.75), Some(15.0));
+        assert_eq!(of([0, 4, 0]).quantile(&bounds, 1.0), Some(20.0));
+        assert_eq!(of([0, 0, 9]).quantile(&bounds, 0.99), Some(20.0), "above all bounds");
+        assert_eq!(of([1, 0, 1]).quantile(&bounds, 0.0), Some(0.0));
+    }
+
+    #[test]
+    fn a_difference_is_what_has_come_and_never_negative() {
+        let before = Histogram { counts: [1, 5], sum_ms: 10.0 };
+        let after = Histogram { counts: [4, 2], sum_ms: 9.0 };
+        assert_eq!(after.since(&before), Histogram { counts: [3, 0], sum_ms: 0.0 });
+        let (mut sum, mut top) = (before, before);
+        sum.add(&after);
+        assert_eq!(sum, Histogram { counts: [5, 7], sum_ms: 19.0 });
+        top.raise(&after);
+        assert_eq!((top.counts, top.sum_ms), ([4, 5], 10.0));
+    }
+
+    #[test]
+    fn bounds_rise_and_there_is_one_bucket_more() {
+        assert!(LATENCY_BOUNDS_MS.is_sorted() && GC_BOUNDS_MS.is_sorted());
+        assert_eq!(Latency::default().counts.len(), LATENCY_BOUNDS_MS.len() + 1);
+        assert_eq!(GcPauses::default().counts.len(), GC_BOUNDS_MS.len() + 1);
+    }
+}

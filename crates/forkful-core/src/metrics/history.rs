@@ -1,0 +1,274 @@
+//! What was measured in the last week, in rings of fixed size: each second of the last hour, 10 s of the last day, minutes of the
+//! last week. The rings of a worker are one area of bytes, which somebody else holds: here is what is written where, and
+//! what is read back.
+//!
+//! - `value`: one value in one byte · `recorder`: samples become writes · `reader`: bytes become series
+
+mod reader;
+mod recorder;
+mod value;
+
+pub use reader::{Query, Span, read_series};
+pub use recorder::{Recorder, Write};
+
+use super::table::Metric;
+
+/// What the rings have, the most important first: coarser rings have fewer of them.
+pub const COLUMNS: [&str; 32] = [
+    "event_loop_utilization",
+    "main_thread_cpu",
+    "run_queue_wait",
+    "gc_pause_ms_per_s",
+    "event_loop_delay_p99_ms",
+    "http_requests_per_s",
+    "http_errors_per_s",
+    "http_latency_p50_ms",
+    "http_latency_p99_ms",
+    "memory_bytes",
+    "heap_used_bytes",
+    // From here on not of each minute.
+    "pool_busy",
+    "cpu_throttled",
+    "accept_queue",
+    "http_in_flight",
+    "http_latency_p95_ms",
+    // From here on of seconds alone.
+    "event_loop_delay_max_ms",
+    "event_loop_iterations_per_s",
+    "outgoing_in_flight",
+    "pool_wait_ms",
+    "pool_cpu",
+    "cpu_cores",
+    "heap_limit_bytes",
+    "heap_total_bytes",
+    "external_bytes",
+    "event_loop_delay_p50_ms",
+    "pool_threads",
+    "cpu_throttled_periods",
+    "http_client_errors_per_s",
+    "gc_minor_ms_per_s",
+    "outgoing_requests_per_s",
+    "memory_limit_bytes",
+];
+
+/// One of the three rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ring {
+    Seconds,
+    TenSeconds,
+    Minutes,
+}
+
+impl Ring {
+    /// The finest first.
+    pub const ALL: [Self; 3] = [Self::Seconds, Self::TenSeconds, Self::Minutes];
+
+    /// What one record is of, in seconds.
+    pub const fn step_s(self) -> u64 {
+        match self {
+            Self::Seconds => 1,
+            Self::TenSeconds => 10,
+            Self::Minutes => 60,
+        }
+    }
+
+    /// How many records there are.
+    pub const fn records(self) -> u64 {
+        match self {
+            Self::Seconds => 3600,
+            Self::TenSeconds => 8640,
+            Self::Minutes => 10_080,
+        }
+    }
+
+    /// How many columns a record has, of one byte each.
+    pub const fn columns(self) -> u64 {
+        match self {
+            Self::Seconds => 32,
+            Self::TenSeconds => 16,
+            Self::Minutes => 11,
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        self.records() * self.columns()
+    }
+
+    /// Where it begins in the area of a worker.
+    const fn begin(self) -> u64 {
+        match self {
+            Self::Seconds => 0,
+            Self::TenSeconds => Self::Seconds.bytes(),
+            Self::Minutes => Self::Seconds.bytes() + Self::TenSeconds.bytes(),
+        }
+    }
+
+    /// How far back it goes, in seconds.
+    pub const fn reach_s(self) -> u64 {
+        self.records() * self.step_s()
+    }
+}
+
+/// The bytes of a worker's rings.
+pub const RINGS_BYTES: u64 = Ring::Minutes.begin() + Ring::Minutes.bytes();
+
+/// The rows of the columns.
+fn column(at: usize) -> &'static Metric {
+    Metric::named(COLUMNS[at]).expect("each column is in the table: a test holds that")
+}
+
+/// Whether several values become the largest of them, and not their mean.
+fn is_peak(metric: &Metric) -> bool {
+    metric.name.starts_with("event_loop_delay_") || metric.name.starts_with("http_latency_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Sample;
+    use crate::metrics::table::Kind;
+
+    /// The area of a worker, with its recorder.
+    struct World {
+        area: Vec<u8>,
+        recorder: Recorder,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { area: vec![0; RINGS_BYTES as usize], recorder: Recorder::default() }
+        }
+
+        fn record(&mut self, at_s: u64, share: f64) {
+            let sample =
+                Sample::of(&[("event_loop_utilization", share), ("event_loop_delay_p99_ms", share * 100.0)]);
+            for Write { offset, bytes } in self.recorder.record(at_s, &sample) {
+                let offset = offset as usize;
+                self.area[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+
+        fn read(&self, name: &str, query: Query, now_s: u64) -> (Span, Vec<Option<f64>>) {
+            let span = query.span(now_s);
+            let (begin, length) = span.place();
+            let begin = begin as usize;
+            let at = Ring::ALL.iter().position(|ring| *ring == span.ring).unwrap();
+            let last = self.recorder.ticks()[at];
+            let mut series =
+                read_series(&span, &self.area[begin..begin + length], last, |column| column == name);
+            (span, series.pop().map_or(Vec::new(), |(_, values)| values))
+        }
+    }
+
+    const SHARE: &str = "event_loop_utilization";
+    const NOW: u64 = 1_764_000_000;
+
+    fn query(from_s: u64, to_s: u64, step_s: u64) -> Query {
+        Query { from_s: Some(from_s), to_s: Some(to_s), step_s: Some(step_s) }
+    }
+
+    #[test]
+    fn a_quiet_worker_has_no_gaps_and_one_that_was_away_has_one() {
+        let mut world = World::new();
+        for at in [1, 2, 12, 40, 41] {
+            world.record(NOW + at, 1.0);
+        }
+        world.record(NOW + 30, 0.0);
+        let (span, values) = world.read(SHARE, query(NOW, NOW + 42, 1), NOW + 42);
+        assert_eq!((span.step_s, span.points, span.ring), (1, 42, Ring::Seconds));
+        let there: Vec<u64> = (0..42).filter(|at| values[*at as usize].is_some()).collect();
+        assert_eq!(
+            there,
+            (1..=12).chain(40..=41).collect::<Vec<_>>(),
+            "a clock that was set back changes nothing"
+        );
+    }
+
+    #[test]
+    fn coarser_rings_have_means_and_the_most_of_what_was_late() {
+        let mut world = World::new();
+        for second in 0..3 * 3600 {
+            world.record(NOW + second, if second % 10 == 0 { 1.0 } else { 0.0 });
+        }
+        let now = NOW + 3 * 3600;
+        for (step, ring) in [(10, Ring::TenSeconds), (60, Ring::Minutes), (600, Ring::Minutes)] {
+            let (span, shares) = world.read(SHARE, query(NOW, now, step), now);
+            assert_eq!((span.step_s, span.ring, span.points), (step, ring, 3 * 3600 / step));
+            let late = world.read("event_loop_delay_p99_ms", query(NOW, now, step), now).1;
+            // The record under way is not there yet.
+            for at in 0..shares.len() - 1 {
+                assert!((shares[at].unwrap() - 0.1).abs() < 0.005, "{step} {at}: {:?}", shares[at]);
+                assert!((late[at].unwrap() - 100.0).abs() < 4.0, "{step} {at}: {:?}", late[at]);
+            }
+        }
+        let (span, shares) = world.read(SHARE, query(now - 20, now, 1), now);
+        assert_eq!((span.ring, shares.iter().flatten().count()), (Ring::Seconds, 20));
+        assert_eq!(shares.iter().flatten().filter(|share| **share > 0.9).count(), 2);
+    }
+
+    #[test]
+    fn what_is_older_than_a_ring_is_gone_and_never_read_as_new() {
+        let mut world = World::new();
+        for second in 0..7300 {
+            world.record(NOW + second, 1.0);
+        }
+        // It was away for most of the ring, and for more than all of it.
+        for away in [3000, 10_000] {
+            let now = NOW + 7300 + away;
+            world.record(now, 0.0);
+            let seconds = world.read(SHARE, query(now - 3599, now + 1, 1), now + 1).1;
+            let there = seconds.iter().flatten().count() as u64;
+            assert_eq!(there, if away == 3000 { 3600 - 3000 } else { 1 });
+            assert_eq!(seconds.last(), Some(&Some(0.0)));
+        }
+    }
+
+    #[test]
+    fn another_recorder_goes_on_where_one_has_ended() {
+        let mut world = World::new();
+        (0..100).for_each(|second| world.record(NOW + second, 0.5));
+        world.recorder = Recorder::resume(world.recorder.ticks());
+        (105..200).for_each(|second| world.record(NOW + second, 0.5));
+        let values = world.read(SHARE, query(NOW, NOW + 200, 1), NOW + 200).1;
+        assert!(values.iter().all(Option::is_some), "{values:?}");
+        assert!(world.read(SHARE, query(NOW, NOW + 190, 10), NOW + 200).1.iter().all(Option::is_some));
+    }
+
+    #[test]
+    fn a_query_gets_a_ring_that_goes_back_so_far_and_no_more_points_than_there_may_be() {
+        let of = |back_s: u64, step_s: Option<u64>| {
+            let span = Query { from_s: Some(NOW - back_s), to_s: None, step_s }.span(NOW);
+            assert!(span.points <= 3601 && span.step_s.is_multiple_of(span.ring.step_s()), "{span:?}");
+            (span.ring, span.step_s)
+        };
+        assert_eq!(
+            Query::default().span(NOW),
+            Span { from_s: NOW - 600, step_s: 1, points: 600, ring: Ring::Seconds }
+        );
+        assert_eq!(of(3600, None), (Ring::Seconds, 1));
+        assert_eq!(of(3601, None), (Ring::TenSeconds, 10));
+        assert_eq!(of(86_400, None), (Ring::TenSeconds, 30));
+        assert_eq!(of(86_400, Some(60)), (Ring::Minutes, 60));
+        assert_eq!(of(600, Some(60)), (Ring::Minutes, 60));
+        assert_eq!(of(7200, Some(1)), (Ring::TenSeconds, 10), "seconds do not go back so far");
+        assert_eq!(of(604_800, None), (Ring::Minutes, 180));
+        assert_eq!(of(NOW, Some(7)), (Ring::Minutes, 180), "a week is all there is");
+        let odd = query(NOW + 5, NOW - 5, 0).span(NOW);
+        assert_eq!((odd.points, odd.step_s), (1, 1));
+    }
+
+    #[test]
+    fn columns_are_values_of_the_table() {
+        for (at, name) in COLUMNS.iter().enumerate() {
+            assert_eq!(column(at).kind, Kind::Gauge, "{name}");
+            assert_eq!(COLUMNS.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+        assert_eq!(Ring::Seconds.columns() as usize, COLUMNS.len());
+    }
+
+    #[test]
+    fn the_rings_of_eight_workers_have_less_than_three_megabytes() {
+        assert_eq!(RINGS_BYTES, 364_320);
+        const { assert!(8 * RINGS_BYTES < 3_000_000) };
+    }
+}

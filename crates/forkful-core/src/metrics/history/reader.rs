@@ -1,0 +1,113 @@
+//! Bytes become series.
+
+use super::value::decode;
+use super::{COLUMNS, Ring, column, is_peak};
+use crate::metrics::table::{Metric, Unit};
+
+/// The most values that a series has.
+const POINTS_MAX: u64 = 3600;
+/// What is shown when nobody says from when.
+const USUAL_S: u64 = 600;
+
+/// What somebody wants to see, in seconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Query {
+    pub from_s: Option<u64>,
+    pub to_s: Option<u64>,
+    pub step_s: Option<u64>,
+}
+
+/// What is shown: `points` times `step_s` from `from_s` on, out of one ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub from_s: u64,
+    pub step_s: u64,
+    pub points: u64,
+    pub ring: Ring,
+}
+
+impl Query {
+    /// What is shown at a time. Steps are whole steps of a ring that still has the beginning, and no more than the bound.
+    pub fn span(&self, now_s: u64) -> Span {
+        let to_s = self.to_s.unwrap_or(now_s).min(now_s);
+        let from_s = self.from_s.unwrap_or_else(|| to_s.saturating_sub(USUAL_S)).min(to_s);
+        let from_s = from_s.max(now_s.saturating_sub(Ring::Minutes.reach_s()));
+        let length = to_s.saturating_sub(from_s).max(1);
+        let least = self.step_s.unwrap_or(1).max(length.div_ceil(POINTS_MAX)).max(1);
+        let fits = |ring: &Ring| {
+            from_s + ring.reach_s() >= now_s && (ring.step_s() <= least || self.step_s.is_none())
+        };
+        // The coarsest that is fine enough has the fewest bytes; without a wish the finest that goes back so far.
+        let mut rings = Ring::ALL.into_iter();
+        let ring = match self.step_s {
+            Some(_) => rings.rev().find(fits),
+            None => rings.find(fits),
+        };
+        let reaching = || Ring::ALL.into_iter().find(|ring| from_s + ring.reach_s() >= now_s);
+        let ring = ring.or_else(reaching).unwrap_or(Ring::Minutes);
+        let step_s = least.div_ceil(ring.step_s()) * ring.step_s();
+        let from_s = from_s / step_s * step_s;
+        Span {
+            from_s,
+            step_s,
+            points: to_s.saturating_sub(from_s).div_ceil(step_s).clamp(1, POINTS_MAX + 1),
+            ring,
+        }
+    }
+}
+
+impl Span {
+    /// Where the ring is in the area of a worker: offset and length.
+    pub fn place(&self) -> (u64, usize) {
+        (self.ring.begin(), self.ring.bytes() as usize)
+    }
+}
+
+/// The series of a worker, out of the bytes of a span's ring whose last record is `last`: those with a value, by their names.
+/// `wants` chooses columns.
+pub fn read_series(
+    span: &Span,
+    ring: &[u8],
+    last: u64,
+    wants: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, Vec<Option<f64>>)> {
+    let columns = COLUMNS.iter().enumerate().take(span.ring.columns() as usize);
+    let wanted = columns.filter(|(_, name)| wants(name));
+    let series = wanted.map(|(at, name)| (*name, read_column(span, ring, last, at)));
+    series.filter(|(_, values)| values.iter().any(Option::is_some)).collect()
+}
+
+fn read_column(span: &Span, ring: &[u8], last: u64, at: usize) -> Vec<Option<f64>> {
+    let metric = column(at);
+    let table: [Option<f64>; 256] = std::array::from_fn(|code| decode(metric.unit, code as u8));
+    let per_point = span.step_s / span.ring.step_s();
+    let first = span.from_s / span.ring.step_s();
+    let value = |tick: u64| {
+        let is_there = tick <= last && tick + span.ring.records() > last;
+        let place = (tick % span.ring.records() * span.ring.columns()) as usize + at;
+        table[usize::from(*ring.get(place).filter(|_| is_there)?)]
+    };
+    let point = |point: u64| {
+        let begin = first + point * per_point;
+        joined(metric, (begin..begin + per_point).filter_map(value))
+    };
+    (0..span.points).map(point).collect()
+}
+
+/// Several values as one.
+fn joined(metric: &Metric, values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count, mut most) = (0.0, 0_u32, 0.0_f64);
+    for value in values {
+        sum += value;
+        count += 1;
+        most = most.max(value);
+    }
+    let mean = || (sum / f64::from(count) * 1e4).round() / 1e4;
+    match count {
+        0 => None,
+        1 => Some(sum),
+        _ if is_peak(metric) => Some(most),
+        _ if metric.unit == Unit::Bytes => Some(mean().round()),
+        _ => Some(mean()),
+    }
+}

@@ -1,0 +1,136 @@
+//! Samples become writes.
+
+use super::value::encode;
+use super::{COLUMNS, Ring, column, is_peak};
+use crate::metrics::Sample;
+
+/// A worker that does nothing is looked at seldom: the records between two of its samples are filled with the later one, up to
+/// this many seconds. What is longer is a gap.
+const FILLED_S: u64 = 12;
+
+/// Bytes that are to be written at an offset in the area of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// Records one worker.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recorder {
+    /// The last record of each ring that was written, as seconds since the epoch divided by the ring's step.
+    ticks: [u64; 3],
+    /// The records of the coarser rings that are under way.
+    pending: [Pending; 2],
+}
+
+/// A record under way.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Pending {
+    tick: u64,
+    columns: Vec<Mean>,
+}
+
+/// Of one column.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Mean {
+    sum: f64,
+    weight: f64,
+    most: f64,
+}
+
+impl Recorder {
+    /// Goes on with rings whose last records are these.
+    pub fn resume(ticks: [u64; 3]) -> Self {
+        Self { ticks, pending: Default::default() }
+    }
+
+    /// The last record of each ring.
+    pub fn ticks(&self) -> [u64; 3] {
+        self.ticks
+    }
+
+    /// Records what is known at a time, in seconds since the epoch. A clock that was set back is waited for.
+    pub fn record(&mut self, at_s: u64, sample: &Sample) -> Vec<Write> {
+        let mut writes = Vec::new();
+        if at_s <= self.ticks[0] {
+            return writes;
+        }
+        let values = COLUMNS.map(|name| sample.get(name));
+        let gap = at_s - self.ticks[0];
+        let seconds = if gap <= FILLED_S { gap } else { 1 };
+        for (at, ring) in [(1, Ring::TenSeconds), (2, Ring::Minutes)] {
+            // The seconds that were filled may be of the record before.
+            for second in at_s + 1 - seconds..=at_s {
+                let tick = second / ring.step_s();
+                if self.pending[at - 1].tick != tick {
+                    self.put_pending(at, ring, &mut writes);
+                    self.pending[at - 1] =
+                        Pending { tick, columns: vec![Mean::default(); ring.columns() as usize] };
+                }
+                for (mean, value) in self.pending[at - 1].columns.iter_mut().zip(values) {
+                    mean.add(value);
+                }
+            }
+            // Also the one under way: another daemon does not know its parts.
+            self.put_pending(at, ring, &mut writes);
+        }
+        let record: Vec<u8> =
+            values.iter().enumerate().map(|(at, value)| encode(column(at).unit, *value)).collect();
+        self.put(0, Ring::Seconds, (at_s + 1 - seconds, at_s), &record, &mut writes);
+        writes
+    }
+
+    /// Writes the record under way as it is by now.
+    fn put_pending(&mut self, at: usize, ring: Ring, writes: &mut Vec<Write>) {
+        let Pending { tick, columns } = &self.pending[at - 1];
+        let tick = *tick;
+        if columns.is_empty() || tick < self.ticks[at] {
+            return;
+        }
+        let code = |(at, mean): (usize, &Mean)| encode(column(at).unit, mean.value(is_peak(column(at))));
+        let record: Vec<u8> = columns.iter().enumerate().map(code).collect();
+        self.put(at, ring, (tick, tick), &record, writes);
+    }
+
+    /// Writes a record at each of some ticks, and empties those that were passed over.
+    fn put(
+        &mut self,
+        at: usize,
+        ring: Ring,
+        (first, last): (u64, u64),
+        record: &[u8],
+        writes: &mut Vec<Write>,
+    ) {
+        // A ring that has nothing yet has nothing to be emptied.
+        let before = if self.ticks[at] == 0 { first } else { self.ticks[at] + 1 };
+        let ticks = before.max((first + 1).saturating_sub(ring.records())).min(first)..=last;
+        let blank = vec![0; record.len()];
+        let mut write: Option<Write> = None;
+        for tick in ticks {
+            let place = tick % ring.records();
+            if place == 0 {
+                writes.extend(write.take());
+            }
+            let offset = ring.begin() + place * ring.columns();
+            let write = write.get_or_insert_with(|| Write { offset, bytes: Vec::new() });
+            write.bytes.extend_from_slice(if tick < first { &blank } else { record });
+        }
+        writes.extend(write);
+        self.ticks[at] = last;
+    }
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.sum += value;
+            self.weight += 1.0;
+            self.most = self.most.max(value);
+        }
+    }
+
+    fn value(&self, is_peak: bool) -> Option<f64> {
+        (self.weight > 0.0).then(|| if is_peak { self.most } else { self.sum / self.weight })
+    }
+}

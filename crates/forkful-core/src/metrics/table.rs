@@ -1,0 +1,336 @@
+//! The one table of what is measured in each worker.
+
+use Kind::{Counter, Gauge};
+use Source::{Agent, Kernel};
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metric {
+    /// Its name in the agent's report, in JSON and in the API; the unit comes last.
+    pub name: &'static str,
+    /// Its name in `describe`, if it is shown there.
+    pub label: Option<&'static str>,
+    pub unit: Unit,
+    pub kind: Kind,
+    pub source: Source,
+    /// How it is called on the metrics page.
+    pub exported: &'static [Exported],
+    /// The same for scripts that were written for PM2, if PM2 has it.
+    pub pm2: Option<Pm2Metric>,
+    /// What it is, in a sentence.
+    pub meaning: &'static str,
+}
+
+/// What the value of a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// From 0 to 1.
+    Ratio,
+    Milliseconds,
+    MillisecondsPerSecond,
+    PerSecond,
+    Bytes,
+    Count,
+    /// 1 is all the time of one core.
+    Cores,
+    Seconds,
+}
+
+/// How its value changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The value of a moment, or of the last second.
+    Gauge,
+    /// Since the process began; it only grows.
+    Counter,
+}
+
+/// Who measures it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The agent, in the worker.
+    Agent,
+    /// The daemon, from outside.
+    Kernel,
+}
+
+/// A name on the metrics page.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exported {
+    /// prom-client's name, where it has one.
+    pub name: &'static str,
+    /// A label and its value, of names that several rows share.
+    pub label: Option<(&'static str, &'static str)>,
+    /// What our value is multiplied by.
+    pub factor: f64,
+}
+
+/// A metric as `@pm2/io` names it in `axm_monitor`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pm2Metric {
+    pub name: &'static str,
+    /// Its `type`.
+    pub kind: &'static str,
+    pub unit: &'static str,
+    /// What our value is multiplied by.
+    pub factor: f64,
+}
+
+const MS: f64 = 0.001;
+
+/// All that is measured, in the order in which it is shown.
+pub const METRICS: &[Metric] = &[
+    row("event_loop_utilization", Unit::Ratio, Gauge, Agent, "The share of time that the event loop was busy in the last second.")
+        .shown("event loop busy")
+        .exported(&[plain("nodejs_eventloop_utilization")]),
+    row("main_thread_cpu", Unit::Ratio, Gauge, Kernel, "The share of time that the main thread, which runs JavaScript, was on a core.")
+        .shown("main thread on cpu")
+        .exported(&[plain("forkful_main_thread_cpu")]),
+    row("run_queue_wait", Unit::Ratio, Gauge, Kernel, "The share of time that the main thread was ready to run and had no core.")
+        .shown("waiting for a cpu")
+        .exported(&[plain("forkful_run_queue_wait")]),
+    row("event_loop_delay_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of how late the event loop was in the last second.")
+        .shown("event loop late")
+        .exported(&[times("nodejs_eventloop_lag_p50_seconds", MS)])
+        .in_pm2("Event Loop Latency", "internal/libuv/latency/p50", "ms", 1.0),
+    row("event_loop_delay_p90_ms", Unit::Milliseconds, Gauge, Agent, "The 90th percentile of how late the event loop was in the last second.")
+        .exported(&[times("nodejs_eventloop_lag_p90_seconds", MS)]),
+    row("event_loop_delay_p99_ms", Unit::Milliseconds, Gauge, Agent, "The 99th percentile of how late the event loop was in the last second.")
+        .shown("late at the p99")
+        .exported(&[times("nodejs_eventloop_lag_p99_seconds", MS)]),
+    row("event_loop_delay_min_ms", Unit::Milliseconds, Gauge, Agent, "The least that the event loop was late in the last second.")
+        .exported(&[times("nodejs_eventloop_lag_min_seconds", MS)]),
+    row("event_loop_delay_max_ms", Unit::Milliseconds, Gauge, Agent, "The most that the event loop was late in the last second.")
+        .shown("late at most")
+        .exported(&[times("nodejs_eventloop_lag_max_seconds", MS)]),
+    row("event_loop_delay_mean_ms", Unit::Milliseconds, Gauge, Agent, "The mean of how late the event loop was in the last second.")
+        .exported(&[times("nodejs_eventloop_lag_seconds", MS), times("nodejs_eventloop_lag_mean_seconds", MS)]),
+    row("event_loop_delay_stddev_ms", Unit::Milliseconds, Gauge, Agent, "The standard deviation of how late the event loop was in the last second.")
+        .exported(&[times("nodejs_eventloop_lag_stddev_seconds", MS)]),
+    row("event_loop_iterations_per_s", Unit::PerSecond, Gauge, Agent, "Turns of the event loop (Node.js 20.18, 22.8 and later).")
+        .exported(&[]),
+    row("heap_used_bytes", Unit::Bytes, Gauge, Agent, "The part of JavaScript's heap that is in use.")
+        .shown("heap used")
+        .exported(&[plain("nodejs_heap_size_used_bytes")])
+        .in_pm2("Used Heap Size", "internal/v8/heap/used", "MiB", 1.0 / (1024.0 * 1024.0)),
+    row("heap_total_bytes", Unit::Bytes, Gauge, Agent, "What V8 has reserved for JavaScript's heap.")
+        .exported(&[plain("nodejs_heap_size_total_bytes")])
+        .in_pm2("Heap Size", "internal/v8/heap/total", "MiB", 1.0 / (1024.0 * 1024.0)),
+    row("heap_limit_bytes", Unit::Bytes, Gauge, Agent, "What JavaScript's heap may grow to; beyond, the process ends.")
+        .shown("heap limit")
+        .exported(&[plain("forkful_heap_size_limit_bytes")]),
+    row("external_bytes", Unit::Bytes, Gauge, Agent, "Memory of buffers and other objects outside of the heap that JavaScript holds.")
+        .exported(&[plain("nodejs_external_memory_bytes")]),
+    row("gc_pause_ms_per_s", Unit::MillisecondsPerSecond, Gauge, Agent, "How long garbage collection kept JavaScript from running in the last second.")
+        .shown("gc pauses"),
+    row("gc_minor_ms_per_s", Unit::MillisecondsPerSecond, Gauge, Agent, "The part of this that collected young objects."),
+    row("http_requests_per_s", Unit::PerSecond, Gauge, Agent, "HTTP requests that came in the last second.")
+        .shown("http requests")
+        .in_pm2("HTTP", "internal/http/builtin/reqs", "req/min", 60.0),
+    row("http_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status of 500 or above.")
+        .shown("http 5xx"),
+    row("http_client_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status from 400 to 499."),
+    row("http_latency_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of the time from an HTTP request to the end of its response, of those that ended in the last second.")
+        .in_pm2("HTTP Mean Latency", "internal/http/builtin/latency/p50", "ms", 1.0),
+    row("http_latency_p95_ms", Unit::Milliseconds, Gauge, Agent, "The 95th percentile of this time.")
+        .in_pm2("HTTP P95 Latency", "internal/http/builtin/latency/p95", "ms", 1.0),
+    row("http_latency_p99_ms", Unit::Milliseconds, Gauge, Agent, "The 99th percentile of this time.")
+        .shown("latency at the p99"),
+    row("http_in_flight", Unit::Count, Gauge, Agent, "HTTP requests that are being answered.")
+        .shown("http in flight")
+        .exported(&[plain("forkful_http_requests_in_flight")]),
+    row("outgoing_requests_per_s", Unit::PerSecond, Gauge, Agent, "Requests that the app sent with http, https or fetch."),
+    row("outgoing_in_flight", Unit::Count, Gauge, Agent, "Of these, requests that wait for their response.")
+        .shown("outgoing in flight")
+        .exported(&[plain("forkful_outgoing_requests_in_flight")]),
+    row("pool_threads", Unit::Count, Gauge, Kernel, "Threads of libuv's pool, which does file system calls, DNS look-ups, compression and cryptography; 0 until the first job.")
+        .exported(&[plain("forkful_pool_threads")]),
+    row("pool_busy", Unit::Ratio, Gauge, Kernel, "The share of these threads that had a job when they were looked at.")
+        .shown("thread pool busy")
+        .exported(&[plain("forkful_pool_busy")]),
+    row("pool_cpu", Unit::Cores, Gauge, Kernel, "Cores that these threads used.")
+        .exported(&[plain("forkful_pool_cpu_cores")]),
+    row("pool_wait_ms", Unit::Milliseconds, Gauge, Agent, "How long a small job waited for a thread of the pool; measured only where the pool is in use.")
+        .exported(&[times("forkful_pool_wait_seconds", MS)]),
+    row("cpu_cores", Unit::Cores, Gauge, Kernel, "Cores that all threads of the process used."),
+    row("cpu_throttled", Unit::Ratio, Gauge, Kernel, "The share of time that a CPU quota kept the worker's control group from running.")
+        .exported(&[plain("forkful_cpu_throttled")]),
+    row("cpu_throttled_periods", Unit::Ratio, Gauge, Kernel, "The share of the quota's periods in which it was used up."),
+    row("memory_bytes", Unit::Bytes, Gauge, Kernel, "Resident memory of the process.")
+        .exported(&[plain("process_resident_memory_bytes")]),
+    row("memory_pss_bytes", Unit::Bytes, Gauge, Kernel, "Memory of the process, with what it shares with others divided among them; measured twice a minute.")
+        .exported(&[plain("forkful_memory_pss_bytes")]),
+    row("memory_limit_bytes", Unit::Bytes, Gauge, Kernel, "What the worker's control group may use; missing where there is no limit.")
+        .exported(&[plain("forkful_memory_limit_bytes")]),
+    row("swap_bytes", Unit::Bytes, Gauge, Kernel, "Memory of the process that was swapped out; measured twice a minute.")
+        .exported(&[plain("forkful_swap_bytes")]),
+    row("open_files", Unit::Count, Gauge, Kernel, "Open descriptors; measured twice a minute.")
+        .exported(&[plain("process_open_fds")]),
+    row("open_files_limit", Unit::Count, Gauge, Kernel, "The most open descriptors that the process may have.")
+        .exported(&[plain("process_max_fds")]),
+    row("accept_queue", Unit::Count, Gauge, Kernel, "Connections that wait in the worker's own queues to be accepted.")
+        .shown("accept queue")
+        .exported(&[plain("forkful_accept_queue_connections")]),
+    row("http_requests_total", Unit::Count, Counter, Agent, "HTTP requests that came.")
+        .exported(&[plain("forkful_http_requests_total")]),
+    row("http_responses_1xx_total", Unit::Count, Counter, Agent, "HTTP responses with a status from 100 to 199.")
+        .exported(&[class("1xx")]),
+    row("http_responses_2xx_total", Unit::Count, Counter, Agent, "HTTP responses with a status from 200 to 299.")
+        .exported(&[class("2xx")]),
+    row("http_responses_3xx_total", Unit::Count, Counter, Agent, "HTTP responses with a status from 300 to 399.")
+        .exported(&[class("3xx")]),
+    row("http_responses_4xx_total", Unit::Count, Counter, Agent, "HTTP responses with a status from 400 to 499.")
+        .exported(&[class("4xx")]),
+    row("http_responses_5xx_total", Unit::Count, Counter, Agent, "HTTP responses with a status of 500 or above.")
+        .exported(&[class("5xx")]),
+    row("http_aborted_total", Unit::Count, Counter, Agent, "HTTP requests whose connection closed before the response had ended.")
+        .exported(&[plain("forkful_http_aborted_total")]),
+    row("outgoing_requests_total", Unit::Count, Counter, Agent, "Requests that the app sent with http, https or fetch.")
+        .exported(&[plain("forkful_outgoing_requests_total")]),
+    row("outgoing_errors_total", Unit::Count, Counter, Agent, "Of these, requests that got no response.")
+        .exported(&[plain("forkful_outgoing_errors_total")]),
+    row("event_loop_active_seconds_total", Unit::Seconds, Counter, Agent, "Time that the event loop was busy.")
+        .exported(&[state("active")]),
+    row("event_loop_idle_seconds_total", Unit::Seconds, Counter, Agent, "Time that the event loop waited for something to do.")
+        .exported(&[state("idle")]),
+    row("event_loop_iterations_total", Unit::Count, Counter, Agent, "Turns of the event loop (Node.js 20.18, 22.8 and later).")
+        .exported(&[plain("forkful_eventloop_iterations_total")]),
+    row("cpu_user_seconds_total", Unit::Seconds, Counter, Kernel, "CPU time of the process in its own code.")
+        .exported(&[plain("process_cpu_user_seconds_total")]),
+    row("cpu_system_seconds_total", Unit::Seconds, Counter, Kernel, "CPU time of the process in the kernel.")
+        .exported(&[plain("process_cpu_system_seconds_total")]),
+    row("cpu_seconds_total", Unit::Seconds, Counter, Kernel, "CPU time of the process.")
+        .exported(&[plain("process_cpu_seconds_total")]),
+    row("main_thread_cpu_seconds_total", Unit::Seconds, Counter, Kernel, "CPU time of the main thread.")
+        .exported(&[plain("forkful_main_thread_cpu_seconds_total")]),
+    row("run_queue_wait_seconds_total", Unit::Seconds, Counter, Kernel, "Time that the main thread was ready to run and had no core.")
+        .exported(&[plain("forkful_run_queue_wait_seconds_total")]),
+    row("cpu_throttled_seconds_total", Unit::Seconds, Counter, Kernel, "Time that a CPU quota kept the worker's control group from running.")
+        .exported(&[plain("forkful_cpu_throttled_seconds_total")]),
+    row("log_bytes_total", Unit::Count, Counter, Kernel, "Bytes of lines that the worker has written to its stdout and stderr.")
+        .exported(&[plain("forkful_log_bytes_total")]),
+    row("log_lines_dropped_total", Unit::Count, Counter, Kernel, "Of these, lines that could not be written to a file.")
+        .exported(&[plain("forkful_log_lines_dropped_total")]),
+];
+
+const fn row(name: &'static str, unit: Unit, kind: Kind, source: Source, meaning: &'static str) -> Metric {
+    Metric { name, label: None, unit, kind, source, exported: &[], pm2: None, meaning }
+}
+
+const fn plain(name: &'static str) -> Exported {
+    times(name, 1.0)
+}
+
+const fn times(name: &'static str, factor: f64) -> Exported {
+    Exported { name, label: None, factor }
+}
+
+const fn class(class: &'static str) -> Exported {
+    Exported { name: "forkful_http_responses_total", label: Some(("class", class)), factor: 1.0 }
+}
+
+const fn state(state: &'static str) -> Exported {
+    Exported { name: "forkful_eventloop_time_seconds_total", label: Some(("state", state)), factor: 1.0 }
+}
+
+impl Metric {
+    const fn shown(mut self, label: &'static str) -> Self {
+        self.label = Some(label);
+        self
+    }
+
+    const fn exported(mut self, names: &'static [Exported]) -> Self {
+        self.exported = names;
+        self
+    }
+
+    const fn in_pm2(
+        mut self,
+        name: &'static str,
+        kind: &'static str,
+        unit: &'static str,
+        factor: f64,
+    ) -> Self {
+        self.pm2 = Some(Pm2Metric { name, kind, unit, factor });
+        self
+    }
+
+    /// The row of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// A value, for people.
+    pub fn display(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Ratio => format!("{:.1}%", value * 100.0),
+            Unit::Milliseconds => format!("{value:.1} ms"),
+            Unit::MillisecondsPerSecond => format!("{value:.1} ms/s"),
+            Unit::PerSecond => format!("{value:.1}/s"),
+            Unit::Bytes => format!("{:.1} MiB", value / (1024.0 * 1024.0)),
+            Unit::Count => format!("{value}"),
+            Unit::Cores => format!("{value:.2} cores"),
+            Unit::Seconds => format!("{value:.1} s"),
+        }
+    }
+}
+
+impl Unit {
+    /// The most that is believed.
+    pub const fn max(self) -> f64 {
+        match self {
+            Self::Ratio => 1.0,
+            Self::MillisecondsPerSecond => 1000.0,
+            Self::Milliseconds
+            | Self::PerSecond
+            | Self::Bytes
+            | Self::Count
+            | Self::Cores
+            | Self::Seconds => 1e15,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn are_distinct<T: Ord>(names: Vec<T>) -> bool {
+        let count = names.len();
+        names.into_iter().collect::<std::collections::BTreeSet<_>>().len() == count
+    }
+
+    #[test]
+    fn names_are_unique() {
+        assert!(are_distinct(METRICS.iter().map(|metric| metric.name).collect()));
+        assert!(are_distinct(METRICS.iter().filter_map(|metric| metric.label).collect()));
+        assert!(are_distinct(METRICS.iter().filter_map(|metric| Some(metric.pm2?.name)).collect()));
+        let exported =
+            METRICS.iter().flat_map(|metric| metric.exported.iter().map(|as_| (as_.name, as_.label)));
+        assert!(are_distinct(exported.collect()));
+    }
+
+    #[test]
+    fn counters_are_named_as_counters() {
+        for metric in METRICS {
+            let is_counter = metric.kind == Kind::Counter;
+            assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
+            for exported in metric.exported {
+                assert_eq!(exported.name.ends_with("_total"), is_counter, "{}", exported.name);
+            }
+        }
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let shown = |unit, value| row("x", unit, Gauge, Agent, "").display(value);
+        assert_eq!(shown(Unit::Ratio, 0.123), "12.3%");
+        assert_eq!(shown(Unit::Milliseconds, 1.26), "1.3 ms");
+        assert_eq!(shown(Unit::MillisecondsPerSecond, 20.0), "20.0 ms/s");
+        assert_eq!(shown(Unit::PerSecond, 3.0), "3.0/s");
+        assert_eq!(shown(Unit::Bytes, 5.0 * 1024.0 * 1024.0), "5.0 MiB");
+        assert_eq!(shown(Unit::Count, 3.0), "3");
+        assert_eq!(shown(Unit::Cores, 1.234), "1.23 cores");
+        assert_eq!(shown(Unit::Seconds, 1.26), "1.3 s");
+    }
+}

@@ -1,0 +1,115 @@
+//! Counters of a slot over all its processes: what ended ones have counted stays, so that no counter falls when a worker ends.
+
+use std::collections::BTreeMap;
+
+use super::histogram::{GcPauses, Latency};
+use super::readings::Readings;
+use crate::slot::Generation;
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counts {
+    /// Rows of the table that are counters.
+    pub values: Readings,
+    pub latency: Latency,
+    /// By the kinds of [`GC_KINDS`](super::GC_KINDS).
+    pub gc: [GcPauses; 4],
+}
+
+impl Counts {
+    pub fn add(&mut self, more: &Self) {
+        self.values.add(&more.values);
+        self.latency.add(&more.latency);
+        self.gc.iter_mut().zip(&more.gc).for_each(|(sum, more)| sum.add(more));
+    }
+
+    /// Takes the larger value of each: a counter does not fall.
+    fn raise(&mut self, newer: &Self) {
+        self.values.raise(&newer.values);
+        self.latency.raise(&newer.latency);
+        self.gc.iter_mut().zip(&newer.gc).for_each(|(most, newer)| most.raise(newer));
+    }
+}
+
+/// The counters of a slot.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    ended: Counts,
+    living: BTreeMap<Generation, Counts>,
+}
+
+impl Totals {
+    /// What one of its processes has counted since it began.
+    pub fn note(&mut self, generation: Generation, counts: &Counts) {
+        self.living.entry(generation).or_default().raise(counts);
+    }
+
+    /// A process has ended.
+    pub fn end(&mut self, generation: Generation) {
+        if let Some(counts) = self.living.remove(&generation) {
+            self.ended.add(&counts);
+        }
+    }
+
+    /// Those of all its processes.
+    pub fn sum(&self) -> Counts {
+        let mut sum = self.ended.clone();
+        self.living.values().for_each(|counts| sum.add(counts));
+        sum
+    }
+
+    /// What ended processes have counted, and what the living ones have.
+    pub fn parts(&self) -> (&Counts, &BTreeMap<Generation, Counts>) {
+        (&self.ended, &self.living)
+    }
+
+    /// Goes on from what [`Self::parts`] gave; processes that are not among `alive` have ended.
+    pub fn resume(
+        ended: Counts,
+        living: BTreeMap<Generation, Counts>,
+        alive: impl Fn(Generation) -> bool,
+    ) -> Self {
+        let mut totals = Self { ended, living };
+        let gone: Vec<_> = totals.living.keys().copied().filter(|generation| !alive(*generation)).collect();
+        gone.into_iter().for_each(|generation| totals.end(generation));
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(requests: f64) -> Counts {
+        let mut counts =
+            Counts { values: Readings::of(&[("http_requests_total", requests)]), ..Counts::default() };
+        counts.latency.counts[0] = requests as u64;
+        counts
+    }
+
+    fn requests(totals: &Totals) -> (Option<f64>, u64) {
+        let sum = totals.sum();
+        (sum.values.get("http_requests_total"), sum.latency.count())
+    }
+
+    #[test]
+    fn counters_go_on_over_the_processes_of_a_slot() {
+        let [one, two] = [1, 2].map(Generation);
+        let mut totals = Totals::default();
+        assert_eq!(requests(&totals), (None, 0));
+        totals.note(one, &counted(10.0));
+        totals.note(two, &counted(1.0));
+        assert_eq!(requests(&totals), (Some(11.0), 11), "both processes of a reload count");
+        totals.end(one);
+        totals.end(one);
+        assert_eq!(requests(&totals), (Some(11.0), 11));
+        totals.note(two, &counted(0.0));
+        assert_eq!(requests(&totals), (Some(11.0), 11), "no worker can take anything back");
+        totals.note(two, &counted(5.0));
+        assert_eq!(requests(&totals), (Some(15.0), 15));
+        let (ended, living) = totals.parts();
+        let resumed = Totals::resume(ended.clone(), living.clone(), |_| false);
+        assert_eq!(requests(&resumed), (Some(15.0), 15), "nobody lives any more");
+        assert!(resumed.parts().1.is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! What is measured of workers: what their agents say, and what the kernel says of their processes. The table of all of it is
+//! `forkful_core::metrics`; what follows from two looks is worked out there, too. Nothing here is an event of a supervisor.
+//!
+//! - `outside`: one process, seen from outside · `records`: the history of slots · `page`: the metrics page
+//!
+//! Each app is looked at once a second while any of its workers does something, and seldom otherwise.
+
+mod outside;
+mod page;
+mod records;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forkful_cluster::ReportPace;
+use forkful_cluster::protocol::incoming::AgentReport;
+use forkful_core::Time;
+use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Sample, Totals};
+use forkful_core::slot::Generation;
+use forkful_core::supervisor::{ReloadResult, SlotRecord};
+use forkful_os::cgroup::Surroundings;
+
+use super::app::{App, AppId, Place, Process};
+use super::clock::wall_ms;
+use super::cpu_sample::CpuSample;
+use crate::history::{History, HistoryOrder};
+use crate::logs::LogService;
+use outside::{Account, Outside};
+use records::Records;
+
+pub(super) use page::metrics_page;
+
+/// An app's processes are looked at so often while they do something.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A process that uses less of a core than this does nothing.
+const IDLE_CORES: f64 = 0.02;
+
+/// How often agents report while nobody looks.
+pub(super) const USUAL_PACE: ReportPace = ReportPace { every: REPORT_EVERY, quiet: Some(QUIET_EVERY) };
+/// How often they report while somebody does.
+pub(super) const WATCHED_PACE: ReportPace = ReportPace { every: REPORT_EVERY, quiet: None };
+
+/// What is measured of an app.
+#[derive(Default)]
+pub(crate) struct AppMetrics {
+    /// When its processes are looked at next.
+    next: Option<Time>,
+    /// Counters of its slots; those of slots that are gone stay.
+    totals: BTreeMap<u16, Totals>,
+    /// What is recorded of its slots.
+    records: Records,
+    /// The CPU quotas that hold for all apps; looked for once.
+    surroundings: Option<Surroundings>,
+    /// The CPU time of all its processes.
+    pub(super) cpu: CpuSample,
+    /// Its reloads: those that succeeded, those that did not.
+    pub(super) reloads: [u64; 2],
+}
+
+/// What is measured of a process.
+#[derive(Default)]
+pub(crate) struct ProcessMetrics {
+    follower: Follower,
+    /// When its agent last reported.
+    said_at: Option<Time>,
+    outside: Option<Outside>,
+    /// Its agent knows that its thread pool is there.
+    knows_pool: bool,
+}
+
+impl ProcessMetrics {
+    /// Its agent has reported.
+    pub(super) fn on_report(&mut self, report: Box<AgentReport>, now: Time) {
+        self.follower.on_report(report);
+        self.said_at = Some(now);
+    }
+
+    /// What is known of it now.
+    pub(super) fn sample(&self, now: Time) -> Sample {
+        self.follower.sample(self.is_fresh(now))
+    }
+
+    fn is_fresh(&self, now: Time) -> bool {
+        self.said_at.is_some_and(|at| self.follower.is_fresh(now.since(at)))
+    }
+
+    /// Whether it has done something since the last look.
+    fn is_active(&self, now: Time) -> bool {
+        let agent_is_busy = self.is_fresh(now) && self.follower.report().is_some_and(|report| !report.quiet);
+        agent_is_busy || self.follower.sample(false).get("cpu_cores").is_none_or(|cores| cores > IDLE_CORES)
+    }
+
+    fn counts(&self) -> Counts {
+        self.follower.counts()
+    }
+}
+
+impl App {
+    /// When its processes are looked at next.
+    pub(super) fn next_look(&self) -> Option<Time> {
+        self.metrics.next
+    }
+
+    /// A process has been started, or was taken over.
+    pub(super) fn note_measurable(&mut self, since: Time) {
+        let first = since + LOOK_EVERY;
+        self.metrics.next = Some(self.metrics.next.map_or(first, |next| next.min(first)));
+    }
+
+    /// A worker does something again.
+    pub(super) fn note_active(&mut self, now: Time) {
+        let soon = now + LOOK_EVERY;
+        self.metrics.next = self.metrics.next.map(|next| next.min(soon));
+    }
+
+    /// A process of a slot and its tree are gone.
+    pub(super) fn count_ended(&mut self, slot: u16, generation: Generation, process: &Process) {
+        let totals = self.metrics.totals.entry(slot).or_default();
+        totals.note(generation, &process.metrics.counts());
+        totals.end(generation);
+    }
+
+    /// Looks at all its processes, if it is time.
+    pub(super) fn take_samples(&mut self, logs: &LogService, now: Time) {
+        if self.metrics.next.is_none_or(|next| next > now) {
+            return;
+        }
+        let Self { supervisor, places, primary, metrics, group, .. } = self;
+        let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
+        let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
+        let throttling = throttling.or_else(|| surroundings.throttling());
+        let (mut lives, mut active) = (false, false);
+        for (slot, place) in places.iter_mut() {
+            let pm_id = place.pm_id;
+            for (generation, process) in
+                place.processes.iter_mut().filter(|(_, process)| process.ended.is_none())
+            {
+                lives = true;
+                let pid = process.child.pid;
+                let outside = process.metrics.outside.get_or_insert_with(|| Outside::new(pid));
+                let account = Account {
+                    throttling,
+                    log_bytes: logs.bytes(pm_id),
+                    dropped_log_lines: logs.dropped_lines(pm_id),
+                    queued: primary.queued(process.worker),
+                    memory_limit: supervisor.spec().limits.memory_bytes,
+                };
+                let Ok(readings) = outside.look(&account) else { continue };
+                process.metrics.follower.measured(&readings);
+                if !process.metrics.knows_pool
+                    && readings.get("pool_threads").is_some_and(|threads| threads > 0.0)
+                {
+                    process.metrics.knows_pool = true;
+                    primary.tell_of_pool(process.worker, now);
+                }
+                active |= process.metrics.is_active(now);
+                metrics.totals.entry(*slot).or_default().note(*generation, &process.metrics.counts());
+            }
+        }
+        metrics.next = lives.then(|| now + if active { LOOK_EVERY } else { QUIET_EVERY });
+        let current = |(slot, record, place): (u16, &SlotRecord, &Place)| {
+            let process = place.current(record).filter(|process| process.ended.is_none())?;
+            Some((slot, process.metrics.sample(now)))
+        };
+        let samples: Vec<_> = self.slots().filter_map(current).collect();
+        let AppMetrics { totals, records, reloads, .. } = &mut self.metrics;
+        for (slot, sample) in samples {
+            records.record(slot, &sample, totals.get(&slot).cloned().unwrap_or_default(), *reloads);
+        }
+    }
+
+    /// Where its history is kept, which goes on where a daemon before has ended.
+    pub(super) fn keep_history(&mut self, app: AppId, history: History) {
+        self.metrics.records = Records::new(app, history);
+        let slots: Vec<u16> = self.places.keys().copied().collect();
+        for slot in slots {
+            let Some(head) = self.metrics.records.resume(slot) else { continue };
+            let (ended, living) = head.totals.parts();
+            let place = self.places.get_mut(&slot);
+            for (generation, process) in place.into_iter().flat_map(|place| &mut place.processes) {
+                if let Some(counts) = living.get(generation) {
+                    process.metrics.outside = Some(Outside::resume(process.child.pid, &counts.values));
+                }
+            }
+            let is_there = |generation| self.process(slot, generation).is_some();
+            let totals = Totals::resume(ended.clone(), living.clone(), is_there);
+            self.metrics.totals.insert(slot, totals);
+            for (reloads, written) in self.metrics.reloads.iter_mut().zip(head.reloads) {
+                *reloads = (*reloads).max(written);
+            }
+        }
+    }
+
+    /// What is kept of some of its slots.
+    pub(super) fn history(&self, slots: &[u16]) -> HistoryOrder {
+        let workers = slots.iter().filter_map(|slot| {
+            let place = self.places.get(slot)?;
+            Some((*slot, place.pm_id, self.metrics.records.area(*slot)))
+        });
+        HistoryOrder {
+            app: self.spec().name.to_string(),
+            reader: self.metrics.records.reader(),
+            workers: workers.collect(),
+            now_s: wall_ms() / 1000,
+        }
+    }
+
+    /// A reload is over.
+    pub(super) fn note_reload(&mut self, result: &ReloadResult) {
+        self.metrics.reloads[usize::from(result.failure.is_some())] += 1;
+    }
+
+    /// The counters of a slot over all its processes.
+    pub(super) fn counted(&self, slot: u16) -> Counts {
+        let mut totals = self.metrics.totals.get(&slot).cloned().unwrap_or_default();
+        let processes = self.places.get(&slot).into_iter().flat_map(|place| &place.processes);
+        processes.for_each(|(generation, process)| totals.note(*generation, &process.metrics.counts()));
+        totals.sum()
+    }
+}

@@ -1,0 +1,218 @@
+//! One process, seen from outside: what the kernel and the daemon know of it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use forkful_core::metrics::Readings;
+use forkful_os::cgroup::Throttling;
+use forkful_os::procinfo::{self, Meter, Usage};
+
+/// What costs more to ask is asked at each so many looks.
+const RARELY: u32 = 30;
+
+/// Follows one process.
+pub(super) struct Outside {
+    pid: u32,
+    meter: Meter,
+    last: Option<Look>,
+    looks: u32,
+    /// What has come since this daemon follows the process.
+    since: Counted,
+}
+
+/// A look.
+struct Look {
+    at: Instant,
+    usage: Usage,
+    cpu: Duration,
+    account: Account,
+}
+
+/// What others know of a process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Account {
+    /// Of its control group.
+    pub(super) throttling: Option<Throttling>,
+    /// Of its worker, since it was first seen.
+    pub(super) log_bytes: u64,
+    pub(super) dropped_log_lines: u64,
+    /// Connections in its queues.
+    pub(super) queued: u32,
+    /// What its app's group may use.
+    pub(super) memory_limit: Option<u64>,
+}
+
+/// Counters whose source is older than the process, or younger.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    throttled: Duration,
+    log_bytes: u64,
+    dropped_log_lines: u64,
+}
+
+impl Outside {
+    pub(super) fn new(pid: u32) -> Self {
+        Self { pid, meter: Meter::new(pid), last: None, looks: 0, since: Counted::default() }
+    }
+
+    /// Goes on where a daemon before was, with the counters that it has written down.
+    pub(super) fn resume(pid: u32, counters: &Readings) -> Self {
+        let known = |name: &str| counters.get(name).unwrap_or(0.0);
+        let since = Counted {
+            throttled: Duration::from_secs_f64(known("cpu_throttled_seconds_total").min(1e9)),
+            log_bytes: known("log_bytes_total") as u64,
+            dropped_log_lines: known("log_lines_dropped_total") as u64,
+        };
+        Self { since, ..Self::new(pid) }
+    }
+
+    /// Looks at it; what follows from two looks is there from the second one on.
+    pub(super) fn look(&mut self, account: &Account) -> io::Result<Readings> {
+        let look = Look {
+            at: Instant::now(),
+            usage: self.meter.read()?,
+            cpu: procinfo::cpu_time(self.pid)?,
+            account: *account,
+        };
+        let mut readings = state_of(&look);
+        if self.looks.is_multiple_of(RARELY) {
+            self.add_rare(account, &mut readings);
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if let Some(before) = &self.last {
+            add_rates(before, &look, &mut readings);
+            self.since.add(&before.account, account);
+        }
+        self.since.add_to(&mut readings);
+        self.last = Some(look);
+        Ok(readings)
+    }
+
+    /// What costs more to ask.
+    fn add_rare(&self, account: &Account, readings: &mut Readings) {
+        let limit = account
+            .memory_limit
+            .or_else(|| forkful_os::memory_limit::memory_limit().map(|limit| limit.bytes));
+        let files = procinfo::open_files(self.pid).ok();
+        let known = [
+            ("memory_pss_bytes", procinfo::proportional_bytes(self.pid).ok()),
+            ("swap_bytes", procinfo::swapped_bytes(self.pid).ok()),
+            ("memory_limit_bytes", limit),
+            ("open_files", files.map(|(open, _)| open)),
+            ("open_files_limit", files.and_then(|(_, limit)| limit)),
+        ];
+        for (name, value) in known {
+            if let Some(value) = value {
+                readings.take(name, value as f64);
+            }
+        }
+    }
+}
+
+impl Counted {
+    fn add(&mut self, before: &Account, now: &Account) {
+        let throttled = |account: &Account| account.throttling.unwrap_or_default().time;
+        self.throttled += throttled(now).saturating_sub(throttled(before));
+        self.log_bytes += now.log_bytes.saturating_sub(before.log_bytes);
+        self.dropped_log_lines += now.dropped_log_lines.saturating_sub(before.dropped_log_lines);
+    }
+
+    fn add_to(self, readings: &mut Readings) {
+        readings.take("cpu_throttled_seconds_total", self.throttled.as_secs_f64());
+        readings.take("log_bytes_total", self.log_bytes as f64);
+        readings.take("log_lines_dropped_total", self.dropped_log_lines as f64);
+    }
+}
+
+/// What one look tells.
+fn state_of(look: &Look) -> Readings {
+    let Look { usage, cpu, account, .. } = look;
+    let mut readings = Readings::of(&[
+        ("pool_threads", usage.pool_threads as f64),
+        ("memory_bytes", usage.resident_bytes as f64),
+        ("accept_queue", f64::from(account.queued)),
+        ("cpu_user_seconds_total", usage.user.as_secs_f64()),
+        ("cpu_system_seconds_total", usage.system.as_secs_f64()),
+        ("cpu_seconds_total", cpu.as_secs_f64()),
+        ("main_thread_cpu_seconds_total", usage.main.ran.as_secs_f64()),
+        ("run_queue_wait_seconds_total", usage.main.waited.as_secs_f64()),
+    ]);
+    if usage.pool_threads > 0 {
+        readings.take("pool_busy", usage.pool_busy as f64 / usage.pool_threads as f64);
+    }
+    readings
+}
+
+/// What follows from two looks.
+fn add_rates(before: &Look, now: &Look, readings: &mut Readings) {
+    let seconds = now.at.duration_since(before.at).as_secs_f64();
+    if seconds <= 0.0 {
+        return;
+    }
+    let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / seconds;
+    readings.take("main_thread_cpu", share(now.usage.main.ran, before.usage.main.ran).min(1.0));
+    readings.take("run_queue_wait", share(now.usage.main.waited, before.usage.main.waited).min(1.0));
+    readings.take("cpu_cores", share(now.cpu, before.cpu));
+    if now.usage.pool_threads == before.usage.pool_threads {
+        readings.take("pool_cpu", share(now.usage.pool_ran, before.usage.pool_ran));
+    }
+    if let Some((now, before)) = now.account.throttling.zip(before.account.throttling) {
+        readings.take("cpu_throttled", share(now.time, before.time).min(1.0));
+        let periods = now.periods.saturating_sub(before.periods);
+        let throttled = now.throttled.saturating_sub(before.throttled);
+        if periods > 0 {
+            readings.take("cpu_throttled_periods", (throttled as f64 / periods as f64).min(1.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forkful_os::procinfo::Scheduled;
+
+    fn look(at: Instant, ms: u64, account: Account) -> Look {
+        let time = Duration::from_millis(ms);
+        let main = Scheduled { ran: time, waited: time / 2 };
+        let usage = Usage { main, pool_threads: 4, pool_busy: 3, pool_ran: time * 3, ..Usage::default() };
+        Look { at, usage, cpu: time * 4, account }
+    }
+
+    #[test]
+    fn two_looks_give_the_shares_of_the_time_between() {
+        let began = Instant::now();
+        let throttled = |periods, throttled, ms| Account {
+            throttling: Some(Throttling { periods, throttled, time: Duration::from_millis(ms) }),
+            ..Account::default()
+        };
+        let before = look(began, 1000, throttled(10, 1, 0));
+        let now = look(began + Duration::from_secs(2), 1500, throttled(30, 6, 200));
+        let mut readings = Readings::default();
+        add_rates(&before, &now, &mut readings);
+        let expected = [
+            ("main_thread_cpu", 0.25),
+            ("run_queue_wait", 0.125),
+            ("cpu_cores", 1.0),
+            ("pool_cpu", 0.75),
+            ("cpu_throttled", 0.1),
+            ("cpu_throttled_periods", 0.25),
+        ];
+        assert_eq!(readings, Readings::of(&expected));
+        assert_eq!(state_of(&now).get("pool_busy"), Some(0.75));
+    }
+
+    #[test]
+    fn what_was_counted_before_the_first_look_is_not_the_processs() {
+        let mut outside = Outside::new(std::process::id());
+        let account = |log_bytes| Account { log_bytes, dropped_log_lines: 1, ..Account::default() };
+        let first = outside.look(&account(1000)).unwrap();
+        assert_eq!(first.get("log_bytes_total"), Some(0.0));
+        assert!(first.get("main_thread_cpu").is_none() && first.get("memory_bytes").is_some());
+        assert!(first.get("open_files").is_some_and(|open| open > 0.0));
+        let second = outside.look(&account(1010)).unwrap();
+        assert_eq!(second.get("log_bytes_total"), Some(10.0));
+        assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
+        assert!(second.get("open_files").is_none(), "it is asked for seldom");
+        assert!(Outside::new(u32::MAX).look(&account(0)).is_err());
+    }
+}

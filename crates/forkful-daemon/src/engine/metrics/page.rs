@@ -1,0 +1,110 @@
+//! The metrics page: what is known of all apps, for Prometheus.
+
+use forkful_core::Time;
+use forkful_core::metrics::exposition::{Family, FamilyKind, Format, Label, Page};
+use forkful_core::slot::State;
+use forkful_core::supervisor::SlotRecord;
+
+use crate::engine::app::{App, AppId, Place};
+use crate::engine::apps::Apps;
+
+const BUILD: Family = gauge("forkful_build_info", "The version of Forkful.");
+const WORKERS: Family = gauge("forkful_app_workers", "Workers that an app has.");
+const RELOADS: Family = counter("forkful_app_reloads_total", "Reloads of an app, by their result.");
+const UP: Family = gauge("forkful_worker_up", "1 while a worker is online.");
+const STARTED: Family =
+    gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
+const VERSION: Family = gauge("nodejs_version_info", "Node.js version info.");
+const RESTARTS: Family = counter("forkful_worker_restarts_total", "Restarts of a worker, asked for or not.");
+const CRASHES: Family = counter(
+    "forkful_worker_crashes_total",
+    "Unexpected ends of a worker that led to a restart or to giving up.",
+);
+const BLOCKED: Family =
+    gauge("forkful_worker_blocked_seconds", "For how long a worker's event loop has not answered.");
+const HANDED_OVER: Family =
+    counter("forkful_connections_handed_over_total", "Connections that the daemon handed to a worker.");
+const RESCUED: Family = counter(
+    "forkful_connections_rescued_total",
+    "Connections taken out of the queue of a stuck, dead or leaving worker.",
+);
+const LOST: Family = counter(
+    "forkful_connections_lost_total",
+    "Connections that a worker may have had when it died, so that no other got them.",
+);
+const SUSPECTED: Family =
+    counter("forkful_workers_suspected_total", "Times that a worker was found not to turn its event loop.");
+const STEERED: Family =
+    counter("forkful_steering_changes_total", "Times that the choice of workers for connections changed.");
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: FamilyKind::Gauge, help }
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: FamilyKind::Counter, help }
+}
+
+/// The page with some apps.
+pub(crate) fn metrics_page(apps: &Apps, chosen: &[AppId], format: Format, now: Time) -> String {
+    let mut page = Page::new(format);
+    page.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    for entry in chosen.iter().filter_map(|id| apps.get(id)) {
+        add_app(&mut page, entry, now);
+    }
+    page.finish()
+}
+
+fn add_app(page: &mut Page, entry: &App, now: Time) {
+    let name = entry.spec().name.to_string();
+    let app: Label<'_> = ("app", &name);
+    page.add(&WORKERS, &[app], entry.places.len() as f64);
+    for (result, count) in ["ok", "failed"].into_iter().zip(entry.metrics.reloads) {
+        page.add(&RELOADS, &[app, ("result", result)], count as f64);
+    }
+    for (address, _, counters) in entry.primary.addresses() {
+        let labels = [app, ("address", address)];
+        for (family, count) in [
+            (&HANDED_OVER, counters.handed_over),
+            (&RESCUED, counters.rescued),
+            (&LOST, counters.lost),
+            (&SUSPECTED, counters.suspected),
+            (&STEERED, counters.steered),
+        ] {
+            page.add(family, &labels, count as f64);
+        }
+    }
+    for (slot, record, place) in entry.slots() {
+        let slot_name = slot.to_string();
+        let labels = [app, ("worker", slot_name.as_str())];
+        add_worker(page, &labels, (record, place), entry, now);
+        let sample = place.current(record).map(|process| process.metrics.sample(now)).unwrap_or_default();
+        page.add_worker(&labels, &entry.counted(slot), &sample);
+    }
+}
+
+fn add_worker(
+    page: &mut Page,
+    labels: &[Label<'_>; 2],
+    (record, place): (&SlotRecord, &Place),
+    entry: &App,
+    now: Time,
+) {
+    let process = place.current(record).filter(|process| process.ended.is_none());
+    let is_online = matches!(record.slot.state, State::Online(_) | State::Replacing { .. });
+    page.add(&UP, labels, f64::from(u8::from(is_online && process.is_some())));
+    page.add(&RESTARTS, labels, f64::from(record.slot.counters.restarts));
+    page.add(&CRASHES, labels, f64::from(record.slot.counters.crashes));
+    let Some(process) = process else { return };
+    page.add(&STARTED, labels, process.started_at_ms as f64 / 1000.0);
+    let silent = entry.primary.owes_since(process.worker).map(|since| now.since(since));
+    let blocked = forkful_core::steering::blocked::blocked_for(silent).unwrap_or_default();
+    page.add(&BLOCKED, labels, blocked.as_secs_f64());
+    if let Some(version) = process.node_version {
+        let [full, major] = [format!("v{version}"), version.major.to_string()];
+        let [minor, patch] = [version.minor, version.patch].map(|part| part.to_string());
+        let parts = [("version", full.as_str()), ("major", &major), ("minor", &minor), ("patch", &patch)];
+        let labels: Vec<Label<'_>> = labels.iter().copied().chain(parts).collect();
+        page.add(&VERSION, &labels, 1.0);
+    }
+}

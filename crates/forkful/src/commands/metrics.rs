@@ -1,0 +1,80 @@
+//! `forkful metrics`: prints the metrics page of the daemon, or serves it to Prometheus.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use forkful_api::client::Client;
+use forkful_api::types::{MetricsFormat, MetricsQuery};
+use forkful_core::metrics::exposition::Format;
+use tokio::net::TcpListener;
+
+use crate::cli::{MetricsArgs, PageFormat};
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+
+pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure> {
+    if let Some(address) = args.listen {
+        return serve(home, args.app.clone(), address).await;
+    }
+    let Some(mut client) = connection::running(&home).await? else {
+        output::warn("no daemon is running, so that nothing is measured");
+        return Ok(Exit::Done);
+    };
+    let format = match args.format {
+        PageFormat::Prometheus => MetricsFormat::Prometheus,
+        PageFormat::Openmetrics => MetricsFormat::OpenMetrics,
+    };
+    let query = MetricsQuery { app: args.app.clone(), format: Some(format) };
+    output::print(&client.metrics(&query).await?)?;
+    Ok(Exit::Done)
+}
+
+/// What each scrape needs.
+#[derive(Clone)]
+struct Source {
+    home: std::sync::Arc<Home>,
+    app: Option<String>,
+}
+
+/// Serves until the process is told to end. A daemon that is started later is found by the next scrape.
+async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<Exit, Failure> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
+        .map_err(|error| Failure::caused(Exit::Failed, error))?;
+    let bound = listener.local_addr().unwrap_or(address);
+    output::talk(&format!("metrics are at http://{bound}/metrics"));
+    let source = Source { home: home.into(), app };
+    let router = Router::new().route("/metrics", get(scrape)).with_state(source);
+    let served = axum::serve(listener, router).with_graceful_shutdown(async {
+        // Without a handler, Ctrl-C ends the process as well.
+        let _no_handler = tokio::signal::ctrl_c().await;
+    });
+    served.await.map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+    Ok(Exit::Done)
+}
+
+async fn scrape(State(source): State<Source>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted(accept);
+    let wanted = match format {
+        Format::Prometheus => MetricsFormat::Prometheus,
+        Format::OpenMetrics => MetricsFormat::OpenMetrics,
+    };
+    let query = MetricsQuery { app: source.app.clone(), format: Some(wanted) };
+    let page = async {
+        let (mut client, _) = Client::connect(&source.home.socket()).await?;
+        client.metrics(&query).await
+    };
+    match page.await {
+        Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}

@@ -1,0 +1,202 @@
+// What is measured of workers, as a scraper sees it: a page that Prometheus' own tool accepts, counters that never fall, and a
+// history that outlives the daemon.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import http from 'node:http';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { freePort, get } from './lib/http.mjs';
+import { startLoad } from './lib/load.mjs';
+import { MAJORS, NEWEST } from './lib/nodes.mjs';
+import { isLiving, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+/** So many workers are killed while a scraper looks. */
+const KILLS = 20;
+
+/** Answers with its pid; `/slow` after 20 ms, `/error` with 500. A file is read now and then, so that there is a thread pool. */
+function serving({ require }) {
+  const { readFile } = require('fs');
+  require('http').createServer((request, response) => {
+    const answer = () => response.end(String(process.pid));
+    if (request.url === '/error') response.statusCode = 500;
+    if (request.url === '/slow') setTimeout(answer, 20);
+    else if (request.url === '/file') readFile(__filename, answer);
+    else answer();
+  }).listen(Number(process.env.PORT));
+}
+
+/** The samples of a page: their values by name and labels. */
+function samplesOf(page) {
+  const samples = new Map();
+  for (const line of page.split('\n')) {
+    if (!line || line.startsWith('#')) continue;
+    const { series, value } = /^(?<series>\S+?(?:\{.*\})?) (?<value>\S+)$/.exec(line)?.groups ?? assert.fail(`no sample: ${line}`);
+    assert.ok(!samples.has(series), `twice: ${series}`);
+    samples.set(series, Number(value));
+  }
+  return samples;
+}
+
+/** Whether a series is of a counter. */
+const isCounter = (series) => /^\w+(_total|_count|_sum|_bucket)\b/.test(series) && !series.startsWith('nodejs_heap_size_total');
+
+/** The sum of a family over all workers. */
+const sum = (samples, name) => [...samples].filter(([series]) => series === name || series.startsWith(`${name}{`)).reduce((all, [, value]) => all + value, 0);
+
+/** Reads the page from the daemon's own socket; `undefined` while there is no daemon. */
+function scrape(forkful, path = '/v1/metrics', accept = '*/*') {
+  return new Promise((resolve) => {
+    const request = http.get({ socketPath: join(forkful.home, 'forkful.sock'), path, agent: false, headers: { accept } }, async (response) => {
+      let text = '';
+      try {
+        for await (const part of response.setEncoding('utf8')) text += part;
+      } catch {
+        return resolve(undefined);
+      }
+      assert.equal(response.statusCode, 200, text);
+      return resolve({ text, type: response.headers['content-type'] });
+    });
+    request.on('error', () => resolve(undefined));
+  });
+}
+
+const promtool = spawnSync('promtool', ['--version']).status === 0;
+
+for (const major of MAJORS) {
+  test(`Node ${major}: the page has what happened, and promtool accepts it`, async (t) => {
+    const forkful = await sandbox(t, major);
+    const port = await freePort();
+    await forkful.start(serving, { name: 'web', instances: 2, env: { PORT: String(port) } });
+    // The agents count from their first report on, which comes after the start.
+    await waitUntil('reports', async () => /nodejs_heap_size_used_bytes\{app="web",worker="1"\}/.test((await scrape(forkful)).text));
+    for (const path of ['/', '/slow', '/error', '/file', '/file']) await get(port, path);
+    const seen = await waitUntil('all five requests', async () => {
+      const samples = samplesOf((await scrape(forkful)).text);
+      return sum(samples, 'forkful_http_requests_total') >= 5 && sum(samples, 'forkful_http_request_duration_seconds_count') >= 5 && samples;
+    });
+    const classes = (name) => [...seen].filter(([series]) => series.startsWith('forkful_http_responses_total{') && series.includes(`class="${name}"`)).reduce((all, [, value]) => all + value, 0);
+    assert.deepEqual([sum(seen, 'forkful_http_requests_total'), classes('2xx'), classes('5xx')], [5, 4, 1]);
+    assert.ok(sum(seen, 'forkful_http_request_duration_seconds_sum') >= 0.015, 'one took 20 ms');
+    for (const name of ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_version_info', 'forkful_worker_up', 'process_start_time_seconds']) {
+      for (const worker of [0, 1]) assert.ok([...seen].some(([series, value]) => series.startsWith(`${name}{app="web",worker="${worker}"`) && value > 0), `${name} of worker ${worker}`);
+    }
+    await waitUntil('the thread pool to be seen', async () => sum(samplesOf((await scrape(forkful)).text), 'forkful_pool_threads') >= 4);
+    await waitUntil('a wait for the pool', async () => {
+      await get(port, '/');
+      return (await scrape(forkful)).text.includes('forkful_pool_wait_seconds{');
+    });
+    const { stdout } = await forkful.ok(['metrics', 'web']);
+    assert.match(stdout, /^# TYPE forkful_http_requests_total counter$/m);
+    const open = await scrape(forkful, '/v1/metrics', 'application/openmetrics-text; version=1.0.0');
+    assert.match(open.type, /^application\/openmetrics-text/);
+    assert.ok(open.text.endsWith('# EOF\n'));
+    assert.equal((await forkful.ok(['metrics', '--format', 'openmetrics'])).stdout.split('\n').at(-2), '# EOF');
+    if (!promtool) return t.diagnostic('promtool is not installed (Debian package prometheus): the page is not checked with it');
+    const checked = spawnSync('promtool', ['check', 'metrics'], { input: stdout, encoding: 'utf8' });
+    assert.equal(checked.status, 0, checked.stdout + checked.stderr);
+    return undefined;
+  });
+}
+
+test('`metrics --listen` serves the page', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  await forkful.start(serving, { name: 'web', instances: 1, env: { PORT: String(port) } });
+  const server = forkful.spawn(['metrics', '--listen', '127.0.0.1:0']);
+  const where = await waitUntil('the address', () => /http:\/\/127\.0\.0\.1:(\d+)\/metrics/.exec(server.stderr)?.[1]);
+  assert.match((await get(Number(where), '/metrics')).body, /^forkful_app_workers\{app="web"\} 1\.0$/m);
+  server.child.kill('SIGINT');
+  await server.outcome;
+});
+
+test(`no counter falls over ${KILLS} kills of workers and the death of the daemon`, async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  await forkful.start(serving, { name: 'web', instances: 2, env: { PORT: String(port) } });
+  const load = startLoad({ port, closing: 4, keeping: 2, expect: /^\d+$/ });
+  t.after(() => load.stop());
+  const highest = new Map();
+  const look = async () => {
+    const scraped = await scrape(forkful);
+    if (!scraped) return undefined;
+    const samples = samplesOf(scraped.text);
+    for (const [series, value] of samples) {
+      if (!isCounter(series)) continue;
+      const before = highest.get(series) ?? 0;
+      assert.ok(value >= before, `${series} fell from ${before} to ${value}`);
+      highest.set(series, value);
+    }
+    return samples;
+  };
+  const requests = async () => sum(await look() ?? new Map(), 'forkful_http_requests_total');
+  const countsOn = async () => {
+    const before = await waitUntil('a count', requests);
+    await waitUntil('counters that grow', async () => await requests() > before);
+  };
+  const pids = async () => (await forkful.jlist('web')).map(({ pid }) => pid).filter(Boolean);
+  const killDaemon = async () => {
+    const pid = await forkful.daemonPid();
+    process.kill(pid, 'SIGKILL');
+    await waitUntil('another daemon', async () => await forkful.daemonPid() !== pid);
+  };
+  await countsOn();
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const [victim] = await waitUntil('a worker', async () => {
+      const found = await pids();
+      return found.length === 2 && found;
+    });
+    process.kill(victim, 'SIGKILL');
+    await waitUntil('its end', async () => {
+      await look();
+      return !isLiving(victim);
+    });
+    // Once the daemon dies beside a worker that has just ended, once while both live.
+    if (kill === 5) await killDaemon();
+    await countsOn();
+    if (kill === 12) {
+      await killDaemon();
+      await countsOn();
+    }
+  }
+  const samples = await look();
+  assert.ok(sum(samples, 'forkful_worker_crashes_total') >= KILLS);
+  assert.ok(sum(samples, 'forkful_http_requests_total') > 0);
+});
+
+test('the history goes on when the daemon is killed, and ends with its app', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  await forkful.start(serving, { name: 'web', instances: 2, env: { PORT: String(port) } });
+  const history = async (query = '') => {
+    const scraped = await scrape(forkful, `/v1/history?app=web${query}`);
+    return scraped && JSON.parse(scraped.text);
+  };
+  const known = (series) => (series ?? []).filter((value) => value !== null).length;
+  const some = await waitUntil('some seconds', async () => {
+    await get(port, '/');
+    const found = await history();
+    return found.workers.length === 2 && found.workers.every(({ series }) => known(series.memory_bytes) >= 3 && known(series.main_thread_cpu) >= 2) && found;
+  });
+  assert.deepEqual([some.app, some.step_ms, some.points], ['web', 1000, 600]);
+  assert.deepEqual(some.workers.map(({ slot }) => slot), [0, 1]);
+  await waitUntil('requests in it', async () => {
+    await get(port, '/');
+    return (await history()).workers.some(({ series }) => (series.http_requests_per_s ?? []).some((rate) => rate > 0));
+  });
+  const before = await history();
+  const pid = await forkful.daemonPid();
+  process.kill(pid, 'SIGKILL');
+  await waitUntil('another daemon', async () => await forkful.daemonPid() !== pid);
+  const after = await history(`&from=${before.from_ms}&step=1`);
+  for (const [at, { series }] of before.workers.entries()) {
+    const then = after.workers[at].series.memory_bytes.slice(0, before.points);
+    assert.deepEqual(then.slice(0, series.memory_bytes.length).filter((value) => value !== null).slice(0, known(series.memory_bytes)), series.memory_bytes.filter((value) => value !== null));
+  }
+  const count = known(after.workers[0].series.memory_bytes);
+  await waitUntil('more seconds', async () => known((await history(`&from=${before.from_ms}&step=1`)).workers[0].series.memory_bytes) > count);
+  const chosen = await history('&metrics=memory_bytes,cpu_cores&step=10');
+  assert.equal(chosen.step_ms, 10_000);
+  assert.ok(chosen.workers.every(({ series }) => Object.keys(series).every((name) => name === 'memory_bytes')), 'ten seconds have fewer columns');
+});
