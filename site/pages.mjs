@@ -56,6 +56,7 @@ const GROUPS = [
     'SECURITY.md': 'Security',
   }],
   ['Measuring', {
+    'DOCTOR.md': 'Doctor',
     'MEASURING.md': 'Load tests',
     'COMPARE.md': 'Compare',
     'TUNE.md': 'Tune',

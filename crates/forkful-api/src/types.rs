@@ -2,6 +2,7 @@
 //! milliseconds since the Unix epoch. Unknown request keys are refused, unknown reply keys ignored.
 
 mod change;
+mod doctor;
 mod logs;
 mod table;
 mod target_list;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::definition::AppDefinition;
 pub use change::AppChange;
+pub use doctor::{DoctorReply, DoctorReport, EvidenceView, FixView, GainView, WorkerReport};
 pub use logs::{LogLine, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};

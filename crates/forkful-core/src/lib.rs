@@ -13,6 +13,7 @@
 pub mod ansi;
 pub mod apply;
 pub mod date_format;
+pub mod doctor;
 pub mod foreground;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]

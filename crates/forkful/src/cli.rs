@@ -7,6 +7,7 @@ mod bench;
 pub(crate) mod completions;
 mod config;
 mod deploy;
+mod doctor;
 mod experiment;
 mod export;
 pub(crate) mod gone;
@@ -35,6 +36,7 @@ pub(crate) use app_options::{AppOptionArgs, GivenKeys};
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_options};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
 pub(crate) use deploy::DeployArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportPlatform};
 pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, SendArgs, TriggerArgs};
@@ -121,6 +123,8 @@ pub(crate) enum Verb {
     Describe(Later<DescribeArgs>),
     /// Show where event loops stood still, and what that cost.
     Stalls(Later<StallsArgs>),
+    /// Say why an app is slow, with the evidence and what to do.
+    Doctor(Later<DoctorArgs>),
     /// Watch and control apps, workers and their output on one screen.
     #[command(visible_aliases = ["dash", "dashboard"])]
     Monit(Later<MonitArgs>),

@@ -12,6 +12,7 @@ mod completion;
 mod daemon;
 mod deploy;
 mod describe;
+mod doctor;
 mod env;
 mod experiment;
 mod export;
@@ -105,6 +106,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Api(args) => on_runtime(async |home| api::run(&home, &args).await),
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
+        Verb::Doctor(args) => connected(async |home| doctor::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Metrics(args) => connected(async |home| metrics::run(home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),

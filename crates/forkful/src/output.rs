@@ -2,6 +2,7 @@
 //! no control characters in pipes.
 
 pub(crate) mod describe;
+pub(crate) mod doctor;
 pub(crate) mod excerpt;
 pub(crate) mod failure;
 pub(crate) mod format;

@@ -28,11 +28,12 @@ pub(crate) const GROUPS: [Group; 5] = [
         commands: &["list", "describe", "monit", "logs"],
         more: &["stalls", "metrics", "flush", "env", "id", "pid", "ping", "report"],
     },
-    Group { heading: "Measure", commands: &["bench", "compare", "tune", "experiment"], more: &[] },
+    Group { heading: "Measure", commands: &["doctor", "bench", "compare", "tune", "experiment"], more: &[] },
     Group {
         heading: "Setup",
-        commands: &["init", "validate", "startup", "import", "completion"],
+        commands: &["init", "validate", "startup", "import"],
         more: &[
+            "completion",
             "export",
             "unstartup",
             "save",

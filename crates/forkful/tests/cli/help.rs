@@ -30,6 +30,7 @@ fn help_of_the_command() {
       also: stalls, metrics, flush, env, id, pid, ping, report
 
     Measure
+      doctor     Say why an app is slow, with the evidence and what to do
       bench      Load-test a server and check whether the results are reliable
       compare    Compare two setups by load test, such as one process and a cluster
       tune       Find the best number of workers and thread-pool size by measurement
@@ -40,8 +41,7 @@ fn help_of_the_command() {
       validate   Check a config and show the resolved apps
       startup    Start the daemon and its apps at boot
       import     Import the apps of PM2
-      completion Print the completion script of a shell
-      also: export, unstartup, save, resurrect, cleardump, set, get, unset, update, kill
+      also: completion, export, unstartup, save, resurrect, cleardump, set, get, unset, update, kill
 
     PM2 compatibility
       jlist, prettylist, multiset, conf, reloadLogs

@@ -14,6 +14,7 @@ mod completion;
 mod configs;
 mod deploy;
 mod docs;
+mod doctor;
 mod export;
 mod foreground;
 mod gate;

@@ -1,0 +1,141 @@
+//! The verdict of all workers of an app together.
+
+use super::evidence::{Evidence, Quantity, Rows};
+use super::remedy::{self, Gain, Remedy};
+use super::worker::{Examined, examine_worker};
+use super::{Certainty, Signs, Split, Unclear, Verdict};
+
+/// Workers whose loads differ by more are uneven.
+const SPREAD: f64 = 0.3;
+/// A worker with more load than this is the limit of an uneven app.
+const BUSY: f64 = 0.8;
+/// The share of the load whose verdict is the app's.
+const MAJORITY: f64 = 0.6;
+
+/// What is known of an app.
+#[derive(Debug, Clone, PartialEq)]
+pub struct App {
+    pub name: String,
+    /// Cores that its processes may use; a quota may be a fraction.
+    pub cores: f64,
+    /// Its workers share their ports, so that there can be more of them.
+    pub is_scalable: bool,
+    pub workers: Vec<WorkerSeconds>,
+}
+
+/// What was measured of one worker, a second each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerSeconds {
+    pub slot: u16,
+    pub seconds: Vec<Signs>,
+}
+
+/// What is wrong with an app.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnosis {
+    pub verdict: Verdict,
+    pub certainty: Certainty,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Option<Remedy>,
+    pub gain: Option<Gain>,
+    /// The most seconds that are known of a worker.
+    pub seconds: usize,
+    pub workers: Vec<WorkerDiagnosis>,
+}
+
+/// What is wrong with one of its workers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerDiagnosis {
+    pub slot: u16,
+    pub verdict: Verdict,
+    pub certainty: Certainty,
+    pub evidence: Vec<Evidence>,
+    /// Where its time went; `None` without the agent.
+    pub split: Option<Split>,
+}
+
+/// Says what limits an app.
+pub fn examine(app: &App) -> Diagnosis {
+    let examined: Vec<Examined> =
+        app.workers.iter().map(|worker| examine_worker(&worker.seconds, app.cores)).collect();
+    let means: Vec<Signs> = examined.iter().map(|worker| worker.mean).collect();
+    let (verdict, certainty, evidence) = imbalance(&examined).unwrap_or_else(|| vote(&examined));
+    let remedy = remedy::remedy(verdict, app, &means);
+    Diagnosis {
+        verdict,
+        certainty,
+        evidence,
+        remedy,
+        gain: remedy::gain(verdict, remedy, app, &means),
+        seconds: app.workers.iter().map(|worker| worker.seconds.len()).max().unwrap_or(0),
+        workers: app
+            .workers
+            .iter()
+            .zip(examined)
+            .map(|(worker, examined)| of_worker(worker.slot, examined))
+            .collect(),
+    }
+}
+
+fn of_worker(slot: u16, examined: Examined) -> WorkerDiagnosis {
+    WorkerDiagnosis {
+        slot,
+        verdict: examined.finding.verdict,
+        certainty: examined.certainty,
+        evidence: examined.finding.evidence,
+        split: Split::of(&examined.mean),
+    }
+}
+
+/// How busy a worker is: by its event loop or by its thread pool.
+pub(super) fn load(signs: &Signs) -> f64 {
+    signs.loop_busy.or(signs.main_cpu).unwrap_or(0.0).max(signs.pool_busy.unwrap_or(0.0))
+}
+
+type Answer = (Verdict, Certainty, Vec<Evidence>);
+
+/// One worker is full while requests wait in it that others have time for.
+fn imbalance(workers: &[Examined]) -> Option<Answer> {
+    let by_load = |a: &&Examined, b: &&Examined| load(&a.mean).total_cmp(&load(&b.mean));
+    let (busiest, idlest) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
+    let (most, least) = (load(&busiest.mean), load(&idlest.mean));
+    let (queue, requests) = (busiest.mean.accept_queue, busiest.mean.in_flight);
+    let has_waiting =
+        queue.is_some_and(|queue| queue >= 1.0) || requests.is_some_and(|requests| requests >= 2.0);
+    // Limits that all workers share make them wait at different times.
+    let is_shared =
+        matches!(busiest.finding.verdict, Verdict::CpuQuota | Verdict::CpuContention | Verdict::MemoryLimit);
+    let is_known = workers.iter().all(|worker| worker.finding.verdict != Verdict::Unclear(Unclear::TooShort));
+    if workers.len() < 2 || most - least <= SPREAD || most <= BUSY || !has_waiting || is_shared || !is_known {
+        return None;
+    }
+    let certainty = if most - least > 2.0 * SPREAD { Certainty::Certain } else { Certainty::Likely };
+    let rows = Rows::default()
+        .above("busiest worker", Quantity::Share, Some(most), BUSY)
+        .below("idlest worker", Quantity::Share, Some(least), most - SPREAD)
+        .row("requests in flight in the busiest worker", Quantity::Count, requests)
+        .row("connections in its accept queue", Quantity::Count, queue);
+    Some((Verdict::Imbalance, certainty, rows.list()))
+}
+
+/// The verdict that most of the load has; of the workers with it, the one with the most load gives the evidence.
+fn vote(workers: &[Examined]) -> Answer {
+    // A worker without load has a little weight, so that an idle app is idle.
+    let weight = |worker: &Examined| load(&worker.mean) + 0.01;
+    let of = |verdict: Verdict| -> f64 {
+        workers.iter().filter(|worker| worker.finding.verdict == verdict).map(weight).sum()
+    };
+    let all: f64 = workers.iter().map(weight).sum();
+    let by_votes = |a: &&Examined, b: &&Examined| {
+        let votes = of(a.finding.verdict).total_cmp(&of(b.finding.verdict));
+        votes.then(weight(a).total_cmp(&weight(b)))
+    };
+    let Some(chosen) = workers.iter().max_by(by_votes) else {
+        return (Verdict::Unclear(Unclear::TooShort), Certainty::Inconclusive, Vec::new());
+    };
+    let (verdict, evidence) = (chosen.finding.verdict, chosen.finding.evidence.clone());
+    if of(verdict) < MAJORITY * all && chosen.certainty != Certainty::Inconclusive {
+        return (Verdict::Unclear(Unclear::Mixed), Certainty::Inconclusive, evidence);
+    }
+    (verdict, chosen.certainty, evidence)
+}

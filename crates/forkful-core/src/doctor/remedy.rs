@@ -1,0 +1,118 @@
+//! What could be changed, and what that should bring.
+
+use super::app::load;
+use super::{App, Signs, Verdict};
+
+/// A pool that waits gets this many times its threads, within these bounds.
+const POOL_GROWTH: f64 = 4.0;
+const POOL_WAITING: (f64, f64) = (16.0, 64.0);
+/// The pool that a process has by default.
+const POOL_DEFAULT: f64 = 4.0;
+/// Room for young objects that most of them die in; V8's default is 16.
+const SEMI_SPACE_MB: u16 = 64;
+/// All cores are in use above this share of them.
+const CORES_FULL: f64 = 0.8;
+/// A gain that is smaller is not worth a change.
+const GAIN_MIN: f64 = 0.03;
+
+/// A change of the app's settings that may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// So many workers.
+    Workers(u16),
+    /// `UV_THREADPOOL_SIZE`.
+    PoolSize(u16),
+    /// `--max-semi-space-size`, in MB.
+    SemiSpace(u16),
+    /// `--max-old-space-size`, in MB.
+    HeapLimit(u32),
+    /// The balance mode `least`.
+    BalanceLeast,
+}
+
+/// How many times as many requests per second are to be expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    pub low: f64,
+    pub high: f64,
+}
+
+fn sum(means: &[Signs], value: impl Fn(&Signs) -> Option<f64>) -> f64 {
+    means.iter().filter_map(value).sum()
+}
+
+fn max(means: &[Signs], value: impl Fn(&Signs) -> Option<f64>) -> f64 {
+    means.iter().filter_map(value).fold(0.0, f64::max)
+}
+
+/// What to change; `None` where only the app's code or its surroundings can be changed.
+pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
+    let workers = app.workers.len() as u16;
+    let cores = app.cores.floor().clamp(1.0, f64::from(u16::MAX)) as u16;
+    let more = (app.is_scalable && cores > workers).then_some(Remedy::Workers(cores));
+    let fewer = (app.is_scalable && cores < workers).then_some(Remedy::Workers(cores));
+    let threads = max(means, |signs| signs.pool_threads);
+    match verdict {
+        Verdict::CpuShortCallbacks | Verdict::CpuLongCallbacks | Verdict::SynchronousCall => more,
+        Verdict::CpuQuota | Verdict::CpuContention => fewer,
+        Verdict::MemoryLimit => {
+            let is_heap = max(means, Signs::heap_full) > super::rules::MEMORY_FULL;
+            let limit = max(means, |signs| signs.heap_limit_bytes) / (1024.0 * 1024.0);
+            is_heap.then_some(Remedy::HeapLimit((2.0 * limit).round() as u32))
+        }
+        Verdict::GarbageCollection => {
+            let (minor, all) = (sum(means, |signs| signs.gc_minor), sum(means, |signs| signs.gc));
+            (minor > all / 2.0).then_some(Remedy::SemiSpace(SEMI_SPACE_MB))
+        }
+        // Cores that compute already gain nothing from more threads.
+        Verdict::PoolCpu if sum(means, |signs| signs.pool_cpu) > CORES_FULL * app.cores => None,
+        Verdict::PoolCpu => (app.cores > threads).then_some(Remedy::PoolSize(cores)).or(more),
+        Verdict::PoolWaiting => {
+            let wanted = (POOL_GROWTH * threads.max(POOL_DEFAULT)).clamp(POOL_WAITING.0, POOL_WAITING.1);
+            (wanted > threads).then_some(Remedy::PoolSize(wanted as u16))
+        }
+        Verdict::Imbalance => app.is_scalable.then_some(Remedy::BalanceLeast),
+        Verdict::Idle | Verdict::Upstream | Verdict::OtherWaiting | Verdict::Unclear(_) => None,
+    }
+}
+
+/// What the change should bring, or what can be had at most when the code changes; `None` where nothing can be said.
+pub(super) fn gain(verdict: Verdict, remedy: Option<Remedy>, app: &App, means: &[Signs]) -> Option<Gain> {
+    let workers = means.len().max(1) as f64;
+    let up_to = |high: f64| Gain { low: 1.0, high };
+    // A share of the time that comes back makes the rest of it grow.
+    let without = |share: f64| 1.0 / (1.0 - share.clamp(0.0, 0.9));
+    let mean_of = |value: fn(&Signs) -> Option<f64>| sum(means, value) / workers;
+    let gain = match (verdict, remedy) {
+        (Verdict::CpuShortCallbacks | Verdict::CpuLongCallbacks, Some(Remedy::Workers(wanted))) => {
+            let used = sum(means, |signs| signs.cpu_cores.or(signs.main_cpu)).max(0.1);
+            let high = (f64::from(wanted) / workers).min(app.cores / used).max(1.0);
+            Gain { low: 1.0 + 0.6 * (high - 1.0), high }
+        }
+        // A worker that waits needs no core meanwhile.
+        (Verdict::SynchronousCall, Some(Remedy::Workers(wanted))) => {
+            let high = f64::from(wanted) / workers;
+            Gain { low: 1.0 + 0.5 * (high - 1.0), high }
+        }
+        (Verdict::SynchronousCall, _) => up_to(without(mean_of(Signs::blocked))),
+        (Verdict::CpuQuota, _) => up_to(without(mean_of(|signs| signs.throttled))),
+        (Verdict::CpuContention, _) => up_to(without(mean_of(|signs| signs.cpu_wait))),
+        (Verdict::GarbageCollection | Verdict::MemoryLimit, _) => up_to(without(mean_of(|signs| signs.gc))),
+        (Verdict::PoolCpu, Some(_)) => {
+            let used = sum(means, |signs| signs.pool_cpu).max(0.1);
+            let high = (app.cores / used).max(1.0);
+            Gain { low: 1.0 + 0.6 * (high - 1.0), high }
+        }
+        (Verdict::PoolWaiting, Some(Remedy::PoolSize(wanted))) => {
+            let high = f64::from(wanted) / max(means, |signs| signs.pool_threads).max(1.0);
+            Gain { low: 1.0 + 0.4 * (high - 1.0), high }
+        }
+        (Verdict::Imbalance, _) => {
+            let (most, all) =
+                (means.iter().map(load).fold(0.0, f64::max), means.iter().map(load).sum::<f64>());
+            up_to((workers * most / all.max(0.1)).max(1.0))
+        }
+        _ => return None,
+    };
+    (gain.high - 1.0 >= GAIN_MIN).then_some(gain)
+}

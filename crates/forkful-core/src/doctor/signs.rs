@@ -1,0 +1,156 @@
+//! What is known of one second of one worker, or of the mean of several. Whatever was not measured is `None`.
+
+use crate::metrics::Readings;
+
+/// Pool threads are not more than this.
+const POOL_THREADS_MAX: f64 = 1024.0;
+
+/// V8 adds this for young objects to the limit of `--max-old-space-size`.
+const YOUNG_BYTES: f64 = 48.0 * 1024.0 * 1024.0;
+
+/// Values have the unit of their name; shares are from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Signs {
+    /// The event loop's busy time (E in docs/DOCTOR.md).
+    pub loop_busy: Option<f64>,
+    /// The main thread on a core (C).
+    pub main_cpu: Option<f64>,
+    /// The main thread ready to run, without a core (R).
+    pub cpu_wait: Option<f64>,
+    /// Pauses of garbage collection (G).
+    pub gc: Option<f64>,
+    /// The part of them that collected young objects.
+    pub gc_minor: Option<f64>,
+    /// The latest that the event loop was in the second (D).
+    pub delay_max_ms: Option<f64>,
+    /// Turns of the event loop per second (I).
+    pub iterations: Option<f64>,
+    /// Requests per second.
+    pub requests: Option<f64>,
+    /// Median of the latency (L).
+    pub latency_p50_ms: Option<f64>,
+    /// Requests being answered (H).
+    pub in_flight: Option<f64>,
+    /// Requests of the app to others that wait for a response (X).
+    pub outgoing: Option<f64>,
+    /// Threads of the pool.
+    pub pool_threads: Option<f64>,
+    /// The share of these threads that have a job (P).
+    pub pool_busy: Option<f64>,
+    /// Cores that these threads use.
+    pub pool_cpu: Option<f64>,
+    /// The wait for a thread of the pool (Q).
+    pub pool_wait_ms: Option<f64>,
+    /// Cores that the whole process uses.
+    pub cpu_cores: Option<f64>,
+    /// The share of time in which a quota stopped the group (T).
+    pub throttled: Option<f64>,
+    /// The share of the quota's periods that were used up.
+    pub throttled_periods: Option<f64>,
+    pub memory_bytes: Option<f64>,
+    pub memory_limit_bytes: Option<f64>,
+    pub swap_bytes: Option<f64>,
+    pub heap_used_bytes: Option<f64>,
+    pub heap_limit_bytes: Option<f64>,
+    /// Connections that nobody has accepted yet (A).
+    pub accept_queue: Option<f64>,
+}
+
+/// Reads and writes one field; the list of all is [`FIELDS`].
+type Field = fn(&mut Signs) -> &mut Option<f64>;
+
+/// The metric of each field, and what its value is multiplied by.
+const FIELDS: [(&str, f64, Field); 24] = [
+    ("event_loop_utilization", 1.0, |signs| &mut signs.loop_busy),
+    ("main_thread_cpu", 1.0, |signs| &mut signs.main_cpu),
+    ("run_queue_wait", 1.0, |signs| &mut signs.cpu_wait),
+    ("gc_pause_ms_per_s", 0.001, |signs| &mut signs.gc),
+    ("gc_minor_ms_per_s", 0.001, |signs| &mut signs.gc_minor),
+    ("event_loop_delay_max_ms", 1.0, |signs| &mut signs.delay_max_ms),
+    ("event_loop_iterations_per_s", 1.0, |signs| &mut signs.iterations),
+    ("http_requests_per_s", 1.0, |signs| &mut signs.requests),
+    ("http_latency_p50_ms", 1.0, |signs| &mut signs.latency_p50_ms),
+    ("http_in_flight", 1.0, |signs| &mut signs.in_flight),
+    ("outgoing_in_flight", 1.0, |signs| &mut signs.outgoing),
+    ("pool_threads", 1.0, |signs| &mut signs.pool_threads),
+    ("pool_busy", 1.0, |signs| &mut signs.pool_busy),
+    ("pool_cpu", 1.0, |signs| &mut signs.pool_cpu),
+    ("pool_wait_ms", 1.0, |signs| &mut signs.pool_wait_ms),
+    ("cpu_cores", 1.0, |signs| &mut signs.cpu_cores),
+    ("cpu_throttled", 1.0, |signs| &mut signs.throttled),
+    ("cpu_throttled_periods", 1.0, |signs| &mut signs.throttled_periods),
+    ("memory_bytes", 1.0, |signs| &mut signs.memory_bytes),
+    ("memory_limit_bytes", 1.0, |signs| &mut signs.memory_limit_bytes),
+    ("swap_bytes", 1.0, |signs| &mut signs.swap_bytes),
+    ("heap_used_bytes", 1.0, |signs| &mut signs.heap_used_bytes),
+    ("heap_limit_bytes", 1.0, |signs| &mut signs.heap_limit_bytes),
+    ("accept_queue", 1.0, |signs| &mut signs.accept_queue),
+];
+
+impl Signs {
+    /// From what was measured. Metrics that the doctor does not use are ignored.
+    pub fn of(readings: &Readings) -> Self {
+        Self::from_values(|name| readings.get(name))
+    }
+
+    /// The same, from any source of values by the metrics' names.
+    pub fn from_values(value: impl Fn(&str) -> Option<f64>) -> Self {
+        let mut signs = Self::default();
+        for (name, factor, field) in FIELDS {
+            *field(&mut signs) = value(name).map(|value| value * factor);
+        }
+        signs
+    }
+
+    /// The metrics that the doctor reads.
+    pub fn metrics() -> impl Iterator<Item = &'static str> {
+        FIELDS.into_iter().map(|(name, _, _)| name)
+    }
+
+    /// The mean of each value over the seconds in which it is known.
+    pub fn mean(seconds: &[Self]) -> Self {
+        let mut mean = Self::default();
+        for (_, _, field) in FIELDS {
+            let known: Vec<f64> =
+                seconds.iter().copied().filter_map(|mut second| *field(&mut second)).collect();
+            *field(&mut mean) = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+        }
+        mean
+    }
+
+    /// The share of time that the event loop stood still in a call that waits: busy, not on a core, and not waiting for one (B).
+    pub fn blocked(&self) -> Option<f64> {
+        Some((self.loop_busy? - self.main_cpu? - self.cpu_wait.unwrap_or(0.0)).max(0.0))
+    }
+
+    /// Milliseconds of the event loop that one request takes; `None` without requests.
+    pub fn loop_ms_per_request(&self) -> Option<f64> {
+        let requests = self.requests.filter(|requests| *requests > 0.0)?;
+        Some(self.loop_busy? * 1000.0 / requests)
+    }
+
+    /// How full the heap of old objects is.
+    pub fn heap_full(&self) -> Option<f64> {
+        let limit = self.heap_limit_bytes.filter(|limit| *limit > 0.0)?;
+        let old = if limit > 2.0 * YOUNG_BYTES { limit - YOUNG_BYTES } else { limit };
+        Some(self.heap_used_bytes? / old)
+    }
+
+    /// How full the control group's memory is.
+    pub fn memory_full(&self) -> Option<f64> {
+        Some(self.memory_bytes? / self.memory_limit_bytes.filter(|limit| *limit > 0.0)?)
+    }
+
+    /// The part of the process's memory that is swapped out.
+    pub fn swapped(&self) -> Option<f64> {
+        let (swap, memory) = (self.swap_bytes?, self.memory_bytes?);
+        (swap + memory > 0.0).then(|| swap / (swap + memory))
+    }
+
+    /// How much of the time that they could compute the busy threads of the pool do compute.
+    pub fn pool_computes(&self, cores: f64) -> Option<f64> {
+        let busy = self.pool_threads?.min(POOL_THREADS_MAX) * self.pool_busy?;
+        let possible = busy.min(cores);
+        (possible > 0.0).then(|| (self.pool_cpu.unwrap_or(0.0) / possible).min(1.0))
+    }
+}

@@ -1,0 +1,105 @@
+//! What the doctor can say.
+
+/// What limits an app or a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// There is too little load for a limit to show.
+    Idle,
+    /// A CPU quota stops the control group.
+    CpuQuota,
+    /// More threads want to run than there are cores.
+    CpuContention,
+    /// The heap or the control group's memory is nearly full.
+    MemoryLimit,
+    /// Garbage collection takes much of the time.
+    GarbageCollection,
+    /// The event loop stands still in calls that wait.
+    SynchronousCall,
+    /// JavaScript needs a whole core, in many small pieces.
+    CpuShortCallbacks,
+    /// JavaScript needs a whole core, in pieces that hold up all other requests.
+    CpuLongCallbacks,
+    /// The thread pool computes.
+    PoolCpu,
+    /// The thread pool waits.
+    PoolWaiting,
+    /// Requests wait for HTTP services that the app calls.
+    Upstream,
+    /// Requests wait for something that is not measured: a database, a timer, a lock, a queue of the app.
+    OtherWaiting,
+    /// One worker is busy while others could take its work.
+    Imbalance,
+    /// Nothing can be said.
+    Unclear(Unclear),
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unclear {
+    /// Fewer than [`super::SECONDS_MIN`] seconds were seen.
+    TooShort,
+    /// The agent reports nothing, and what is seen from outside decides nothing.
+    NoAgent,
+    /// No rule holds: the app is busy, and has room.
+    NothingStandsOut,
+    /// Different rules held in different seconds, or for different workers.
+    Mixed,
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certainty {
+    Inconclusive,
+    Likely,
+    Certain,
+}
+
+impl Verdict {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::CpuQuota => "cpu-quota",
+            Self::CpuContention => "cpu-contention",
+            Self::MemoryLimit => "memory-limit",
+            Self::GarbageCollection => "garbage-collection",
+            Self::SynchronousCall => "synchronous-call",
+            Self::CpuShortCallbacks => "cpu-short-callbacks",
+            Self::CpuLongCallbacks => "cpu-long-callbacks",
+            Self::PoolCpu => "pool-cpu",
+            Self::PoolWaiting => "pool-waiting",
+            Self::Upstream => "upstream",
+            Self::OtherWaiting => "other-waiting",
+            Self::Imbalance => "imbalance",
+            Self::Unclear(_) => "unclear",
+        }
+    }
+
+    /// All that name a cause, in the order of the rules.
+    pub const CAUSES: [Self; 13] = [
+        Self::Idle,
+        Self::CpuQuota,
+        Self::CpuContention,
+        Self::MemoryLimit,
+        Self::GarbageCollection,
+        Self::SynchronousCall,
+        Self::CpuShortCallbacks,
+        Self::CpuLongCallbacks,
+        Self::PoolCpu,
+        Self::PoolWaiting,
+        Self::Upstream,
+        Self::OtherWaiting,
+        Self::Imbalance,
+    ];
+}
+
+impl Certainty {
+    /// Its name in JSON and in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inconclusive => "inconclusive",
+            Self::Likely => "likely",
+            Self::Certain => "certain",
+        }
+    }
+}

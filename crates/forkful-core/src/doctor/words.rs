@@ -1,0 +1,245 @@
+//! Everything of a diagnosis that people read.
+
+use super::remedy::{Gain, Remedy};
+use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
+use crate::words::count;
+
+/// The verdict in a few words.
+pub const fn title(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Idle => "idle, or too little load to tell",
+        Verdict::CpuQuota => "stopped by its CPU quota",
+        Verdict::CpuContention => "waiting for a CPU",
+        Verdict::MemoryLimit => "nearly out of memory",
+        Verdict::GarbageCollection => "busy with garbage collection",
+        Verdict::SynchronousCall => "blocked in synchronous calls",
+        Verdict::CpuShortCallbacks => "limited by JavaScript on the CPU, in short callbacks",
+        Verdict::CpuLongCallbacks => "limited by JavaScript on the CPU, in long callbacks",
+        Verdict::PoolCpu => "limited by its thread pool, which computes",
+        Verdict::PoolWaiting => "limited by its thread pool, which waits",
+        Verdict::Upstream => "waiting for the services that it calls",
+        Verdict::OtherWaiting => "waiting for something outside of the event loop",
+        Verdict::Imbalance => "unevenly loaded: one worker is full while another has time",
+        Verdict::Unclear(Unclear::TooShort) => "not watched for long enough",
+        Verdict::Unclear(Unclear::NoAgent) => "not measured from inside",
+        Verdict::Unclear(Unclear::NothingStandsOut) => "busy, with nothing that stands out",
+        Verdict::Unclear(Unclear::Mixed) => "limited by different things at different times",
+    }
+}
+
+/// What that means.
+pub const fn meaning(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Idle => {
+            "The workers have time left. Whatever is slow is in front of the app or behind it, or nobody uses the app now."
+        }
+        Verdict::CpuQuota => {
+            "The control group of the app may use so much CPU time in each period and used it up; its threads then stand still until the next period."
+        }
+        Verdict::CpuContention => {
+            "The main threads are ready to run and wait for a core: more threads want to run than there are cores. They may be workers of this app or other programs."
+        }
+        Verdict::MemoryLimit => {
+            "The heap or the memory of the control group is nearly full. Garbage collection runs ever more often, and at the limit the process is ended."
+        }
+        Verdict::GarbageCollection => {
+            "Much of the event loop's time goes to collecting garbage: the app allocates many objects per request."
+        }
+        Verdict::SynchronousCall => {
+            "The event loop is in calls that wait (such as execSync, readFileSync, Atomics.wait or a synchronous database): it neither computes nor serves other requests meanwhile."
+        }
+        Verdict::CpuShortCallbacks => {
+            "JavaScript uses all of a worker's core, in pieces that are short: each worker does as much as it can."
+        }
+        Verdict::CpuLongCallbacks => {
+            "JavaScript uses all of a worker's core, and single pieces of it are so long that all other requests of the worker wait for them."
+        }
+        Verdict::PoolCpu => {
+            "All threads of libuv's pool compute (crypto, zlib, image libraries), and jobs wait for a thread while the event loop has time."
+        }
+        Verdict::PoolWaiting => {
+            "All threads of libuv's pool wait (a slow disk or network file system, dns.lookup), and other jobs wait for a thread although CPU time is left."
+        }
+        Verdict::Upstream => {
+            "The event loop has time, and nearly every request waits for an HTTP request of the app to another service."
+        }
+        Verdict::OtherWaiting => {
+            "The event loop and the thread pool have time, and requests wait all the same: for a database, a timer, a lock or a queue of the app."
+        }
+        Verdict::Imbalance => {
+            "Requests wait in a full worker although another one has time: long-lived connections tie them to their worker."
+        }
+        Verdict::Unclear(Unclear::TooShort) => {
+            "A verdict needs at least 10 seconds of measurements under load."
+        }
+        Verdict::Unclear(Unclear::NoAgent) => {
+            "The agent reports nothing: it is switched off, or this is not Node.js. What is seen from outside decides nothing."
+        }
+        Verdict::Unclear(Unclear::NothingStandsOut) => "No limit is reached. The app has room for more load.",
+        Verdict::Unclear(Unclear::Mixed) => {
+            "No single cause holds for most of the time and most of the load."
+        }
+    }
+}
+
+/// What to do, the most important first. `name` is the app's.
+pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
+    let mut lines: Vec<String> = diagnosis.remedy.map(|remedy| change(remedy, name)).into_iter().collect();
+    lines.extend(by_verdict(diagnosis.verdict).iter().map(|line| (*line).to_owned()));
+    let is_full = matches!(diagnosis.verdict, Verdict::CpuShortCallbacks | Verdict::PoolCpu)
+        && diagnosis.remedy.is_none();
+    if is_full {
+        lines.push("All cores that the app may use are in use: the next step is another machine (forkful export kubernetes).".to_owned());
+    }
+    if matches!(diagnosis.verdict, Verdict::Unclear(Unclear::TooShort)) {
+        lines.push(format!(
+            "Watch it for longer, under load: forkful doctor {name} --for {}s",
+            3 * SECONDS_MIN
+        ));
+    }
+    lines
+}
+
+fn change(remedy: Remedy, name: &str) -> String {
+    match command(remedy, name) {
+        Some(command) => format!("{}: {command}", purpose(remedy)),
+        None => purpose(remedy),
+    }
+}
+
+/// What a change is for.
+fn purpose(remedy: Remedy) -> String {
+    match remedy {
+        Remedy::Workers(workers) => format!("Run {}", count(workers.into(), "worker")),
+        Remedy::PoolSize(threads) => {
+            format!("Give each worker a pool of {}", count(threads.into(), "thread"))
+        }
+        Remedy::SemiSpace(megabytes) => {
+            format!("Give young objects more room ({megabytes} MB), so that fewer of them are copied")
+        }
+        Remedy::HeapLimit(megabytes) => {
+            format!("Raise the limit of the heap to {megabytes} MB if the machine has the memory")
+        }
+        Remedy::BalanceLeast => "Give new connections to the worker with the fewest".to_owned(),
+    }
+}
+
+/// The command that makes a change.
+pub fn command(remedy: Remedy, name: &str) -> Option<String> {
+    Some(match remedy {
+        Remedy::Workers(workers) => format!("forkful scale {name} {workers}"),
+        Remedy::PoolSize(threads) => {
+            format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}")
+        }
+        Remedy::SemiSpace(megabytes) => {
+            format!("forkful reload {name} --node-args=--max-semi-space-size={megabytes}")
+        }
+        Remedy::HeapLimit(megabytes) => {
+            format!("forkful reload {name} --node-args=--max-old-space-size={megabytes}")
+        }
+        Remedy::BalanceLeast => format!("forkful reload {name} --balance least"),
+    })
+}
+
+const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
+    match verdict {
+        Verdict::Idle => &[
+            "Do not tune. Ask again while the app is under load; forkful bench makes load.",
+            "If clients see a slow app all the same, look at what stands in front of it: proxy, network, load generator.",
+        ],
+        Verdict::CpuQuota => &[
+            "Raise or remove the quota (cpu_max, the container's CPU limit).",
+            "Do not add workers: they share the same quota, and stop more often.",
+        ],
+        Verdict::CpuContention => &[
+            "Run no more workers than cores, and find out what else uses the cores (top).",
+            "A load generator on the same machine counts too: measure from another one.",
+        ],
+        Verdict::MemoryLimit => &[
+            "Look for a leak first: heap snapshots at three times show which objects only grow in number.",
+            "If there is none, raise the limit, or run fewer workers with a larger heap each.",
+        ],
+        Verdict::GarbageCollection => &[
+            "Find the code that allocates most (node --cpu-prof, or an allocation profile of the inspector), and keep or reuse objects there.",
+        ],
+        Verdict::SynchronousCall => &[
+            "Replace the call by its asynchronous form (exec, fs.promises), or move it into a worker thread.",
+            "More workers hide the fault: each of them stands still as long.",
+        ],
+        Verdict::CpuShortCallbacks => &[],
+        Verdict::CpuLongCallbacks => &[
+            "Move the computation into worker_threads, or cut it into pieces with setImmediate between them.",
+            "More workers only make it rarer that a request waits for a long one.",
+        ],
+        Verdict::PoolCpu => &["More pool threads than cores do not help jobs that compute."],
+        Verdict::PoolWaiting => {
+            &["If the jobs are dns.lookup: cache names or use dns.resolve, which needs no thread."]
+        }
+        Verdict::Upstream => &[
+            "Neither workers nor a larger pool help. Make the service faster, call it less (cache, batch), or in parallel.",
+            "Check the limits on the way: maxSockets of the agent, the pool of the database.",
+        ],
+        Verdict::OtherWaiting => &[
+            "Look at what a request waits for: the pool of the database driver (workers times its size against the database's limit), timers, locks, queues.",
+        ],
+        Verdict::Imbalance => {
+            &["Have clients open connections anew: server.maxRequestsPerSocket, a shorter keepAliveTimeout."]
+        }
+        Verdict::Unclear(Unclear::NoAgent) => &["Switch the agent on (agent: true), and ask again."],
+        Verdict::Unclear(Unclear::NothingStandsOut) => {
+            &["Drive more load if you want to find the limit (forkful bench)."]
+        }
+        Verdict::Unclear(Unclear::Mixed) => {
+            &["Ask again under a steady load, or look at the workers one by one below."]
+        }
+        Verdict::Unclear(Unclear::TooShort) => &[],
+    }
+}
+
+/// What gain to expect, as a sentence without its end.
+pub fn gain(gain: Gain) -> String {
+    let percent = |factor: f64| ((factor - 1.0) * 100.0).round();
+    let (low, high) = (percent(gain.low), percent(gain.high));
+    if low <= 0.0 {
+        format!("up to {high} % more requests per second")
+    } else {
+        format!("{low} to {high} % more requests per second")
+    }
+}
+
+/// What became of a change, as a sentence.
+pub fn outcome(outcome: Outcome) -> String {
+    let percent = |factor: f64| ((factor - 1.0) * 100.0).round();
+    match outcome {
+        Outcome::MoreRequests(factor) => format!("it helped: {:+} % requests per second", percent(factor)),
+        Outcome::LessLatency(factor) => format!("it helped: {:+} % median latency", percent(factor)),
+        Outcome::NoGain(factor) => {
+            format!(
+                "it did not help: {:+} % requests per second, within chance or too little",
+                percent(factor)
+            )
+        }
+        Outcome::NotMeasured => "there were too few requests to tell".to_owned(),
+    }
+}
+
+/// A part of a second, by its name in JSON.
+pub fn part(name: &str) -> &'static str {
+    match name {
+        "idle" => "idle",
+        "javascript" => "JavaScript",
+        "gc" => "GC",
+        "waiting_for_cpu" => "waiting for a CPU",
+        _ => "blocked in a call",
+    }
+}
+
+/// `web is limited by …`, with how sure that is.
+pub fn headline(diagnosis: &Diagnosis, name: &str) -> String {
+    let title = title(diagnosis.verdict);
+    match diagnosis.certainty {
+        Certainty::Certain => format!("{name} is {title} (certain)"),
+        Certainty::Likely => format!("{name} is probably {title} (likely)"),
+        Certainty::Inconclusive => format!("{name}: inconclusive: it is {title}"),
+    }
+}

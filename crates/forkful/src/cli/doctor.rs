@@ -1,0 +1,33 @@
+//! Options of `forkful doctor`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::duration;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Watch the app while it is slow: the verdict is about the load of these seconds.
+Docs: docs/DOCTOR.md has every verdict, its rule and what to do.
+
+Examples:
+  forkful doctor api
+  forkful doctor api --for 30s
+  forkful doctor api --fix
+  forkful doctor --json | jq '.apps[].verdict'")]
+pub(crate) struct DoctorArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(value_name = "APP|CONFIG", default_value = "all")]
+    pub(crate) targets: Vec<String>,
+    /// How long to watch; a verdict needs 10 s.
+    #[arg(long = "for", value_name = "DURATION", default_value = "12s", value_parser = duration)]
+    pub(crate) watch_for: Duration,
+    /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as long, and
+    /// take it back unless it helped. The exit code is 1 when nothing helped.
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

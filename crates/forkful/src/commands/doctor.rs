@@ -1,0 +1,159 @@
+//! `forkful doctor`: watches apps for some seconds and says what limits them. What is measured comes from the daemon, once a
+//! second; what follows from it is decided in `forkful_core::doctor`.
+
+mod fix;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use forkful_api::client::Client;
+use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, ModeKind, Status};
+use forkful_core::doctor::{
+    App, Diagnosis, Remedy, SECONDS_MIN, Signs, WorkerSeconds, compare, examine, words,
+};
+use forkful_os::cores::{CoreLimit, usable_cores};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use self::fix::Change;
+use super::targets::{apps, client_for, expand};
+use crate::cli::DoctorArgs;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output::paint::Paint;
+use crate::output::progress::Progress;
+use crate::output::{self, doctor};
+
+/// What is measured is the mean of a second.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// An hour of seconds is more than any verdict needs.
+const LOOKS_MAX: u64 = 3600;
+
+/// New workers compile their code in this time, which would count against a change.
+const WARM_UP: Duration = Duration::from_secs(5);
+
+/// Seconds of each worker, by app and slot.
+type Seen = BTreeMap<String, BTreeMap<u16, Vec<Signs>>>;
+
+pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let looks = args.watch_for.as_secs().min(LOOKS_MAX);
+    if looks < SECONDS_MIN as u64 {
+        let hint = format!("`--for {SECONDS_MIN}s` or longer gives a verdict");
+        return Err(Failure::new(Exit::WrongUse, format!("{looks} s are too short for a verdict")).hint(hint));
+    }
+    let mut client = client_for(home, &targets).await?;
+    let watched = watch(&mut client, &targets, looks, args.json).await?;
+    if args.fix && watched.len() != 1 {
+        let error = format!("--fix changes one app, but {} are named", watched.len());
+        return Err(Failure::new(Exit::WrongUse, error).hint("name the app"));
+    }
+    let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
+    let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
+    let reports = diagnosed.iter().map(|(_, app, diagnosis)| DoctorReport::new(&app.name, diagnosis));
+    let mut reply = DoctorReply { apps: reports.collect(), fix: None };
+    if !args.json {
+        let texts: Vec<String> = reply.apps.iter().map(|app| doctor::report(app, Paint::stdout())).collect();
+        output::print(&texts.join("\n"))?;
+    }
+    if let [(view, app, diagnosis)] = diagnosed.as_slice()
+        && args.fix
+    {
+        let fixed = match diagnosis.remedy {
+            Some(remedy) => fix(&mut client, view, app, remedy, looks, args.json).await?,
+            None => not_tried(),
+        };
+        if !args.json {
+            output::print(&doctor::fix(&fixed, Paint::stdout()))?;
+        }
+        reply.fix = Some(fixed);
+    }
+    if args.json {
+        output::print_json(&reply)?;
+    }
+    Ok(if reply.fix.is_none_or(|fix| fix.kept) { Exit::Done } else { Exit::Failed })
+}
+
+fn not_tried() -> FixView {
+    FixView { change: None, kept: false, outcome: "there is no setting that would help".to_owned() }
+}
+
+/// Makes a change, measures again, and takes the change back unless it helped.
+async fn fix(
+    client: &mut Client,
+    view: &AppView,
+    before: &App,
+    remedy: Remedy,
+    looks: u64,
+    is_quiet: bool,
+) -> Result<FixView, Failure> {
+    let pool =
+        before.workers.iter().flat_map(|worker| &worker.seconds).filter_map(|signs| signs.pool_threads);
+    let change = Change::new(view, remedy, pool.reduce(f64::max));
+    change.make(client).await?;
+    sleep(WARM_UP).await;
+    let targets = [before.name.clone()];
+    let after = watch(client, &targets, looks, is_quiet).await;
+    let outcome =
+        after.as_ref().ok().and_then(|watched| watched.first()).map(|(_, app)| compare(before, app));
+    let kept = outcome.is_some_and(forkful_core::doctor::Outcome::is_gain);
+    if !kept {
+        change.take_back(client).await?;
+    }
+    after?;
+    let outcome = outcome.map_or_else(|| "the app is gone".to_owned(), words::outcome);
+    Ok(FixView { change: words::command(remedy, &before.name), kept, outcome })
+}
+
+/// Looks at the apps so often, and gives what was seen with the apps as they were at the end.
+async fn watch(
+    client: &mut Client,
+    targets: &[String],
+    looks: u64,
+    is_quiet: bool,
+) -> Result<Vec<(AppView, App)>, Failure> {
+    let progress = (!is_quiet).then(|| Progress::start("watching".to_owned()));
+    // The first look has the agents measure; it shows nothing of the last second yet.
+    let mut found = apps(client, targets).await?;
+    let mut seen = Seen::new();
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    for look in 0..looks {
+        ticks.tick().await;
+        progress.iter().for_each(|progress| progress.say(format!("watching, {} s left", looks - look)));
+        found = apps(client, targets).await?;
+        for app in &found {
+            let slots = seen.entry(app.definition.name.clone()).or_default();
+            for worker in app.workers.iter().filter(|worker| worker.status == Status::Online) {
+                let signs = Signs::from_values(|name| worker.metrics.get(name).copied());
+                slots.entry(worker.slot).or_default().push(signs);
+            }
+        }
+    }
+    let with_seconds = |view: AppView| {
+        let app = watched(&view, seen.remove(&view.definition.name).unwrap_or_default());
+        (view, app)
+    };
+    Ok(found.into_iter().map(with_seconds).collect())
+}
+
+/// What core has to know of an app.
+fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>) -> App {
+    let definition = &app.definition;
+    let workers = seconds.into_iter().map(|(slot, seconds)| WorkerSeconds { slot, seconds });
+    App {
+        name: definition.name.clone(),
+        cores: cores(definition.cpu_max_millicores),
+        is_scalable: definition.mode == ModeKind::Cluster,
+        workers: workers.collect(),
+    }
+}
+
+/// Cores that an app may use, with fractions where a quota has them.
+fn cores(max_millicores: Option<u32>) -> f64 {
+    let usable = usable_cores();
+    let limits = usable.limits.iter().map(CoreLimit::cores);
+    let of_app = max_millicores.map(|millicores| f64::from(millicores) / 1000.0);
+    limits.chain(of_app).fold(f64::from(usable.online), f64::min)
+}

@@ -1,0 +1,52 @@
+//! `forkful doctor`: what it prints of an app, and what it refuses. Which verdict fits what is held in `forkful-core`.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, done};
+
+const SERVER: &str = "
+require('node:http').createServer((request, response) => response.end('hello')).listen(0, '127.0.0.1');
+";
+
+#[test]
+fn a_verdict_needs_some_seconds_and_an_app() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!(sandbox.transcript(&["doctor", "--for", "5s"]), @r"
+    exit: 2
+    --- stderr
+    error: 5 s are too short for a verdict
+
+    hint: `--for 10s` or longer gives a verdict
+    ");
+    let nobody = sandbox.transcript(&["doctor", "nobody"]);
+    assert!(nobody.contains("exit: 3") && nobody.contains("nobody"), "{nobody}");
+}
+
+/// How busy a test's machine is decides whether the app counts as idle, so the words of the verdict are not compared.
+#[test]
+fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    done(&sandbox, &["start", "server.js", "--name", "api", "-i", "2"]);
+    let text = done(&sandbox, &["doctor", "api", "--for", "10s"]);
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in {text}"));
+    assert!(text.starts_with("api"), "{text}");
+    let order =
+        ["\nEvidence (mean of 10 s)\n", "\nWhat to do\n  1. ", "\nWorkers (share of each second)\n  0: "];
+    assert!(order.map(place).is_sorted(), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+
+    let json: Value = serde_json::from_str(&done(&sandbox, &["doctor", "--for", "10s", "--json"])).unwrap();
+    let app = &json["apps"][0];
+    assert_eq!((app["app"].as_str(), app["seconds"].as_u64()), (Some("api"), Some(10)), "{json}");
+    assert!(app["headline"].as_str().unwrap().starts_with("api"), "{json}");
+    assert!(["certain", "likely", "inconclusive"].contains(&app["certainty"].as_str().unwrap()), "{json}");
+    let workers = app["workers"].as_array().unwrap();
+    assert_eq!(workers.len(), 2, "{json}");
+    for worker in workers {
+        let split = worker["split"].as_object().unwrap();
+        let sum: f64 = split.values().filter_map(Value::as_f64).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{json}");
+    }
+}
