@@ -1,17 +1,21 @@
-// Builds the page into the one file that the Rust crate embeds. `--check` builds it too, but only compares:
-// the committed file must be what its sources make.
+// Builds the result page and the dashboard into the files that the Rust crates embed. `--check` builds them too, but only
+// compares: the committed files must be what their sources make.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { build } from 'vite';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const target = path.resolve(here, '../crates/forkful-lab/src/page/report.html');
+const report = path.resolve(here, '../crates/forkful-lab/src/page/report.html');
+const dashboard = path.resolve(here, '../crates/forkful-daemon/src/server/dashboard/page');
 /** A page with its data stays below 300 KB; this leaves the data the larger part. */
 const BYTES_MAX = 120_000;
+/** All of the dashboard, as gzip makes it. */
+const DASHBOARD_BYTES_MAX = 150_000;
 
-async function bundle() {
+async function bundle(entry) {
   const { output } = await build({
     root: here,
     configFile: false,
@@ -22,7 +26,7 @@ async function bundle() {
       cssMinify: true,
       target: 'es2022',
       modulePreload: false,
-      rollupOptions: { input: path.join(here, 'src/main.tsx'), output: { format: 'es' } },
+      rollupOptions: { input: path.join(here, entry), output: { format: 'es' } },
     },
   });
   const script = output.find((file) => file.type === 'chunk' && file.isEntry).code.trim();
@@ -56,14 +60,25 @@ function page({ script, style }) {
 `;
 }
 
-const html = page(await bundle());
+const html = page(await bundle('src/main.tsx'));
 if (html.length > BYTES_MAX) throw new Error(`the page has ${html.length} bytes, more than ${BYTES_MAX}`);
-if (process.argv.includes('--check')) {
-  if (readFileSync(target, 'utf8') !== html) {
-    console.error(`error: ${path.relative(process.cwd(), target)} is not what its sources make\n\nhint: npm run build --prefix page`);
+const { script, style } = await bundle('src/dashboard/main.tsx');
+const files = {
+  [report]: html,
+  [path.join(dashboard, 'index.html')]: readFileSync(path.join(here, 'src/dashboard/index.html'), 'utf8'),
+  [path.join(dashboard, 'app.js')]: `${script}\n`,
+  [path.join(dashboard, 'style.css')]: `${style}\n`,
+};
+const packed = gzipSync(Object.entries(files).filter(([file]) => file !== report).map(([, text]) => text).join('')).length;
+if (packed > DASHBOARD_BYTES_MAX) throw new Error(`the dashboard has ${packed} bytes, more than ${DASHBOARD_BYTES_MAX}`);
+for (const [file, text] of Object.entries(files)) {
+  const name = path.relative(process.cwd(), file);
+  if (!process.argv.includes('--check')) {
+    writeFileSync(file, text);
+    console.log(`${name}: ${text.length} bytes`);
+  } else if (readFileSync(file, 'utf8') !== text) {
+    console.error(`error: ${name} is not what its sources make\n\nhint: npm run build --prefix page`);
     process.exitCode = 1;
   }
-} else {
-  writeFileSync(target, html);
-  console.log(`${path.relative(process.cwd(), target)}: ${html.length} bytes`);
 }
+if (!process.argv.includes('--check')) console.log(`the dashboard, packed: ${packed} bytes`);

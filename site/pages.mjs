@@ -27,6 +27,7 @@ const GROUPS = [
     'GRACEFUL-SHUTDOWN.md': 'Shut down gracefully',
     'HEALTH.md': 'Health checks',
     'LOGS.md': 'Logs',
+    'DASHBOARD.md': 'The dashboard',
     'MEMORY.md': 'Memory',
     'LIMITS.md': 'Limits',
     'STICKY.md': 'Sticky sessions',

@@ -77,6 +77,13 @@ describe('the API is what openapi.json says', () => {
     assert.match(refused.error, /cluster/, 'in cluster mode there is no stdin');
   });
 
+  test('the dashboard', async () => {
+    const { url, expires_in_ms: life } = await ok('POST', '/v1/dashboard', { control: false });
+    assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/#token=[0-9a-f]{64}$/);
+    assert.ok(life > 0);
+    assert.equal((await fetch(url)).status, 200);
+  });
+
   test('every action', async () => {
     await act('scale', { instances: 2 });
     await act('reload');

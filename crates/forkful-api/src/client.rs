@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, TriggerRequest, WorkersReply};
+use crate::dashboard::{DashboardReply, DashboardRequest};
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
@@ -236,6 +237,11 @@ impl Client {
     /// `POST /v1/update`: the daemon makes way for another program.
     pub async fn update(&mut self, request: &UpdateRequest) -> Result<UpdateReply, ClientError> {
         self.post(Route::Update.path(), request).await
+    }
+
+    /// `POST /v1/dashboard`: a link to the dashboard.
+    pub async fn dashboard(&mut self, request: &DashboardRequest) -> Result<DashboardReply, ClientError> {
+        self.post(Route::Dashboard.path(), request).await
     }
 
     /// `POST /v1/messages`.

@@ -13,6 +13,7 @@
 pub mod apply;
 pub mod client;
 pub mod conversation;
+pub mod dashboard;
 pub mod definition;
 pub mod jlist;
 pub mod routes;

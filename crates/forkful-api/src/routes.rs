@@ -72,4 +72,6 @@ routes! {
     ClearSaved = POST "/v1/cleardump",
     /// Another program in the daemon's place.
     Update = POST "/v1/update",
+    /// The dashboard, opened.
+    Dashboard = POST "/v1/dashboard",
 }

@@ -46,6 +46,7 @@ pages! {
     Saved = "CRASHES.md#what-is-saved",
     Update = "UPDATE.md",
     Boot = "REBOOT.md#which-service",
+    Dashboard = "DASHBOARD.md",
     Deploy = "DEPLOY.md#by-forkful-deploy",
     FromPm2 = "FROM-PM2.md",
     Pm2Commands = "FROM-PM2.md#commands",

@@ -5,6 +5,7 @@
 //! can do more than end its own connection.
 
 mod conversation;
+mod dashboard;
 mod event_body;
 mod keep;
 mod log_body;

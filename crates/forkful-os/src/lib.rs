@@ -29,6 +29,7 @@ pub mod output;
 pub mod priority;
 pub mod process;
 pub mod procinfo;
+pub mod random;
 pub mod reactor;
 pub mod replace;
 pub mod signals;

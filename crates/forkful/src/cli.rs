@@ -6,6 +6,7 @@ mod app_options;
 mod bench;
 pub(crate) mod completions;
 mod config;
+mod dashboard;
 mod deploy;
 mod doctor;
 mod experiment;
@@ -35,6 +36,7 @@ pub(crate) use app::{AppArgs, GuardArgs, RunArgs, StartArgs};
 pub(crate) use app_options::{AppOptionArgs, GivenKeys};
 pub(crate) use bench::{BenchArgs, BenchOutputArgs, BenchRequestArgs, typed_load_options};
 pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs, ValidateArgs};
+pub(crate) use dashboard::DashboardArgs;
 pub(crate) use deploy::DeployArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
@@ -126,10 +128,12 @@ pub(crate) enum Verb {
     /// Say why an app is slow, with the evidence and what to do.
     Doctor(Later<DoctorArgs>),
     /// Watch and control apps, workers and their output on one screen.
-    #[command(visible_aliases = ["dash", "dashboard"])]
     Monit(Later<MonitArgs>),
     /// Print what is measured of apps, for Prometheus.
     Metrics(Later<MetricsArgs>),
+    /// Open the dashboard, a page for the browser.
+    #[command(visible_alias = "dash")]
+    Dashboard(Later<DashboardArgs>),
     /// Show and follow the output of apps.
     #[command(visible_alias = "log")]
     Logs(Later<LogsArgs>),

@@ -10,6 +10,7 @@ mod compare;
 mod complete;
 mod completion;
 mod daemon;
+mod dashboard;
 mod deploy;
 mod describe;
 mod doctor;
@@ -51,7 +52,7 @@ mod validate;
 
 use std::pin::Pin;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, TargetArgs, Verb};
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 
@@ -86,15 +87,11 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Unset(args) => settings::unset(&home::locate()?, &args),
         Verb::Daemon(args) => daemon::run(&args),
         Verb::Start(args) => connected(async |home| start::run(&home, &args).await),
-        Verb::Stop(args) => {
-            connected(async |home| act::on_targets(&home, args.into_inner(), act::STOP).await)
-        }
+        Verb::Stop(args) => on_targets(args.into_inner(), act::STOP),
         Verb::Restart(args) => connected(async |home| restart::run(&home, &args, act::RESTART).await),
         Verb::Reload(args) => connected(async |home| restart::run(&home, &args, act::RELOAD).await),
         Verb::Apply(args) => connected(async |home| apply::run(&home, &args).await),
-        Verb::Delete(args) => {
-            connected(async |home| act::on_targets(&home, args.into_inner(), act::DELETE).await)
-        }
+        Verb::Delete(args) => on_targets(args.into_inner(), act::DELETE),
         Verb::Scale(args) => connected(async |home| scale::run(&home, args.into_inner()).await),
         Verb::Complete(args) => on_runtime(async |home| complete::run(&home, &args).await),
         Verb::List(args) => connected(async |home| list::run(&home, &args).await),
@@ -109,6 +106,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Doctor(args) => connected(async |home| doctor::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Metrics(args) => connected(async |home| metrics::run(home, &args).await),
+        Verb::Dashboard(args) => connected(async |home| dashboard::run(&home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
         Verb::Flush(args) => connected(async |home| act::flush(&home, args.into_inner()).await),
         Verb::ReloadLogs(args) => connected(async |home| {
@@ -116,9 +114,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             act::act(&home, act::RELOAD_LOGS, everything, args.json).await
         }),
         Verb::Signal(args) => connected(async |home| signal::run(&home, args.into_inner()).await),
-        Verb::Reset(args) => {
-            connected(async |home| act::on_targets(&home, args.into_inner(), act::RESET).await)
-        }
+        Verb::Reset(args) => on_targets(args.into_inner(), act::RESET),
         Verb::Id(args) => connected(async |home| id::run(&home, &args).await),
         Verb::Pid(args) => connected(async |home| pid::run(&home, &args).await),
         Verb::Env(args) => connected(async |home| env::run(&home, &args).await),
@@ -136,6 +132,11 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Kill(args) => on_runtime(async |home| kill::run(&home, &args).await),
         Verb::Update(args) => on_runtime(async |home| update::run(&home, &args).await),
     }
+}
+
+/// Does something with the apps that are named, and nothing else.
+fn on_targets(args: TargetArgs, words: act::Words<'_>) -> Result<Exit, Failure> {
+    connected(async |home| act::on_targets(&home, args, words).await)
 }
 
 /// Runs what talks to the daemon, after an older one was updated, if somebody wants that.

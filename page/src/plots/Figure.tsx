@@ -64,7 +64,7 @@ function Legend({ names, lines }: { names: string[]; lines: boolean }) {
 }
 
 /** The width of an element, followed over time. */
-function useWidth(box: { current: HTMLDivElement | null }): number {
+export function useWidth(box: { current: HTMLDivElement | null }): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
     const element = box.current;

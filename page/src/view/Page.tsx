@@ -13,10 +13,12 @@ import { Words } from './Words';
 /** More figures than these are in the tables. */
 const TILES_MAX = 8;
 
-export function Page({ page }: { page: Document }) {
+/** `inside`: it is part of another page, whose parts of this kind are its own. */
+export function Page({ page, inside = false }: { page: Document; inside?: boolean }) {
+  const [Main, Head] = inside ? ['div', 'div'] as const : ['main', 'header'] as const;
   return (
     <>
-      <header>
+      <Head>
         <p class="kind">Forkful <span aria-hidden="true">·</span> {page.kind || 'report'}</p>
         <h1>{page.title}</h1>
         {page.trustworthy === false && (
@@ -29,8 +31,8 @@ export function Page({ page }: { page: Document }) {
           </dl>
         )}
         {page.details.map((sentence, index) => <p class="detail" key={index}><Words text={sentence} /></p>)}
-      </header>
-      <main>
+      </Head>
+      <Main>
         {page.tables.map((table, index) => (
           <section key={index}>
             {table.title && <h2>{table.title}</h2>}
@@ -41,11 +43,13 @@ export function Page({ page }: { page: Document }) {
         <div class="plots">{page.plots.map((plot, index) => <PlotView key={index} plot={plot} />)}</div>
         {(page.checks.length > 0 || page.trustText) && <Trust page={page} />}
         {(page.environment.length > 0 || page.command) && <Repeat page={page} />}
-      </main>
-      <footer>
-        Written by Forkful{page.version && ` ${page.version}`}{page.createdAt && `, ${page.createdAt}`}. This page holds
-        all it needs and asks no network for anything.
-      </footer>
+      </Main>
+      {!inside && (
+        <footer>
+          Written by Forkful{page.version && ` ${page.version}`}{page.createdAt && `, ${page.createdAt}`}. This page holds
+          all it needs and asks no network for anything.
+        </footer>
+      )}
     </>
   );
 }

@@ -1,5 +1,7 @@
 //! Routes: each turns a request into one [`Command`] and waits for the engine's answer.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -21,6 +23,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::StrDeserializer;
 use tokio::sync::{mpsc, oneshot};
 
+use super::dashboard::{self, Dashboard};
 use super::log_body::LogBody;
 use super::refusal::{Json, Refusal, Segment};
 use super::{REQUEST_BYTES_MAX, conversation, keep};
@@ -29,6 +32,7 @@ use crate::command::{Command, Reply, Verb};
 #[derive(Clone)]
 pub(super) struct Api {
     pub(super) commands: mpsc::Sender<Command>,
+    pub(super) dashboard: Arc<Dashboard>,
     started_at_ms: u64,
 }
 
@@ -41,7 +45,7 @@ pub(crate) fn router(commands: mpsc::Sender<Command>) -> Router {
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .with_state(Api { commands, started_at_ms })
+        .with_state(Api { commands, dashboard: Arc::default(), started_at_ms })
 }
 
 /// What answers a route.
@@ -69,6 +73,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Resurrect => of(route, keep::resurrect),
         Route::ClearSaved => of(route, keep::clear),
         Route::Update => of(route, keep::update),
+        Route::Dashboard => of(route, dashboard::open),
     }
 }
 

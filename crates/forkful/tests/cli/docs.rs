@@ -173,7 +173,7 @@ fn each_name_of_a_command_is_the_command() {
         ("delete", &["del"]),
         ("list", &["ls", "l", "ps", "status"]),
         ("describe", &["desc", "info", "show"]),
-        ("monit", &["dash", "dashboard"]),
+        ("dashboard", &["dash"]),
         ("logs", &["log"]),
         ("reloadLogs", &["reload-logs"]),
         ("signal", &["sendSignal"]),

@@ -9,6 +9,7 @@ use crate::conversation::{
     DaemonEvent, Ending, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageEvent, MessageRequest,
     ProcessEvent, SkippedEvents, StdinRequest, TriggerRequest, WorkersReply, log_event_name,
 };
+use crate::dashboard::{DashboardReply, DashboardRequest};
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
@@ -116,6 +117,7 @@ impl Operation {
                 Route::Save => schemas.request::<SaveRequest>(),
                 Route::Resurrect => schemas.request::<ResurrectRequest>(),
                 Route::Update => schemas.request::<UpdateRequest>(),
+                Route::Dashboard => schemas.request::<DashboardRequest>(),
                 _ => None,
             },
             reply: reply(route, schemas),
@@ -248,6 +250,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "Put another program in the daemon's place",
             "The apps go on. The program reads what the daemon has written down and agrees, or the reply is 409 with its reason and nothing has changed. After the reply the API is away for some milliseconds; clients that connect meanwhile wait.",
         ),
+        Route::Dashboard => (
+            "openDashboard",
+            "daemon",
+            "Open the dashboard and get a link to it",
+            "The daemon listens on a random port of 127.0.0.1 until the page has not been used for 30 minutes. The link works once.",
+        ),
     }
 }
 
@@ -285,6 +293,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         Route::Update => {
             schemas.reply::<UpdateReply>("The program has agreed, and the daemon makes way for it")
         }
+        Route::Dashboard => schemas.reply::<DashboardReply>("The link"),
     }
 }
 
@@ -303,7 +312,7 @@ fn events(schemas: &mut Schemas) -> Vec<(&'static str, Value)> {
 fn refusals(route: Route) -> &'static [ErrorCode] {
     match route {
         Route::Ping => &[],
-        Route::List | Route::Table | Route::Jlist | Route::Events => PLAIN,
+        Route::List | Route::Table | Route::Jlist | Route::Events | Route::Dashboard => PLAIN,
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
         Route::Logs
         | Route::Describe

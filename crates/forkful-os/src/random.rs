@@ -1,0 +1,22 @@
+//! Random bytes for secrets.
+
+use std::io;
+
+/// Bytes from the kernel's generator, which nobody can foresee.
+pub fn secret() -> io::Result<[u8; 32]> {
+    let mut bytes = [0_u8; 32];
+    // SAFETY: the buffer is ours, and as long as we say. Up to 256 bytes come whole (getrandom(2)).
+    let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if length == bytes.len() as isize {
+        return Ok(bytes);
+    }
+    Err(if length < 0 { io::Error::last_os_error() } else { io::ErrorKind::UnexpectedEof.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn two_secrets_differ() {
+        assert_ne!(super::secret().unwrap(), super::secret().unwrap());
+    }
+}

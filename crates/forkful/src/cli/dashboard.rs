@@ -1,0 +1,24 @@
+//! Options of `dashboard`.
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The link works once, for a browser of this machine. From another one, forward the port first:
+  ssh -L 4000:127.0.0.1:PORT server    and open the link with port 4000
+
+Examples:
+  forkful dashboard
+  forkful dashboard --control
+  forkful dashboard --no-open --json | jq -r .url")]
+pub(crate) struct DashboardArgs {
+    /// Let the page restart, reload, scale and stop apps.
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// Print the link only.
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// Print JSON; nothing is opened.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

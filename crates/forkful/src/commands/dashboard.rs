@@ -1,0 +1,48 @@
+//! `forkful dashboard`: a link to the daemon's page, and a browser for it where there is one.
+
+use std::process::{Command, Stdio};
+
+use forkful_api::dashboard::DashboardRequest;
+
+use crate::cli::DashboardArgs;
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+use crate::output::format::bound;
+use crate::terminal;
+
+/// Desktops say so by one of these.
+const DESKTOP: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
+
+/// What opens an address in the browser that the user prefers.
+const OPENER: &str = "xdg-open";
+
+pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failure> {
+    let mut client = connection::needed(home).await?;
+    let link = client.dashboard(&DashboardRequest { control: args.control }).await?;
+    if args.json {
+        output::print_json(&link)?;
+        return Ok(Exit::Done);
+    }
+    output::print(&format!("{}\n", link.url))?;
+    let may = if args.control { "may restart, reload, scale and stop apps" } else { "may look only" };
+    let life = bound(link.expires_in_ms);
+    output::note(&format!("the link works once, within {life}; the page {may}"));
+    if !args.no_open && terminal::is_interactive() && has_desktop() {
+        open(&link.url);
+    }
+    Ok(Exit::Done)
+}
+
+fn has_desktop() -> bool {
+    DESKTOP.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// The link is printed, so that it does not matter when there is no browser. The process is not waited for: some openers
+/// stay as long as the browser.
+fn open(url: &str) {
+    let mut command = Command::new(OPENER);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _process = command.spawn();
+}

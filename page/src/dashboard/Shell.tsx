@@ -1,0 +1,73 @@
+// The frame of every view: navigation, how the connection is, and what those who hear the page are told.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Route } from './route';
+import { useRoute } from './route';
+import { session } from './session';
+import type { Connection } from './store';
+import { useStore } from './store';
+import { AppPage } from './views/AppPage';
+import { Events } from './views/Events';
+import { Logs } from './views/Logs';
+import { Overview } from './views/Overview';
+import { Reports } from './views/Reports';
+import { WorkerPage } from './views/WorkerPage';
+
+const PLACES = [['', 'Apps'], ['logs', 'Logs'], ['events', 'Events'], ['reports', 'Reports']] as const;
+
+const CONNECTIONS: Record<Connection, { sign: string; text: string }> = {
+  connecting: { sign: '○', text: 'connecting' },
+  live: { sign: '●', text: 'live' },
+  paused: { sign: '❚❚', text: 'paused' },
+  lost: { sign: '✕', text: 'no connection' },
+  over: { sign: '✕', text: 'session over' },
+};
+
+export function Shell() {
+  const route = useRoute();
+  const { connection, spoken } = useStore();
+  const main = useRef<HTMLElement>(null);
+  const place = route.path.join('/');
+  const isFirst = useRef(true);
+  useEffect(() => {
+    const heading = main.current?.querySelector('h1');
+    document.title = `${heading?.textContent ?? 'Dashboard'} · Forkful`;
+    // Whoever walks by keyboard, or hears the page, begins at the new view.
+    if (!isFirst.current) heading?.focus();
+    isFirst.current = false;
+  }, [place]);
+  const { sign, text } = CONNECTIONS[connection];
+  const here = route.path[0] === 'app' ? '' : route.path[0] ?? '';
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.querySelector('h1')?.focus(); }}>Skip to the content</a>
+      <header>
+        <span class="name">Forkful</span>
+        <nav aria-label="Views">
+          {PLACES.map(([path, name]) => <a key={path} href={`#/${path}`} aria-current={here === path ? 'page' : undefined}>{name}</a>)}
+        </nav>
+        <span class={`connection ${connection}`}><span aria-hidden="true">{sign}</span> {text}</span>
+      </header>
+      {(connection === 'lost' || connection === 'over') && (
+        <p class="warning" role="status">
+          {connection === 'lost' ? 'The daemon does not answer; what is shown is old.' : 'This session is over.'} <code>forkful dashboard</code> prints a new link.
+        </p>
+      )}
+      <main id="main" ref={main}><View route={route} /></main>
+      <footer>Forkful {session().version} · {session().control ? 'this page may act' : 'this page may look only; `forkful dashboard --control` lets it act'}</footer>
+      <div class="hidden" aria-live="polite">{spoken}</div>
+    </>
+  );
+}
+
+function View({ route }: { route: Route }): ComponentChildren {
+  const [first, name = '', id] = route.path;
+  if (first === undefined) return <Overview />;
+  if (first === 'app' && id !== undefined) return <WorkerPage key={`${name}/${id}`} name={name} id={id} />;
+  if (first === 'app') return <AppPage key={name} name={name} />;
+  if (first === 'logs') return <Logs key={route.query.toString()} query={route.query} />;
+  if (first === 'events') return <Events />;
+  if (first === 'reports') return <Reports />;
+  return <><h1 tabIndex={-1}>Nothing is here</h1><p><a href="#/">Apps</a></p></>;
+}

@@ -1,0 +1,65 @@
+// What a page with control can do with an app. Nothing is done before the reader says yes.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { post, session } from '../session';
+
+type Verb = 'restart' | 'reload' | 'stop' | 'scale';
+const SAYS: Record<Verb, string> = {
+  reload: 'New workers take over one after the other; no request is lost.',
+  restart: 'All workers end and start again. Requests under way may fail.',
+  stop: 'All workers end. The app stays in the list.',
+  scale: 'The app gets this number of workers.',
+};
+
+type Outcome = { apps: { name: string; ok: boolean; error?: string | null; hint?: string | null }[] };
+
+export function Actions({ app, instances }: { app: string; instances: number }) {
+  const [asked, setAsked] = useState<Verb | null>(null);
+  const [told, setTold] = useState('');
+  const [busy, setBusy] = useState(false);
+  if (!session().control) return null;
+  const act = async (verb: Verb, count: number) => {
+    setAsked(null);
+    setBusy(true);
+    setTold(`${verb} of ${app} is under way`);
+    try {
+      const response = await post(`actions/${verb}`, verb === 'scale' ? { app, instances: count } : { app });
+      const { apps } = await response.json() as Outcome;
+      const failed = apps.filter((outcome) => !outcome.ok);
+      setTold(failed.length === 0 ? `${verb} of ${app} is done` : failed.map(({ error, hint }) => [error, hint].filter(Boolean).join('. ')).join('; '));
+    } catch (error) {
+      setTold(error instanceof Error ? error.message : String(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <div class="actions">
+      {(['reload', 'restart', 'scale', 'stop'] as const).map((verb) => (
+        <button key={verb} type="button" disabled={busy} onClick={() => setAsked(verb)}>{verb}</button>
+      ))}
+      <span class="told" role="status">{told}</span>
+      {asked && <Question verb={asked} app={app} instances={instances} onYes={act} onNo={() => setAsked(null)} />}
+    </div>
+  );
+}
+
+type QuestionProps = { verb: Verb; app: string; instances: number; onYes: (verb: Verb, count: number) => void; onNo: () => void };
+
+function Question({ verb, app, instances, onYes, onNo }: QuestionProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [count, setCount] = useState(instances);
+  useEffect(() => { dialog.current?.showModal(); }, []);
+  return (
+    <dialog ref={dialog} onClose={onNo} aria-labelledby="question">
+      <h2 id="question">{verb} {app}?</h2>
+      <p>{SAYS[verb]}</p>
+      {verb === 'scale' && (
+        <p><label>Workers <input type="number" min={1} max={1024} value={count} onInput={(event) => setCount(Number(event.currentTarget.value))} /></label></p>
+      )}
+      <div class="buttons">
+        <button type="button" class="yes" disabled={!(count >= 1)} onClick={() => onYes(verb, count)}>{verb}</button>
+        <button type="button" onClick={onNo}>cancel</button>
+      </div>
+    </dialog>
+  );
+}

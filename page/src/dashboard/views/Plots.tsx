@@ -1,0 +1,108 @@
+// The plots of an app, or of one of its workers, over a length of time.
+
+import { useMemo, useState } from 'preact/hooks';
+import type { History, Range, Values, WorkerHistory } from '../history';
+import { mean, most, over, RANGES, series, split, useHistory, weighted } from '../history';
+import type { Line, PanelProps } from '../plots/Panel';
+import { Panel } from '../plots/Panel';
+import type { Mark } from '../plots/marks';
+import { marksOf } from '../plots/marks';
+import { Strip } from '../plots/Strip';
+import type { Happening } from '../types';
+import { sum } from '../types';
+
+/** More lines than this are no plot: then the least, the mean and the most are shown. */
+const LINES_MAX = 6;
+const COLORS = 6;
+
+const color = (index: number): string => `--series-${index % COLORS}`;
+const percent = (values: Values): Values => values.map((value) => (value === null ? null : value * 100));
+const hasSome = (lines: Line[]): boolean => lines.some(({ values }) => values.some((value) => value !== null));
+
+/** A line for each worker, or what they have in common. */
+function each(workers: WorkerHistory[], points: number, name: string, as = (values: Values): Values => values): Line[] {
+  if (workers.length <= LINES_MAX) {
+    return workers.map((worker, index) => ({ name: `worker ${worker.slot}`, values: as(series(worker, name)), color: color(index), dash: index === 0 ? [] : [6, index] }));
+  }
+  return [
+    { name: 'most', values: as(over(workers, points, name, most)), color: color(1) },
+    { name: 'mean', values: as(over(workers, points, name, mean)), color: color(0) },
+    { name: 'least', values: as(over(workers, points, name, (values) => Math.min(...values))), color: color(2), dash: [4, 3] },
+  ];
+}
+
+type Content = Omit<PanelProps, 'xs' | 'marks'>;
+
+function contents({ workers, points }: History, limit: number | undefined): Content[] {
+  const parts = split(workers, points);
+  const all = (name: string, merge: (values: number[]) => number) => over(workers, points, name, merge);
+  const limits = all('memory_limit_bytes', (values) => Math.min(...values));
+  const bound: Values = limits.some((value) => value !== null) ? limits : limit === undefined ? [] : new Array(points).fill(limit);
+  return [
+    {
+      title: 'Where the time of the event loop goes', unit: '%', stacked: true, top: 100, note: 'The mean of the workers. The rest of 100 % is idle.',
+      lines: [
+        { name: 'JavaScript', values: parts.javascript, color: '--series-0' }, { name: 'garbage collection', values: parts.gc, color: '--series-3' },
+        { name: 'waiting for a CPU', values: parts.waiting, color: '--series-4' }, { name: 'blocked in a call', values: parts.blocked, color: '--series-1' },
+      ],
+    },
+    {
+      title: 'Requests', unit: '/s', note: 'Errors are responses with a status of 500 or more.',
+      lines: [{ name: 'requests', values: all('http_requests_per_s', sum), color: '--series-0' }, { name: 'errors', values: all('http_errors_per_s', sum), color: '--series-1', dash: [4, 3] }],
+    },
+    {
+      title: 'Latency', unit: 'ms', note: workers.length > 1 ? 'p50 and p95 are means of the workers, weighted by their requests; p99 is that of the slowest worker.' : '',
+      lines: [
+        { name: 'p50', values: weighted(workers, points, 'http_latency_p50_ms'), color: '--series-2' },
+        { name: 'p95', values: weighted(workers, points, 'http_latency_p95_ms'), color: '--series-0', dash: [8, 3] },
+        { name: 'p99', values: all('http_latency_p99_ms', most), color: '--series-1', dash: [3, 3] },
+      ],
+    },
+    { title: 'Memory', unit: 'bytes', lines: [...each(workers, points, 'memory_bytes'), ...(bound.length > 0 ? [{ name: 'limit', values: bound, color: '--bad', dash: [2, 2] }] : [])] },
+    { title: 'Event loop delay, p99', unit: 'ms', lines: each(workers, points, 'event_loop_delay_p99_ms') },
+    {
+      title: 'Waiting and under way', unit: '', note: 'Connections that no worker has accepted yet, and requests without an answer yet.',
+      lines: [{ name: 'accept queue', values: all('accept_queue', sum), color: '--series-1' }, { name: 'requests in flight', values: all('http_in_flight', sum), color: '--series-0', dash: [6, 3] }],
+    },
+    { title: 'Thread pool, busy', unit: '%', top: 100, lines: each(workers, points, 'pool_busy', percent) },
+    { title: 'Throttled by the CPU quota', unit: '%', lines: each(workers, points, 'cpu_throttled', percent) },
+  ];
+}
+
+type Props = { app: string; worker?: number; events: Happening[]; limit?: number };
+
+export function Plots({ app, worker, events, limit }: Props) {
+  const [range, setRange] = useState<Range>(RANGES[0] as Range);
+  const { history, fault } = useHistory(app, range);
+  const marks = useMemo(() => marksOf(events.filter((event) => event.app === app && (worker === undefined || event.pm_id === worker))), [events, app, worker]);
+  return (
+    <>
+      <div class="tools" role="group" aria-label="Length of time">
+        {RANGES.map((one) => <button key={one.name} type="button" aria-pressed={one === range} onClick={() => setRange(one)}>{one.name}</button>)}
+      </div>
+      {fault && <p class="warning" role="status">{fault}</p>}
+      {history ? <Drawn history={history} worker={worker} marks={marks} limit={limit} /> : !fault && <p class="note">The history is on its way.</p>}
+    </>
+  );
+}
+
+function Drawn({ history, worker, marks, limit }: { history: History; worker?: number; marks: Mark[]; limit?: number }) {
+  const { xs, rows, panels } = useMemo(() => {
+    const workers = worker === undefined ? history.workers : history.workers.filter((one) => one.pm_id === worker);
+    const places = Array.from({ length: history.points }, (_, index) => (history.from_ms + index * history.step_ms) / 1000);
+    return {
+      xs: places,
+      rows: workers.map((one) => ({ name: `worker ${one.slot}`, values: series(one, 'event_loop_utilization') })),
+      panels: contents({ ...history, workers }, limit),
+    };
+  }, [history, worker, limit]);
+  const [first, ...rest] = panels.filter(({ lines }) => hasSome(lines));
+  if (!first) return <p class="note">Nothing was measured in this time.</p>;
+  return (
+    <div class="plots">
+      <Panel {...first} xs={xs} marks={marks} />
+      {worker === undefined && <Strip title="Event loop of each worker" note="Taller and darker is busier." xs={xs} rows={rows} />}
+      {rest.map((panel) => <Panel key={panel.title} {...panel} xs={xs} marks={marks} />)}
+    </div>
+  );
+}

@@ -1,0 +1,80 @@
+// A real daemon with an app, and its dashboard in a real browser.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { PATIENCE_MS } from './chromium.mjs';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+
+/** The command: what `FORKFUL_BIN` names, or what cargo built in release. */
+export const binary = process.env.FORKFUL_BIN ?? path.join(root, 'target/release/forkful');
+
+/** What an app writes that would do harm as markup or in a terminal. */
+export const HOSTILE = [
+  '<img src=x onerror="window.harmed = 1"><script>window.harmed = 1</script>',
+  '"><svg/onload=window.harmed=1> {{constructor.constructor("window.harmed=1")()}} javascript:window.harmed=1',
+  '\u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b]8;;javascript:window.harmed=1\u001b\\link\u001b]8;;\u001b\\ \u001b[2J',
+  'turned \u202etxt.exe\u2066 round',
+];
+
+/** Ends at `/crash`, stands still at `/block`, and writes what is hostile when it begins. */
+const APP = `
+const http = require('node:http');
+http.createServer((request, response) => {
+  if (request.url === '/crash') { response.end('it ends'); setImmediate(() => { throw new Error('a planned crash'); }); return; }
+  response.end('ok');
+}).listen(process.env.SOCKET, () => { for (const line of ${JSON.stringify(HOSTILE)}) console.log(line); console.error('a line of stderr'); });
+`;
+
+/** A daemon of its own with an app, in a folder of its own. */
+export class Daemon {
+  constructor() {
+    this.folder = mkdtempSync(path.join(os.tmpdir(), 'forkful-dashboard-'));
+    this.env = { ...process.env, FORKFUL_HOME: path.join(this.folder, 'home') };
+    writeFileSync(path.join(this.folder, 'app.js'), APP);
+  }
+
+  forkful(...args) {
+    return execFileSync(binary, args, { cwd: this.folder, env: this.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+  }
+
+  start(name, instances) {
+    const env = { ...this.env, SOCKET: path.join(this.folder, `${name}.sock`) };
+    execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances)], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+  }
+
+  link(...options) {
+    return JSON.parse(this.forkful('dashboard', '--json', ...options)).url;
+  }
+
+  list() {
+    return JSON.parse(this.forkful('list', '--json')).apps;
+  }
+
+  close() {
+    try {
+      this.forkful('kill');
+    } finally {
+      rmSync(this.folder, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Opens an address, and gathers what the page says in the console and asks of the network. */
+export async function open(browser, url, { prepare, ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, ...options });
+  context.setDefaultTimeout(PATIENCE_MS);
+  const page = await context.newPage();
+  const [said, foreign] = [[], []];
+  page.on('console', (message) => said.push(message.text()));
+  page.on('pageerror', (error) => said.push(String(error)));
+  page.on('request', (request) => {
+    const { origin } = new URL(request.url());
+    if (origin !== new URL(url).origin && !request.url().startsWith('data:')) foreign.push(request.url());
+  });
+  await prepare?.(page);
+  await page.goto(url);
+  return { page, context, said, foreign };
+}

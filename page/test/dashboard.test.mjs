@@ -1,0 +1,273 @@
+// The dashboard in a real browser, against a real daemon with real workers.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createRequire } from 'node:module';
+import { after, before, describe, test } from 'node:test';
+import { launch, skip } from './browser.mjs';
+import { binary, Daemon, HOSTILE, open } from './dashboard.mjs';
+import * as documents from './documents.mjs';
+import { historyOf } from './history.mjs';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Where pictures for the documentation go, when `UPDATE_DOCS` says so. */
+const docs = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../docs');
+/** Pictures on pages are small. */
+const PICTURE_BYTES_MAX = 150_000;
+const WORKERS = 8;
+
+const reason = skip || (existsSync(binary) ? false : `${binary} is not built`);
+if (reason && reason !== skip) console.error(`\n!! ${reason}: the dashboard is NOT tested. cargo build --release\n`);
+
+describe('the dashboard', { skip: reason }, () => {
+  let browser;
+  let daemon;
+  before(async () => {
+    daemon = new Daemon();
+    daemon.start('web', 2);
+    daemon.start('api', 1);
+    browser = await launch();
+  });
+  after(async () => {
+    await browser?.close();
+    daemon?.close();
+  });
+
+  /** Gives the page the history of a day in which much has happened. */
+  const withHistory = (page) => page.route('**/api/history*', (route) => route.fulfill({ json: historyOf(new URL(route.request().url()).searchParams, WORKERS) }));
+
+  /** Opens the page with a fresh link, does something there, and holds it against what is true of every page. */
+  async function visit(what, { options = {}, control = false, prepare = withHistory } = {}) {
+    const url = daemon.link(...(control ? ['--control'] : []));
+    const { page, context, said, foreign } = await open(browser, url, { ...options, prepare });
+    await page.waitForSelector('.connection.live');
+    await what(page, url);
+    assert.equal(await page.evaluate(() => window.harmed), undefined);
+    assert.deepEqual(foreign, []);
+    assert.deepEqual(said, []);
+    await context.close();
+  }
+
+  const row = (name) => `tbody tr:has(th a:text-is("${name}"))`;
+
+  /** Faults that axe-core calls serious or worse. Its code goes in by the debugger: the page's policy lets in none. */
+  async function faults(page) {
+    const session = await page.context().newCDPSession(page);
+    await session.send('Runtime.evaluate', { expression: axe });
+    const { result } = await session.send('Runtime.evaluate', {
+      expression: `axe.run().then(({ violations }) => JSON.stringify(violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
+        .map(({ id, nodes }) => [id, nodes.map(({ html }) => html.slice(0, 200))])))`,
+      awaitPromise: true, returnByValue: true,
+    });
+    return JSON.parse(result.value);
+  }
+
+  /** How many pixels of a plot's drawing are neither empty nor grey. */
+  const coloured = (figure) => figure.$eval('canvas', (canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    let pixels = 0;
+    for (let index = 0; index < data.length; index += 4) {
+      const [red, green, blue, alpha] = data.slice(index, index + 4);
+      if (alpha > 128 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) pixels += 1;
+    }
+    return pixels;
+  });
+
+  const VIEWS = [['', 'Apps'], ['app/web', 'web'], ['app/web/0', 'web, worker 0'], ['logs', 'Logs'], ['events', 'Events'], ['reports', 'Reports']];
+
+  for (const [name, options] of Object.entries({
+    'wide and light': {},
+    'on a phone, dark, without motion': { viewport: { width: 360, height: 740 }, colorScheme: 'dark', reducedMotion: 'reduce' },
+  })) {
+    test(`each view is whole and accessible: ${name}`, async () => {
+      await visit(async (page) => {
+        for (const [place, heading] of VIEWS) {
+          await page.evaluate((to) => { location.hash = `#/${to}`; }, place);
+          await page.waitForSelector(`h1:has-text("${heading}")`);
+          await page.waitForFunction(() => document.querySelector('main').textContent.length > 20);
+          assert.deepEqual(await faults(page), [], place);
+          const { wide, narrow } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, narrow: document.documentElement.clientWidth }));
+          assert.ok(wide <= narrow, `${place} is ${wide} wide on ${narrow}`);
+        }
+      }, { options });
+    });
+  }
+
+  test('what is shown is live: a worker that crashes appears, with its new process', async () => {
+    await visit(async (page) => {
+      await page.waitForSelector(`${row('api')} >> text=1 of 1`);
+      const before = Number(await page.textContent(`${row('api')} td[data-label=Restarts]`));
+      const [{ workers: [{ pid }] }] = daemon.list().filter(({ definition }) => definition.name === 'api');
+      process.kill(pid, 'SIGKILL');
+      await page.waitForFunction((rule) => Number(document.querySelector(rule.row)?.textContent) > rule.before,
+        { row: 'tbody tr:last-child td[data-label=Restarts]', before });
+      await page.click('nav >> text=Events');
+      await page.waitForSelector('.events .bad >> text=ended unexpectedly');
+      await page.click('nav >> text=Apps');
+      await page.waitForSelector(`${row('api')} >> text=online`);
+    });
+  });
+
+  test('plots: a day of eight workers, each with its numbers as a table', async (t) => {
+    await visit(async (page) => {
+      await page.click(`${row('web')} a`);
+      await page.waitForSelector('h1:has-text("web")');
+      const began = Date.now();
+      await page.click('button:text-is("24 h")');
+      await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+      t.diagnostic(`a day of ${WORKERS} workers was drawn after ${Date.now() - began} ms`);
+      const figures = await page.$$('figure.plot');
+      const names = await page.$$eval('figure.plot h3', (all) => all.map((one) => one.textContent));
+      for (const wanted of ['Where the time of the event loop goes', 'Event loop of each worker', 'Requests', 'Latency', 'Memory', 'Thread pool, busy', 'Throttled by the CPU quota']) {
+        assert.ok(names.includes(wanted), `${wanted} in ${names.join(', ')}`);
+      }
+      for (const [index, figure] of figures.entries()) {
+        // Nothing was throttled: a line at zero has few pixels.
+        assert.ok(await coloured(figure) > 20, names[index]);
+        await (await figure.$('summary')).click();
+        await figure.waitForSelector('tbody tr:nth-child(20)');
+        assert.ok((await figure.$eval('[role=img]', (drawing) => drawing.getAttribute('aria-label'))).length > names[index].length + 2, names[index]);
+      }
+      assert.deepEqual(await faults(page), []);
+    });
+  });
+
+  test('plots of what the daemon has kept itself', async () => {
+    await visit(async (page) => {
+      await page.waitForSelector('figure.plot:has-text("Where the time of the event loop goes")');
+      await page.waitForSelector('figure.plot:has-text("Memory")');
+      await page.click('figure.plot:has-text("Memory") summary');
+      await page.waitForSelector('figure.plot:has-text("Memory") td:has-text("MiB")');
+    }, { prepare: null });
+  });
+
+  test('a crash is marked on the plots', async () => {
+    await visit(async (page) => {
+      await page.click(`${row('api')} a`);
+      await page.waitForSelector('figure.plot');
+      const [{ workers: [{ pid }] }] = daemon.list().filter(({ definition }) => definition.name === 'api');
+      process.kill(pid, 'SIGKILL');
+      await page.waitForFunction(() => [...document.querySelectorAll('figure.plot')].filter((plot) => plot.textContent.includes('✕ crash')).length >= 7);
+    });
+  });
+
+  test('pictures for the documentation', async () => {
+    for (const colorScheme of ['light', 'dark']) {
+      await visit(async (page) => {
+          await page.click('button:text-is("24 h")');
+        await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+        const file = process.env.UPDATE_DOCS && colorScheme === 'light' ? { path: path.join(docs, 'dashboard.png') } : {};
+        const picture = await page.screenshot({ ...file, animations: 'disabled' });
+        assert.ok(picture.length < PICTURE_BYTES_MAX, `${picture.length} bytes`);
+      }, { options: { colorScheme, viewport: { width: 1100, height: 880 } } });
+    }
+  });
+
+  test('reports of the lab are opened from files, and hostile ones do no harm', async () => {
+    await visit(async (page) => {
+      await page.click('nav >> text=Reports');
+      const file = (name, content) => ({ name, mimeType: 'application/json', buffer: Buffer.from(content) });
+      const made = { compare: documents.compareDocument(), tune: documents.tuneDocument(), hostile: documents.hostileDocument() };
+      await page.setInputFiles('input[type=file]', [
+        ...Object.entries(made).map(([name, document]) => file(`${name}.json`, JSON.stringify(document))), file('none.json', 'not a report'),
+      ]);
+      await page.waitForSelector('.warning:has-text("none.json: it is no report")');
+      for (const name of Object.keys(made)) {
+        await page.click(`.reports button:text-is("${name}.json")`);
+        await page.waitForFunction(() => document.querySelectorAll('.report table, .report figure.plot').length > 0);
+        assert.deepEqual(await faults(page), [], name);
+      }
+      assert.equal(await page.evaluate(() => Object.keys(window).filter((key) => /^(harmed|pwned|xss)/i.test(key)).length), 0);
+    });
+  });
+
+  test('hostile lines of a log stay text', async () => {
+    await visit(async (page) => {
+      await page.click('nav >> text=Logs');
+      await page.waitForFunction(() => document.querySelectorAll('.log .line').length >= 10);
+      const texts = await page.$$eval('.log .text', (lines) => lines.map((line) => line.textContent));
+      assert.ok(texts.includes(HOSTILE[0]) && texts.includes(HOSTILE[1]), texts.join('\n'));
+      assert.ok(texts.includes('red  link '), texts.join('\n'));
+      assert.ok(texts.includes('turned ⟨U+202E⟩txt.exe⟨U+2066⟩ round'), texts.join('\n'));
+      assert.equal(await page.$$eval('.log .line *', (all) => all.filter((one) => !['SPAN', 'BDI', 'MARK'].includes(one.tagName)).length), 0);
+      assert.ok(await page.$('.log .ansi-1:text-is("red")'));
+      // Filter, search, streams.
+      await page.fill('label:has-text("Filter") input', '/TURNED/i');
+      await page.waitForFunction(() => [...document.querySelectorAll('.log .text')].every((line) => line.textContent.startsWith('turned')));
+      await page.fill('label:has-text("Filter") input', '');
+      await page.fill('label:has-text("Search") input', 'SCRIPT');
+      await page.waitForSelector('.log mark:text-is("script")');
+      await page.selectOption('label:has-text("Stream") select', 'err');
+      await page.waitForFunction(() => document.querySelectorAll('.log .line').length > 0 && document.querySelectorAll('.log .line:not(.err)').length === 0);
+    });
+  });
+
+  test('everything is reached by keyboard', async () => {
+    await visit(async (page) => {
+      const focused = () => page.evaluate(() => document.activeElement?.textContent ?? '');
+      await page.waitForSelector(row('web'));
+      await page.keyboard.press('Tab');
+      assert.equal(await focused(), 'Skip to the content');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => document.activeElement?.tagName === 'H1');
+      for (let presses = 0; (await focused()) !== 'web'; presses += 1) {
+        assert.ok(presses < 10, 'the app is not reached');
+        await page.keyboard.press('Tab');
+      }
+      const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+      assert.notEqual(outline, 'none', 'the focus is seen');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => document.activeElement?.tagName === 'H1' && document.activeElement.textContent.startsWith('web'));
+      await page.waitForFunction(() => document.title.startsWith('web'));
+    });
+  });
+
+  test('it acts only with control, and asks first', async () => {
+    await visit(async (page) => {
+      await page.click(`${row('web')} a`);
+      await page.waitForSelector('h1:has-text("web")');
+      assert.equal(await page.$$eval('.actions button', (buttons) => buttons.length), 0);
+    });
+    await visit(async (page) => {
+      await page.click(`${row('web')} a`);
+      await page.click('.actions >> text=scale');
+      await page.fill('dialog input', '3');
+      assert.deepEqual(await faults(page), []);
+      await page.click('dialog .yes');
+      await page.waitForSelector('.told:has-text("scale of web is done")');
+      await page.waitForSelector('th a:text-is("worker 2")');
+      await page.click('.actions >> text=reload');
+      await page.keyboard.press('Escape');
+      await page.waitForFunction(() => !document.querySelector('dialog'));
+      await page.click('.actions >> text=stop');
+      await page.click('dialog .yes');
+      await page.waitForSelector('h1 >> text=stopped');
+    }, { control: true });
+    daemon.forkful('start', 'web');
+  });
+
+  test('a link works once, stays in no address, and the session stays in its tab', async () => {
+    const url = daemon.link();
+    const first = await open(browser, url);
+    await first.page.waitForSelector('.connection.live');
+    assert.ok(!first.page.url().includes('token'), first.page.url());
+    await first.page.reload();
+    await first.page.waitForSelector('.connection.live');
+    const second = await open(browser, url);
+    await second.page.waitForSelector('text=this link was used already, or is too old');
+    const { origin } = new URL(url);
+    const other = await first.context.newPage();
+    await other.goto(origin);
+    await other.waitForSelector('text=this page needs a link with a token');
+    assert.equal(await other.evaluate(async () => (await fetch('/api/logs')).status), 401, 'the cookie alone is not enough');
+    assert.equal(await other.evaluate(() => document.cookie), '', 'no script can read it');
+    await first.context.close();
+    await second.context.close();
+    const { workers } = daemon.list()[0];
+    assert.ok(workers.length > 0);
+    for (const file of ['daemon.log', 'forkful.log'].map((name) => `${daemon.env.FORKFUL_HOME}/${name}`).filter(existsSync)) {
+      assert.ok(!readFileSync(file, 'utf8').includes(url.split('token=')[1]), `${file} holds the token`);
+    }
+  });
+});
