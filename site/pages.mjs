@@ -46,6 +46,7 @@ const GROUPS = [
     'JAVASCRIPT.md': 'JavaScript client',
     'API.md': 'API',
     'EVENTS.md': 'Events',
+    'MCP.md': 'Assistants (MCP)',
     'METRICS.md': 'Metrics',
     'RELEASES.md': 'Releases',
   }],

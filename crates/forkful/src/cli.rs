@@ -41,7 +41,7 @@ pub(crate) use deploy::DeployArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportPlatform};
-pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, SendArgs, TriggerArgs};
+pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, McpArgs, SendArgs, TriggerArgs};
 pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
 };
@@ -127,6 +127,8 @@ pub(crate) enum Verb {
     Stalls(Later<StallsArgs>),
     /// Say why an app is slow, with the evidence and what to do.
     Doctor(Later<DoctorArgs>),
+    /// Let programs that speak the Model Context Protocol look at the apps.
+    Mcp(Later<McpArgs>),
     /// Watch and control apps, workers and their output on one screen.
     Monit(Later<MonitArgs>),
     /// Print what is measured of apps, for Prometheus.

@@ -27,6 +27,7 @@ mod list;
 mod logs;
 mod man;
 mod metrics;
+mod mcp;
 mod monit;
 mod pid;
 mod ping;
@@ -104,6 +105,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
         Verb::Doctor(args) => connected(async |home| doctor::run(&home, &args).await),
+        Verb::Mcp(args) => on_runtime(async |home| mcp::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),
         Verb::Metrics(args) => connected(async |home| metrics::run(home, &args).await),
         Verb::Dashboard(args) => connected(async |home| dashboard::run(&home, &args).await),

@@ -1,4 +1,4 @@
-//! Options of the commands for scripts and programs: `jlist`, `prettylist`, `trigger`, `send`, `attach`, `api`.
+//! Options of the commands for scripts and programs: `jlist`, `prettylist`, `trigger`, `send`, `attach`, `mcp`, `api`.
 
 use clap::{Args, Subcommand};
 
@@ -71,6 +71,25 @@ pub(crate) struct AttachArgs {
     /// What is written after each line instead of its end.
     #[arg(allow_hyphen_values = true)]
     pub(crate) separator: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Serves one client over stdin and stdout until it closes them; editors and assistants start it themselves.
+It reads: apps, logs, stalls, metrics, saved reports. No answer has the value of a secret of an app's
+environment in it, log lines included. It changes apps only with --control.
+
+Examples:
+  forkful mcp
+  forkful mcp --control
+  forkful mcp --reports ./results")]
+pub(crate) struct McpArgs {
+    /// Let the client restart, reload, scale and stop apps.
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// Let the client read the reports (`*.json`) of `bench`, `compare` and `tune` in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) reports: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Args)]

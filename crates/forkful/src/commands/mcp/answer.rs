@@ -1,0 +1,120 @@
+//! What leaves: within its bound, and without the values of secrets. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The most characters of an answer.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Shorter values are not looked for: they would be found in any text.
+const SECRET_BYTES_MIN: usize = 4;
+/// What stands for a secret.
+const MASK: &str = "[redacted]";
+
+/// Values that no answer may have, the longest first.
+#[derive(Debug, Default)]
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// What differs between environments as they are and as they are shown.
+    pub(super) fn between(
+        whole: &BTreeMap<String, BTreeMap<String, String>>,
+        shown: &BTreeMap<String, BTreeMap<String, String>>,
+    ) -> Self {
+        let mut values = Vec::new();
+        for (app, variables) in whole {
+            for (name, value) in variables {
+                let is_shown = shown.get(app).and_then(|shown| shown.get(name)) == Some(value);
+                if !is_shown && value.len() >= SECRET_BYTES_MIN {
+                    // A value of several lines may stand in a log line by line.
+                    let lines = value.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN);
+                    values.extend(lines.map(str::to_owned));
+                    values.push(value.clone());
+                }
+            }
+        }
+        values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self(values)
+    }
+
+    /// A text without them.
+    pub(super) fn mask(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.0 {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), MASK);
+            }
+        }
+        text
+    }
+
+    /// A value without them, in names as well.
+    pub(super) fn mask_value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.mask(&text)),
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|item| self.mask_value(item)).collect())
+            }
+            Value::Object(entries) => {
+                let masked =
+                    entries.into_iter().map(|(name, value)| (self.mask(&name), self.mask_value(value)));
+                Value::Object(masked.collect())
+            }
+            other => other,
+        }
+    }
+}
+
+/// A text within the bound; what was cut is said.
+pub(super) fn bounded(text: String, advice: &str) -> String {
+    if text.len() <= ANSWER_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=ANSWER_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}\n… cut here: {} of {} bytes. {advice}", &text[..end], end, text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn environment(entries: &[(&str, &str)]) -> BTreeMap<String, BTreeMap<String, String>> {
+        let variables = entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        [("api".to_owned(), variables.collect())].into()
+    }
+
+    #[test]
+    fn what_is_shown_redacted_is_found_wherever_it_stands() {
+        let whole = environment(&[
+            ("PATH", "/usr/bin"),
+            ("TOKEN", "s3cret"),
+            ("LONG", "s3cret-and-more"),
+            ("PIN", "12"),
+            ("KEY", "-----BEGIN\nabcdef\n"),
+        ]);
+        let shown = environment(&[
+            ("PATH", "/usr/bin"),
+            ("TOKEN", "***"),
+            ("LONG", "***"),
+            ("PIN", "*"),
+            ("KEY", "*"),
+        ]);
+        let secrets = Secrets::between(&whole, &shown);
+        let answer = json!({ "a": ["x s3cret-and-more y", 12], "b s3cret": { "c": "/usr/bin abcdef" } });
+        assert_eq!(
+            secrets.mask_value(answer),
+            json!({ "a": ["x [redacted] y", 12], "b [redacted]": { "c": "/usr/bin [redacted]" } })
+        );
+    }
+
+    #[test]
+    fn an_answer_is_cut_between_characters_and_says_so() {
+        let long = "é".repeat(ANSWER_BYTES_MAX);
+        let cut = bounded(long, "Ask for less.");
+        assert!(cut.len() < ANSWER_BYTES_MAX + 200 && cut.ends_with("Ask for less."), "{}", cut.len());
+        assert_eq!(bounded("short".to_owned(), ""), "short");
+    }
+}

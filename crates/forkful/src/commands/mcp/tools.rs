@@ -1,0 +1,151 @@
+//! What can be called: names, words, and what each takes.
+
+use std::sync::Arc;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// The most log lines that a call gives.
+pub(super) const LINES_MAX: u32 = 1000;
+/// Log lines unless the call says another number.
+pub(super) const LINES_DEFAULT: u32 = 100;
+
+/// Everything that can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolName {
+    ListApps,
+    DescribeApp,
+    AppLogs,
+    Stalls,
+    Metrics,
+    LabReports,
+    Restart,
+    Reload,
+    Scale,
+    Stop,
+}
+
+impl ToolName {
+    pub(super) const ALL: [Self; 10] = [
+        Self::ListApps,
+        Self::DescribeApp,
+        Self::AppLogs,
+        Self::Stalls,
+        Self::Metrics,
+        Self::LabReports,
+        Self::Restart,
+        Self::Reload,
+        Self::Scale,
+        Self::Stop,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ListApps => "list_apps",
+            Self::DescribeApp => "describe_app",
+            Self::AppLogs => "app_logs",
+            Self::Stalls => "stalls",
+            Self::Metrics => "metrics",
+            Self::LabReports => "lab_reports",
+            Self::Restart => "restart_app",
+            Self::Reload => "reload_app",
+            Self::Scale => "scale_app",
+            Self::Stop => "stop_app",
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Whether it changes apps.
+    pub(super) fn changes(self) -> bool {
+        matches!(self, Self::Restart | Self::Reload | Self::Scale | Self::Stop)
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::ListApps => {
+                "All apps and their workers: state, restarts, crashes, CPU, memory, and why a worker is in its state."
+            }
+            Self::DescribeApp => {
+                "Everything about one app and its workers, with the last lines of stderr. Names of environment variables, never values."
+            }
+            Self::AppLogs => "The last lines that workers of an app wrote, oldest first.",
+            Self::Stalls => {
+                "Where the event loops of an app stood still: by route and function, with how often, how long, and how long requests waited."
+            }
+            Self::Metrics => {
+                "What is measured in each worker now: event loop, heap, garbage collection, requests."
+            }
+            Self::LabReports => {
+                "Saved reports of `forkful bench`, `compare` and `tune`: without `name` the list, with it one report."
+            }
+            Self::Restart => "Stops the workers of an app and starts them again; requests may be lost.",
+            Self::Reload => {
+                "Replaces the workers of an app one after the other without losing a request; the old ones stay when the new ones fail."
+            }
+            Self::Scale => "Changes the number of an app's workers.",
+            Self::Stop => "Stops an app. It stays in the list.",
+        }
+    }
+
+    fn schema(self) -> Value {
+        let app = json!({ "type": "string", "minLength": 1, "maxLength": 256,
+            "description": "The name of an app, or the id of a worker" });
+        let (properties, required) = match self {
+            Self::ListApps => (json!({}), json!([])),
+            Self::DescribeApp | Self::Restart | Self::Reload | Self::Stop => {
+                (json!({ "app": app }), json!(["app"]))
+            }
+            Self::Stalls | Self::Metrics => (json!({ "app": app }), json!([])),
+            Self::AppLogs => (
+                json!({
+                    "app": app,
+                    "lines": { "type": "integer", "minimum": 1, "maximum": LINES_MAX, "default": LINES_DEFAULT },
+                    "stream": { "enum": ["out", "err"], "description": "Only stdout, or only stderr" },
+                    "contains": { "type": "string", "maxLength": 256, "description": "Only lines with this text" },
+                }),
+                json!(["app"]),
+            ),
+            Self::LabReports => (
+                json!({ "name": { "type": "string", "maxLength": 256, "description": "A name from the list" } }),
+                json!([]),
+            ),
+            Self::Scale => (
+                json!({ "app": app, "workers": { "type": "integer", "minimum": 1, "maximum": 1024 } }),
+                json!(["app", "workers"]),
+            ),
+        };
+        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+    }
+
+    /// As clients get it.
+    pub(super) fn description(self) -> Tool {
+        let Value::Object(schema) = self.schema() else { unreachable!("a schema is an object") };
+        let destroys = matches!(self, Self::Restart | Self::Stop);
+        let hints = ToolAnnotations::from_raw(
+            None,
+            Some(!self.changes()),
+            self.changes().then_some(destroys),
+            Some(!destroys),
+            Some(false),
+        );
+        Tool::new(self.name(), self.words(), Arc::new(schema)).with_annotations(hints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_means_one_tool_and_what_changes_apps_says_so() {
+        for tool in ToolName::ALL {
+            assert_eq!(ToolName::parse(tool.name()), Some(tool));
+            let hints = tool.description().annotations.unwrap();
+            assert_eq!(hints.read_only_hint, Some(!tool.changes()), "{}", tool.name());
+        }
+        assert_eq!(ToolName::parse("kill"), None);
+    }
+}

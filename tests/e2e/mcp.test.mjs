@@ -1,0 +1,156 @@
+// `forkful mcp` with the protocol's own client: what can be read, that nothing changes an app without --control, and that no answer
+// has the value of a secret in it.
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+
+import { get } from './lib/http.mjs';
+import { binary, sandbox } from './lib/sandbox.mjs';
+import { waitUntil } from './lib/wait.mjs';
+
+const SECRET = 'correct-horse-battery-staple';
+const READS = ['list_apps', 'describe_app', 'app_logs', 'stalls', 'metrics'];
+const CHANGES = ['restart_app', 'reload_app', 'scale_app', 'stop_app'];
+
+/** Tells its secret to whoever reads its log, and holds its loop at `/report/…`. */
+function app({ require }) {
+  console.log(`connecting with ${process.env.DATABASE_PASSWORD}`);
+  function renderReport() {
+    const end = performance.now() + 120;
+    while (performance.now() < end);
+  }
+  require('http').createServer((request, response) => {
+    if (request.url.startsWith('/report')) renderReport();
+    response.end('done');
+  }).listen(process.env.SOCKET);
+}
+
+/** A client of the protocol, and all that it was answered. */
+async function connect(forkful, args = []) {
+  const transport = new StdioClientTransport({ command: binary(), args: ['mcp', ...args], env: forkful.env, cwd: forkful.directory, stderr: 'pipe' });
+  const client = new Client({ name: 'test', version: '1' });
+  await client.connect(transport);
+  // Before the sandbox looks for what is left.
+  const { close } = forkful;
+  forkful.close = async () => {
+    await client.close();
+    await close.call(forkful);
+  };
+  const answers = [];
+  const call = async (name, given = {}) => {
+    const { content, isError } = await client.callTool({ name, arguments: given });
+    const text = content.map((part) => part.text).join('');
+    answers.push(text);
+    return { text, isError: isError === true };
+  };
+  return { client, call, answers };
+}
+
+async function start(forkful) {
+  const socket = join(forkful.directory, 'app.sock');
+  await forkful.start(app, { name: 'api', instances: 2, env: { SOCKET: socket, DATABASE_PASSWORD: SECRET } });
+  return socket;
+}
+
+test('a client reads everything, and no answer has a secret in it', async (t) => {
+  const forkful = await sandbox(t);
+  const { client, call, answers } = await connect(forkful);
+  assert.match((await call('list_apps')).text, /no daemon is running/);
+  const socket = await start(forkful);
+  assert.equal(client.getServerVersion().name, 'forkful');
+  assert.deepEqual((await client.listTools()).tools.map(({ name }) => name), READS);
+  assert.ok((await client.listTools()).tools.every(({ annotations }) => annotations.readOnlyHint === true));
+  assert.deepEqual(JSON.parse((await call('list_apps')).text).apps.map(({ name, workers }) => [name, workers.length]), [['api', 2]]);
+  assert.ok(JSON.parse((await call('describe_app', { app: 'api' })).text).apps[0].env_names.includes('DATABASE_PASSWORD'));
+  const logs = await waitUntil('the line', async () => {
+    const { text } = await call('app_logs', { app: 'api', lines: 10, contains: 'connecting' });
+    return text.includes('connecting') && text;
+  });
+  assert.match(logs, /^\[api:\d+ out\] connecting with \[redacted\]$/m);
+  await waitUntil('the stall', async () => {
+    await get(socket, '/report/1');
+    const { apps: [{ groups }] } = JSON.parse((await call('stalls', { app: 'api' })).text);
+    return groups.some(({ route }) => route === 'GET /report/:id');
+  });
+  const metrics = await waitUntil('the metrics', async () => {
+    const { apps: [{ workers }] } = JSON.parse((await call('metrics')).text);
+    return workers.every((worker) => worker.metrics.heap_used_bytes > 0) && workers;
+  });
+  assert.equal(metrics.length, 2);
+  assert.ok(answers.every((text) => !text.includes(SECRET)), 'a secret was told');
+});
+
+test('nothing changes an app without --control', async (t) => {
+  const forkful = await sandbox(t);
+  await start(forkful);
+  const { call } = await connect(forkful);
+  const state = async () => (await forkful.jlist('api')).map(({ pid, pm2_env: { status } }) => [pid, status]);
+  const before = await state();
+  for (const name of CHANGES) {
+    const { text, isError } = await call(name, name === 'scale_app' ? { app: 'api', workers: 1 } : { app: 'api' });
+    assert.ok(isError && text.includes('--control'), `${name}: ${text}`);
+  }
+  assert.deepEqual(await state(), before);
+});
+
+test('with --control a client restarts, reloads, scales and stops', async (t) => {
+  const forkful = await sandbox(t);
+  await start(forkful);
+  const { client, call } = await connect(forkful, ['--control']);
+  const { tools } = await client.listTools();
+  assert.deepEqual(tools.map(({ name }) => name), [...READS, ...CHANGES]);
+  assert.deepEqual(tools.filter(({ annotations }) => annotations.readOnlyHint).map(({ name }) => name), READS);
+  const pids = async () => (await forkful.jlist('api')).map(({ pid }) => pid);
+  for (const name of ['restart_app', 'reload_app']) {
+    const before = await pids();
+    assert.equal((await call(name, { app: 'api' })).isError, false);
+    assert.ok((await pids()).every((pid) => pid > 0 && !before.includes(pid)), name);
+  }
+  assert.equal((await call('scale_app', { app: 'api', workers: 1 })).isError, false);
+  assert.equal((await pids()).length, 1);
+  assert.equal((await call('stop_app', { app: 'api' })).isError, false);
+  assert.deepEqual((await forkful.jlist('api')).map(({ pm2_env: { status } }) => status), ['stopped']);
+});
+
+test('what makes no sense is refused with the reason', async (t) => {
+  const forkful = await sandbox(t);
+  await start(forkful);
+  const { client, call } = await connect(forkful, ['--control']);
+  for (const [name, given, why] of [
+    ['describe_app', { app: 'nobody' }, /no app or worker `nobody`/],
+    ['describe_app', {}, /missing field `app`/],
+    ['describe_app', { app: 'api', more: 1 }, /unknown field `more`/],
+    ['app_logs', { app: 'api', lines: 0 }, /`lines` must be 1 to 1000/],
+    ['app_logs', { app: 'x'.repeat(300) }, /1 to 256/],
+    ['scale_app', { app: 'api', workers: 'many' }, /invalid type/],
+    ['lab_reports', {}, /--reports/],
+  ]) {
+    const { text, isError } = await call(name, given);
+    assert.ok(isError && why.test(text), `${name} ${JSON.stringify(given)}: ${text}`);
+  }
+  await assert.rejects(client.callTool({ name: 'kill', arguments: {} }), /no such tool/);
+  assert.equal((await forkful.jlist('api')).length, 2);
+});
+
+test('an answer has its bound, and reports are files of their folder alone', async (t) => {
+  const forkful = await sandbox(t);
+  const folder = join(forkful.directory, 'results');
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'small.json'), '{"requests": 3}');
+  writeFileSync(join(folder, 'large.json'), JSON.stringify({ text: 'x'.repeat(200_000) }));
+  writeFileSync(join(forkful.directory, 'outside.json'), '{"secret": 1}');
+  symlinkSync('../outside.json', join(folder, 'link.json'));
+  const { call } = await connect(forkful, ['--reports', folder]);
+  assert.deepEqual(JSON.parse((await call('lab_reports')).text).reports, ['large.json', 'small.json']);
+  assert.deepEqual(JSON.parse((await call('lab_reports', { name: 'small.json' })).text), { requests: 3 });
+  const { text } = await call('lab_reports', { name: 'large.json' });
+  assert.ok(text.length < 70_000 && /cut here: \d+ of \d+ bytes/.test(text), text.slice(-200));
+  for (const name of ['link.json', '../outside.json', '/etc/passwd', '']) {
+    const { text: why, isError } = await call('lab_reports', { name });
+    assert.ok(isError && why.startsWith('there is no report'), why);
+  }
+});
