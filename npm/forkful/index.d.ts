@@ -116,6 +116,8 @@ export interface App {
   max_memory_restart?: number | string;
   /** Memory that all processes of the app together may use. The kernel kills a process that would use more. Needs a control group. */
   memory_max?: number | string;
+  /** `"auto"` divides the memory that the app may use (`memory_max`, else the limit of the control group, else the machine's memory) over its workers: it sets the heap limit of Node.js, and a worker is replaced before its heap is full or the kernel kills it. */
+  memory?: 'off' | 'auto';
   /** CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group. */
   cpu_max?: number | string;
   /** Reload a worker after roughly this many requests. */

@@ -22,7 +22,7 @@ pub use doctor::{DoctorReply, DoctorReport, EvidenceView, FixView, GainView, Wor
 pub use logs::{LogLine, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};
-pub use view::{AppUsage, AppView, DispatchView, Status, WorkerUsage, WorkerView};
+pub use view::{AppUsage, AppView, DispatchView, MemoryPlanView, Status, WorkerUsage, WorkerView};
 
 /// The version of this API; the command and the daemon must agree on it.
 pub const API_VERSION: u32 = 1;

@@ -159,6 +159,9 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     });
     spec.depends_on = depends_on?;
     spec.origins = options.origins();
+    let node_major = (spec.memory_auto && found.runtime == Runtime::Node)
+        .then(|| program::major(&found.program, &cwd, &env))
+        .flatten();
     spec.launch = Launch {
         program: found.program,
         program_args: found.program_args,
@@ -169,6 +172,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
         env_sources,
         run_as: run_as?,
         runtime: found.runtime,
+        node_major,
     };
     warn_of_ignored(options, &mut warnings);
     warn_of_low_ports(options, mode, &mut warnings);

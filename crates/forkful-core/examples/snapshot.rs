@@ -68,7 +68,7 @@ fn online(instances: u16) -> Result<AppSupervisor, Box<dyn Error>> {
         step(Event::Runs(slot, Generation(0)));
         step(Event::Listening { slot, generation: Generation(0), lacks_address: false });
     }
-    let seen = |slot| Observation { slot, generation: Generation(0), memory_bytes: 123_456_789 };
+    let seen = |slot| Observation { slot, generation: Generation(0), memory_bytes: 123_456_789, own: None };
     step(Event::Observed((0..instances).map(seen).collect()));
     Ok(app)
 }

@@ -29,9 +29,16 @@ pub struct Rollout {
     todo: VecDeque<SlotNumber>,
     current: Option<SlotNumber>,
     leaving: Vec<SlotNumber>,
+    /// The next slot is begun while fewer old processes are leaving.
+    #[serde(default = "leaving_max")]
+    leaving_max: usize,
     replaced: Vec<SlotNumber>,
     failure: Option<Failure>,
     done: bool,
+}
+
+fn leaving_max() -> usize {
+    LEAVING_MAX
 }
 
 /// Where and why a reload ended early.
@@ -86,10 +93,21 @@ impl Rollout {
     /// A plan for these slots, in this order, and its first actions.
     #[must_use]
     pub fn new(slots: impl IntoIterator<Item = SlotNumber>) -> (Self, Vec<Action>) {
+        Self::with_leaving(slots, LEAVING_MAX)
+    }
+
+    /// The same, and each old process has left before the next slot is begun: there is memory for one worker more.
+    #[must_use]
+    pub fn sparing(slots: impl IntoIterator<Item = SlotNumber>) -> (Self, Vec<Action>) {
+        Self::with_leaving(slots, 1)
+    }
+
+    fn with_leaving(slots: impl IntoIterator<Item = SlotNumber>, leaving_max: usize) -> (Self, Vec<Action>) {
         let plan = Self {
             todo: slots.into_iter().collect(),
             current: None,
             leaving: Vec::new(),
+            leaving_max,
             replaced: Vec::new(),
             failure: None,
             done: false,
@@ -148,7 +166,8 @@ impl Rollout {
 
     fn advance(mut self) -> (Self, Vec<Action>) {
         let mut actions = Vec::new();
-        let may_begin = self.failure.is_none() && self.current.is_none() && self.leaving.len() < LEAVING_MAX;
+        let may_begin =
+            self.failure.is_none() && self.current.is_none() && self.leaving.len() < self.leaving_max;
         if may_begin && let Some(slot) = self.todo.pop_front() {
             self.current = Some(slot);
             actions.push(Action::Replace(slot));

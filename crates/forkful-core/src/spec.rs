@@ -91,6 +91,9 @@ pub struct AppSpec {
     pub depends_on: Vec<AppName>,
     /// What all its processes together may use.
     pub limits: ResourceLimits,
+    /// Whether the memory that it may use is divided over its workers; see [`memory_plan`](crate::memory_plan).
+    #[serde(default)]
+    pub memory_auto: bool,
     /// Whether the daemon binds ports below 1024 for it although its workers run as another user; see [`lowest_port`].
     pub low_ports: bool,
     /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
@@ -114,6 +117,7 @@ impl AppSpec {
                 env_sources: EnvSources::default(),
                 run_as: None,
                 runtime: Runtime::Other,
+                node_major: None,
             },
             instances: 1,
             mode: Mode::Fork,
@@ -135,6 +139,7 @@ impl AppSpec {
             health: None,
             depends_on: Vec::new(),
             limits: ResourceLimits::default(),
+            memory_auto: false,
             low_ports: false,
             origins: BTreeMap::new(),
         }
@@ -187,6 +192,9 @@ pub struct Launch {
     pub run_as: Option<RunAs>,
     /// Whether the program is Node.js, so that an IPC channel and the agent make sense.
     pub runtime: Runtime,
+    /// The major version of Node.js, where it was looked up for a memory plan.
+    #[serde(default)]
+    pub node_major: Option<u16>,
 }
 
 /// Another user than the daemon's; only root can start processes so.

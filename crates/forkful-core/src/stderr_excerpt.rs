@@ -53,6 +53,11 @@ pub fn cause(excerpt: &[String]) -> Option<&str> {
     (is_error_line(first) || has_frames).then_some(first)
 }
 
+/// Whether an error line says that V8 has ended the process because its heap was full.
+pub fn is_heap_limit(cause: &str) -> bool {
+    cause.contains("heap out of memory") || cause.contains("heap limit")
+}
+
 /// What to do about a well-known cause; `cwd` is the folder that the app runs in.
 pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
     let quoted = |after: &str| {
@@ -74,7 +79,7 @@ pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
             "run `pip install {module}`, or name the Python of the app's virtual environment with `--interpreter`"
         )));
     }
-    if cause.contains("heap out of memory") || cause.contains("heap limit") {
+    if is_heap_limit(cause) {
         let text = "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak";
         return Some(Page::HeapLimit.hint(text));
     }

@@ -43,6 +43,7 @@ mod lifecycle;
 mod log_files;
 mod log_request;
 mod look;
+mod memory;
 mod metrics;
 mod persistence;
 mod process;
@@ -507,6 +508,7 @@ impl Engine {
         self.conversations.hear_messages(&mut self.apps);
         self.jobs.join(job, id, &self.apps);
         self.supervise(id, Event::Create { first, job });
+        self.jobs.note(job, id, self.apps.memory_note(id, self.clock.now()));
         id
     }
 }

@@ -247,13 +247,13 @@ impl AppGroup {
         }
     }
 
-    /// How often the kernel has killed one of its processes because memory ran out.
-    pub fn out_of_memory_kills(&self) -> u64 {
+    /// How often the kernel has killed one of its processes because memory ran out; `None` where it keeps no account.
+    pub fn out_of_memory_kills(&self) -> Option<u64> {
         let of = |tree: &Tree| match tree.version {
             Version::Two => tree.field("memory.events", "oom_kill"),
             Version::One => tree.field("memory.oom_control", "oom_kill"),
         };
-        self.memory.as_ref().and_then(of).unwrap_or(0)
+        self.memory.as_ref().and_then(of)
     }
 
     /// How its CPU limit has kept it from running; `None` without one.

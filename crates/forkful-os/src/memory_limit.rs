@@ -27,6 +27,33 @@ pub fn memory_limit() -> Option<MemoryLimit> {
     limit_under(Path::new("/"))
 }
 
+/// What the machine has.
+pub fn machine_bytes() -> Option<u64> {
+    total_bytes(Path::new("/"))
+}
+
+/// How often the kernel has killed a process of this process's own group because memory ran out. Groups below count too in
+/// version 2.
+pub fn out_of_memory_kills() -> u64 {
+    kills_under(Path::new("/"))
+}
+
+fn kills_under(root: &Path) -> u64 {
+    let mut kills = 0;
+    for (controllers, groups) in hierarchies(root) {
+        let file = match controllers.as_slice() {
+            [] => "memory.events",
+            names if names.iter().any(|name| name == "memory") => "memory.oom_control",
+            _ => continue,
+        };
+        let Some((directory, _)) = groups.into_iter().next() else { continue };
+        let text = read_text(directory.join(file)).unwrap_or_default();
+        let field = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills += field.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0);
+    }
+    kills
+}
+
 fn limit_under(root: &Path) -> Option<MemoryLimit> {
     let machine = total_bytes(root).unwrap_or(u64::MAX);
     let mut limits = Vec::new();
@@ -91,6 +118,23 @@ mod tests {
             |limit| under(&[MEMINFO, V1, ("proc/self/cgroup", "4:memory:/docker/abc\n"), (file, limit)]);
         assert_eq!(with("9223372036854771712\n"), None);
         assert_eq!(with("268435456\n").as_deref(), Some("memory limit 256 MiB of cgroup /docker/abc"));
+    }
+
+    #[test]
+    fn kills_of_the_own_group_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(kills_under(root.path()), 0);
+        for (path, text) in [
+            V2,
+            ("proc/self/cgroup", "0::/pods/api\n"),
+            ("sys/fs/cgroup/pods/api/memory.events", "low 0\noom 5\noom_kill 3\noom_group_kill 0\n"),
+            ("sys/fs/cgroup/pods/memory.events", "oom_kill 9\n"),
+        ] {
+            let path = root.path().join(path);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        }
+        assert_eq!(kills_under(root.path()), 3);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl World {
         let seen = self.processes_of(app).map(|(slot, generation, process)| {
             let (base, per_second) = process.plan.memory;
             let grown = if calm { 0 } else { per_second * now.since(process.began).as_secs() };
-            Observation { slot, generation, memory_bytes: base + grown }
+            Observation { slot, generation, memory_bytes: base + grown, own: None }
         });
         let seen = seen.collect();
         self.daemon.told.push_back((app, Event::Observed(seen)));

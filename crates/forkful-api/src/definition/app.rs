@@ -171,6 +171,12 @@ pub struct AppDefinition {
     /// Thousandths of a core that all its processes together may use.
     #[serde(default)]
     pub cpu_max_millicores: Option<u32>,
+    /// Divide the memory that it may use over its workers: heap limits, and when a worker is replaced.
+    #[serde(default)]
+    pub memory_auto: bool,
+    /// The major version of Node.js, where it was looked up for that.
+    #[serde(default)]
+    pub node_major: Option<u16>,
     /// Bind ports below 1024 for workers of another user.
     #[serde(default)]
     pub low_ports: bool,
@@ -296,6 +302,8 @@ impl From<&AppSpec> for AppDefinition {
             depends_on: spec.depends_on.iter().map(ToString::to_string).collect(),
             memory_max_bytes: spec.limits.memory_bytes,
             cpu_max_millicores: spec.limits.millicores,
+            memory_auto: spec.memory_auto,
+            node_major: spec.launch.node_major,
             low_ports: spec.low_ports,
             origins: spec.origins.clone(),
         }
@@ -357,6 +365,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             env_sources: definition.env_sources,
             run_as: definition.run_as,
             runtime: definition.runtime,
+            node_major: definition.node_major,
         };
         Ok(Self {
             namespace: check.namespace(&definition.namespace)?,
@@ -368,6 +377,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             health: definition.health,
             depends_on: check.depends_on(definition.depends_on)?,
             limits,
+            memory_auto: definition.memory_auto,
             low_ports: definition.low_ports,
             origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
             launch,

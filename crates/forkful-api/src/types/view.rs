@@ -29,6 +29,9 @@ pub struct AppView {
     /// Event loops that stood still since the daemon's start, if any did; more by `GET /v1/stalls/{target}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallCost>,
+    /// How its memory is divided over its workers, with `memory: auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_plan: Option<MemoryPlanView>,
     /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
     pub dispatch: Vec<DispatchView>,
     /// Its workers by slot.
@@ -47,6 +50,24 @@ pub struct AppUsage {
     pub cpu_time_ms: Option<u64>,
     /// How often the kernel has killed one of its processes because memory ran out.
     pub out_of_memory_kills: u64,
+}
+
+/// How the memory of an app is divided over its workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemoryPlanView {
+    /// All of it, in words.
+    pub text: String,
+    /// What is divided.
+    pub limit_bytes: u64,
+    /// Who sets that limit: `memory_max`, a control group, or the machine.
+    pub limit_of: String,
+    /// What each worker may have for itself, without pages that all share.
+    pub worker_bytes: u64,
+    /// The heap limit that each worker is given; `null` where it has one already, or there is too little memory.
+    pub heap_mib: Option<u64>,
+    /// A worker that has more for itself is replaced.
+    pub replaced_above_bytes: Option<u64>,
 }
 
 /// What all processes of a worker use, from its own control group.

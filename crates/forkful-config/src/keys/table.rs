@@ -147,6 +147,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("memory_max", Kind::Bytes, "", r#""512M""#,
         "Memory that all processes of the app together may use. The kernel kills a process that would use more. Needs a control group.")
         .of(Limits).is(&["memory_max_bytes"]).option(takes("BYTES", "Memory limit of all processes of the app together, such as 512M")),
+    key("memory", Kind::Switch(["off", "auto"]), "\"off\"", r#""auto""#,
+        "`\"auto\"` divides the memory that the app may use (`memory_max`, else the limit of the control group, else the machine's memory) over its workers: it sets the heap limit of Node.js, and a worker is replaced before its heap is full or the kernel kills it.")
+        .of(Limits).is(&["memory_auto", "node_major"]).option(takes("MODE", "auto: divide the memory over the workers, and replace a worker in time")),
     key("cpu_max", Kind::Cores, "", "1.5",
         "CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group.")
         .of(Limits).is(&["cpu_max_millicores"]).option(takes("CORES", "CPU limit of all processes together, such as 1.5 or 150%")),

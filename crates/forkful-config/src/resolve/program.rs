@@ -100,6 +100,11 @@ fn strips_types(version: &str) -> bool {
     if major == 23 { minor >= 6 } else { (major, minor) >= TYPESCRIPT_NEEDS }
 }
 
+/// The major version of a Node.js; `None` where it does not say.
+pub(crate) fn major(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Option<u16> {
+    version(node, cwd, env).ok()?.split('.').next()?.parse().ok()
+}
+
 fn version(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> std::io::Result<String> {
     let output = Command::new(node)
         .arg("--version")

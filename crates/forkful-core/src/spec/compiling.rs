@@ -55,6 +55,7 @@ mod tests {
             env_sources: EnvSources::default(),
             run_as: None,
             runtime: Runtime::Other,
+            node_major: None,
         }
     }
 

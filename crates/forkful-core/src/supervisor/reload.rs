@@ -67,7 +67,8 @@ impl Turn<'_> {
         if let Some(job) = order.job.filter(|_| !rolling) {
             self.note(job, Note::NotRolling);
         }
-        let (plan, actions) = Rollout::new(slots);
+        let sparing = self.app.spec.memory_auto;
+        let (plan, actions) = if sparing { Rollout::sparing(slots) } else { Rollout::new(slots) };
         let (job, old, listen_fault) = (order.job, None, None);
         self.app.reload = Some(Reload { plan, rolling, job, previous, old, listen_fault, instances });
         self.perform_plan(actions);

@@ -11,7 +11,7 @@ use crate::Time;
 use crate::slot::{Generation, State};
 use crate::spec::{AppSpec, HealthCheck};
 use crate::upkeep::health::{Health, Verdict};
-use crate::upkeep::renewal::{self, LOOK_EVERY, MemorySample, Observed, Pause};
+use crate::upkeep::renewal::{self, Cause, LOOK_EVERY, MemorySample, Observed, OwnMemory, Pause};
 
 /// A worker whose channel is busy is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
@@ -41,6 +41,9 @@ struct Current {
     requests: Option<u64>,
     /// Its memory at the last look.
     memory: Option<MemorySample>,
+    /// What it had of its own at the first look, where a plan limits that.
+    #[serde(default)]
+    first_own: Option<u64>,
     /// It owes an answer: when it is looked at whether it still does.
     stuck_look: Option<Time>,
     /// The loop was found stuck, and the process is being killed for it.
@@ -62,6 +65,8 @@ pub struct Observation {
     pub generation: Generation,
     /// Resident bytes of its process tree.
     pub memory_bytes: u64,
+    /// What only it has, and what the app's memory plan allows.
+    pub own: Option<OwnMemory>,
 }
 
 impl SlotUpkeep {
@@ -130,6 +135,7 @@ impl Turn<'_> {
             question: None,
             requests: None,
             memory: None,
+            first_own: None,
             stuck_look: None,
             is_stuck: false,
         });
@@ -140,7 +146,7 @@ impl Turn<'_> {
         let now = self.context.now;
         if self.app.next_look.is_some_and(|at| at <= now) {
             self.app.next_look = Some(next_look(now));
-            if self.app.spec.renewal.max_memory_bytes.is_some() {
+            if looks_at_memory(&self.app.spec) {
                 self.effect(Effect::Observe);
             } else {
                 self.look_at_workers(&[]);
@@ -153,47 +159,53 @@ impl Turn<'_> {
     /// The driver has looked at the memory of the workers.
     pub(super) fn observed(&mut self, observations: &[Observation]) {
         self.look_at_workers(observations);
-        let Some(limit) = self.app.spec.renewal.max_memory_bytes else { return };
-        for observation in observations {
-            self.note_memory(limit, observation);
+        let limit = self.app.spec.renewal.max_memory_bytes;
+        for seen in observations {
+            if let Some(own) = seen.own {
+                self.note_memory(own.limit, seen, own.bytes);
+            } else if let Some(limit) = limit {
+                self.note_memory(limit, seen, seen.memory_bytes);
+            }
         }
     }
 
-    /// The first worker that is due is renewed, the others have their turn later.
+    /// The worker that needs it most is renewed, the others have their turn later.
     fn look_at_workers(&mut self, observations: &[Observation]) {
         let now = self.context.now;
         if self.app.reload.is_some() {
             return;
         }
         let renewal = &self.app.spec.renewal;
-        let due = self.app.slots.iter().find_map(|(slot, record)| {
+        let due = self.app.slots.iter().filter_map(|(slot, record)| {
             let current = record.upkeep.current.as_ref().filter(|_| record.upkeep.pause.is_over(now))?;
             let whose = (*slot, current.generation);
             let seen = observations.iter().find(|seen| (seen.slot, seen.generation) == whose);
             let observed = Observed {
                 age: now.since(current.started),
                 memory_bytes: seen.map(|seen| seen.memory_bytes),
+                own_memory: seen.and_then(|seen| seen.own),
                 requests: current.requests,
             };
             let cause = renewal::due(renewal, current.share, &observed)?;
-            Some((*slot, cause, observed.age))
+            Some((*slot, cause, observed.age, cause.too_soon(current.first_own)))
         });
-        if let Some((slot, cause, age)) = due {
+        if let Some((slot, cause, age, too_soon)) = due.reduce(more_urgent) {
             if let Some(record) = self.app.slots.get_mut(&slot) {
-                record.upkeep.pause.on_renewal(now, age);
+                record.upkeep.pause.on_renewal(now, age, too_soon);
             }
             self.renew_slot(slot, cause.to_string());
         }
     }
 
     /// Notes how much memory a worker has, and looks again sooner when it may soon have too much.
-    fn note_memory(&mut self, limit: u64, seen: &Observation) {
+    fn note_memory(&mut self, limit: u64, seen: &Observation, bytes: u64) {
         let now = self.context.now;
         let record = self.app.slots.get_mut(&seen.slot);
         let Some(current) = record.and_then(|record| record.upkeep.of(seen.generation)) else { return };
-        let sample = MemorySample { at: now, bytes: seen.memory_bytes };
+        let sample = MemorySample { at: now, bytes };
         let before = current.memory.unwrap_or(MemorySample { at: current.started, bytes: 0 });
         current.memory = Some(sample);
+        current.first_own = current.first_own.or(seen.own.map(|own| own.bytes));
         let again = now + renewal::look_again_after(limit, before, sample);
         self.app.next_look = self.app.next_look.map(|next| next.min(again));
     }
@@ -333,10 +345,23 @@ impl SlotRecord {
     }
 }
 
+/// A worker that is due: its slot, why, its age, and the age below which the next one waits.
+type Due = (u16, Cause, Duration, Duration);
+
+/// The one of two that is to be renewed; of equal ones the first.
+fn more_urgent(one: Due, other: Due) -> Due {
+    if other.1.urgency() > one.1.urgency() { other } else { one }
+}
+
+/// Whether the memory of workers matters.
+fn looks_at_memory(spec: &AppSpec) -> bool {
+    spec.renewal.max_memory_bytes.is_some() || spec.memory_auto
+}
+
 /// Whether workers have to be looked at from time to time.
 fn has_limits(spec: &AppSpec) -> bool {
     let renewal = &spec.renewal;
-    renewal.max_memory_bytes.is_some() || renewal.max_requests.is_some() || renewal.max_age.is_some()
+    looks_at_memory(spec) || renewal.max_requests.is_some() || renewal.max_age.is_some()
 }
 
 /// All apps are looked at in the same moment, so that one reading of `/proc` serves all.

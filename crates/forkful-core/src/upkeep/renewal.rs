@@ -16,6 +16,9 @@ pub const VARIATION: f64 = 0.1;
 /// the next renewal doubles.
 pub const TOO_SOON: Duration = Duration::from_secs(60);
 
+/// The same of a worker that its memory plan has replaced, and that gave memory back: without that it would die soon.
+pub const TOO_SOON_PLANNED: Duration = Duration::from_secs(5);
+
 /// The first pause after a renewal that came too soon, or failed.
 pub const PAUSE_FIRST: Duration = Duration::from_secs(5);
 
@@ -35,6 +38,21 @@ pub struct MemorySample {
     pub at: Time,
     /// Resident bytes of its process tree.
     pub bytes: u64,
+}
+
+/// What only a worker's process tree has in RAM, and what its memory plan allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnMemory {
+    pub bytes: u64,
+    /// A worker with more is replaced.
+    pub limit: u64,
+}
+
+impl OwnMemory {
+    /// Whether a fresh worker gives memory back: one had `first` bytes at the first look.
+    pub fn gains(self, first: Option<u64>) -> bool {
+        first.is_some_and(|first| first <= self.limit - self.limit / 4)
+    }
 }
 
 /// How soon a worker's memory is looked at again: halfway to the moment at which it would pass `limit` if it went on
@@ -57,6 +75,8 @@ pub struct Observed {
     pub age: Duration,
     /// Resident bytes of its process tree.
     pub memory_bytes: Option<u64>,
+    /// What only it has, for a plan.
+    pub own_memory: Option<OwnMemory>,
     /// Requests that it has answered or is answering.
     pub requests: Option<u64>,
 }
@@ -71,6 +91,8 @@ pub enum Cause {
         /// What the user allows.
         limit: u64,
     },
+    /// It has more memory of its own than `memory: auto` allows.
+    OwnMemory(OwnMemory),
     /// It has served as many requests as it is to.
     Requests { served: u64 },
     /// It is as old as it is to become.
@@ -87,6 +109,9 @@ pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> 
         && bytes > limit
     {
         return Some(Cause::Memory { bytes, limit });
+    }
+    if let Some(own) = observed.own_memory.filter(|own| own.bytes > own.limit) {
+        return Some(Cause::OwnMemory(own));
     }
     let varied = 1.0 - VARIATION * share.clamp(0.0, 1.0);
     if let (Some(most), Some(served)) = (renewal.max_requests, observed.requests)
@@ -115,13 +140,13 @@ impl Pause {
         self.until.is_none_or(|until| until <= now)
     }
 
-    /// A renewal begins; the worker that goes has lived for `age`.
-    pub fn on_renewal(&mut self, now: Time, age: Duration) {
+    /// A renewal begins; the worker that goes has lived for `age`. A younger one than `too_soon` makes the next one wait.
+    pub fn on_renewal(&mut self, now: Time, age: Duration, too_soon: Duration) {
         // The worker is old only because its replacement did not become ready. That does not show that workers live long.
         if self.failed.is_some_and(|failed| now.since(failed) <= age) {
             return;
         }
-        if age >= TOO_SOON {
+        if age >= too_soon {
             *self = Self::default();
         } else {
             self.lengthen(now);
@@ -141,6 +166,28 @@ impl Pause {
     }
 }
 
+impl Cause {
+    /// How much a worker needs to be replaced: of several the one with the most comes first.
+    pub fn urgency(&self) -> f64 {
+        match *self {
+            // The kernel or V8 would end it.
+            Self::OwnMemory(OwnMemory { bytes, limit }) => 1.0 + bytes as f64 / limit.max(1) as f64,
+            Self::Memory { bytes, limit } => bytes as f64 / limit.max(1) as f64,
+            Self::Requests { .. } | Self::Age { .. } => 1.0,
+        }
+    }
+
+    /// In which age a worker gains nothing by being replaced; `first` is what it had of its own at the first look.
+    pub fn too_soon(&self, first: Option<u64>) -> Duration {
+        match self {
+            Self::OwnMemory(own) if own.gains(first) => TOO_SOON_PLANNED,
+            // A fresh worker would soon have as much.
+            Self::OwnMemory(_) => Duration::MAX,
+            Self::Memory { .. } | Self::Requests { .. } | Self::Age { .. } => TOO_SOON,
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -151,6 +198,10 @@ impl fmt::Display for Cause {
                     mebi(*bytes),
                     mebi(*limit)
                 )
+            }
+            Self::OwnMemory(OwnMemory { bytes, limit }) => {
+                let (bytes, limit) = (mebi(*bytes), mebi(*limit));
+                write!(f, "it has {bytes} of its own, more than the {limit} that `memory: auto` gives it")
             }
             Self::Requests { served } => write!(f, "it has served {served} requests (`max_requests`)"),
             Self::Age { age } => write!(f, "it is {} s old (`max_age`)", age.as_secs()),
@@ -172,8 +223,12 @@ mod tests {
 
     #[test]
     fn each_limit_is_a_cause_of_its_own() {
-        let observed =
-            Observed { age: Duration::from_secs(95), memory_bytes: Some(300), requests: Some(950) };
+        let observed = Observed {
+            age: Duration::from_secs(95),
+            memory_bytes: Some(300),
+            requests: Some(950),
+            ..Observed::default()
+        };
         let none = Renewal::default();
         assert_eq!(due(&none, 0.5, &observed), None);
         let memory = Renewal { max_memory_bytes: Some(299), ..Renewal::default() };
@@ -225,13 +280,13 @@ mod tests {
         let mut renewals = 0;
         while now < at(3600) {
             if pause.is_over(now) {
-                pause.on_renewal(now, Duration::from_secs(2));
+                pause.on_renewal(now, Duration::from_secs(2), TOO_SOON);
                 renewals += 1;
             }
             now = now + Duration::from_secs(1);
         }
         assert!((8..=14).contains(&renewals), "{renewals} in an hour");
-        pause.on_renewal(at(5000), TOO_SOON);
+        pause.on_renewal(at(5000), TOO_SOON, TOO_SOON);
         assert!(pause.is_over(at(5000)), "one that lived long is renewed at once the next time");
     }
 
@@ -242,7 +297,7 @@ mod tests {
         let mut renewals = 0;
         while now < at(3700) {
             if pause.is_over(now) {
-                pause.on_renewal(now, now.since(began));
+                pause.on_renewal(now, now.since(began), TOO_SOON);
                 now = now + Duration::from_secs(2);
                 pause.on_failure(now);
                 renewals += 1;
@@ -250,18 +305,37 @@ mod tests {
             now = now + Duration::from_secs(1);
         }
         assert!((8..=14).contains(&renewals), "{renewals} in an hour");
-        pause.on_renewal(at(9000), TOO_SOON);
+        pause.on_renewal(at(9000), TOO_SOON, TOO_SOON);
         assert!(pause.is_over(at(9000)), "the worker that goes began after the last failure");
     }
 
     #[test]
     fn a_fresh_worker_that_fails_makes_the_pause_longer() {
         let mut pause = Pause::default();
-        pause.on_renewal(at(100), Duration::from_secs(3600));
+        pause.on_renewal(at(100), Duration::from_secs(3600), TOO_SOON);
         pause.on_failure(at(101));
         assert!(!pause.is_over(at(105)));
         assert!(pause.is_over(at(106)));
         pause.on_failure(at(110));
         assert!(!pause.is_over(at(119)));
+    }
+
+    #[test]
+    fn a_plan_replaces_a_worker_that_grows_as_often_as_it_gives_memory_back() {
+        let own = |bytes| OwnMemory { bytes, limit: 100 };
+        let observed = |bytes| Observed { own_memory: Some(own(bytes)), ..Observed::default() };
+        assert_eq!(due(&Renewal::default(), 0.5, &observed(100)), None);
+        let cause = due(&Renewal::default(), 0.5, &observed(101)).unwrap();
+        assert_eq!(cause, Cause::OwnMemory(own(101)));
+        assert_eq!(cause.too_soon(Some(75)), TOO_SOON_PLANNED);
+        assert_eq!(cause.too_soon(Some(76)), Duration::MAX, "a fresh worker would soon have as much");
+        assert_eq!(cause.too_soon(None), Duration::MAX);
+        assert!(cause.urgency() > Cause::Requests { served: 5 }.urgency());
+        assert!(Cause::OwnMemory(own(120)).urgency() > cause.urgency());
+        let mut pause = Pause::default();
+        pause.on_renewal(at(100), Duration::from_secs(6), TOO_SOON_PLANNED);
+        assert!(pause.is_over(at(100)));
+        pause.on_renewal(at(103), Duration::from_secs(3), TOO_SOON_PLANNED);
+        assert!(!pause.is_over(at(104)), "it grows faster than workers can be replaced");
     }
 }

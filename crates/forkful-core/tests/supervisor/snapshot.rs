@@ -69,7 +69,12 @@ fn rich() -> AppSupervisor {
     let first = AppSpec { depends_on: Vec::new(), ..rich_spec() };
     let mut driver = Driver::online(first);
     driver.pass(Duration::from_secs(6));
-    driver.step(Event::Observed(vec![Observation { slot: 1, generation: FIRST, memory_bytes: 1 << 29 }]));
+    driver.step(Event::Observed(vec![Observation {
+        slot: 1,
+        generation: FIRST,
+        memory_bytes: 1 << 29,
+        own: None,
+    }]));
     driver.step(Event::Requests { slot: 1, generation: FIRST, served: 77 });
     driver.step(Event::Health { slot: 1, generation: FIRST, answer: Err("status 503".to_owned()) });
     driver.exit(2, FIRST, 1);

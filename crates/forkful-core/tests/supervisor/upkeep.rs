@@ -5,6 +5,7 @@ use std::time::Duration;
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, HealthCheck, HealthProbe};
 use forkful_core::supervisor::{Effect, Event, Notice, Observation};
+use forkful_core::upkeep::renewal::OwnMemory;
 
 use crate::driver::{Driver, spawned, spec};
 
@@ -145,11 +146,76 @@ fn a_worker_that_grows_fast_is_looked_at_sooner_and_renewed_above_its_limit() {
     app.renewal.max_memory_bytes = Some(1000);
     let mut driver = Driver::online(app);
     let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::Observe).count();
-    let seen = |bytes| Event::Observed(vec![Observation { slot: 0, generation: FIRST, memory_bytes: bytes }]);
+    let seen = |memory_bytes| {
+        Event::Observed(vec![Observation { slot: 0, generation: FIRST, memory_bytes, own: None }])
+    };
     assert_eq!(looks(&driver.pass(Duration::from_secs(1))), 1);
     driver.step(seen(900));
     assert!(looks(&driver.pass(Duration::from_millis(100))) >= 1);
     assert_eq!(spawned(&driver.step(seen(1001))), [(0, 1)]);
+}
+
+/// What was seen of workers of an app with a memory plan: slot, generation, own bytes; the limit is 100.
+fn planned(seen: &[(u16, u32, u64)]) -> Event {
+    let observation = |(slot, generation, bytes): &(u16, u32, u64)| Observation {
+        slot: *slot,
+        generation: Generation(*generation),
+        memory_bytes: bytes + 1000,
+        own: Some(OwnMemory { bytes: *bytes, limit: 100 }),
+    };
+    Event::Observed(seen.iter().map(observation).collect())
+}
+
+#[test]
+fn a_memory_plan_replaces_the_largest_worker_first_and_as_often_as_they_grow() {
+    let mut app = spec("app", 2);
+    app.memory_auto = true;
+    let mut driver = Driver::online(app);
+    assert!(driver.pass(Duration::from_secs(1)).contains(&Effect::Observe));
+    assert_eq!(spawned(&driver.step(planned(&[(0, 0, 30), (1, 0, 30)]))), []);
+    driver.pass(Duration::from_secs(9));
+    assert_eq!(spawned(&driver.step(planned(&[(0, 0, 101), (1, 0, 104)]))), [(1, 1)]);
+    driver.serve(1, Generation(1));
+    assert_eq!(spawned(&driver.step(planned(&[(0, 0, 102), (1, 1, 30)]))), [], "the old one is leaving");
+    driver.exit(1, FIRST, 0);
+    assert_eq!(spawned(&driver.step(planned(&[(0, 0, 103), (1, 1, 30)]))), [(0, 1)]);
+    driver.serve(0, Generation(1));
+    driver.exit(0, FIRST, 0);
+    driver.pass(Duration::from_secs(9));
+    let grown = planned(&[(0, 1, 30), (1, 1, 101)]);
+    assert_eq!(spawned(&driver.step(grown)), [(1, 2)], "a worker of 10 s gives memory back");
+    let renewed = driver.app.slot(1).unwrap().upkeep.renewed.clone().unwrap();
+    assert!(renewed.contains("`memory: auto`"), "{renewed}");
+}
+
+#[test]
+fn a_worker_that_begins_with_more_than_its_plan_is_not_replaced_over_and_over() {
+    let mut app = spec("app", 1);
+    app.memory_auto = true;
+    let mut driver = Driver::online(app);
+    let mut begun = 0;
+    for second in 0..600 {
+        driver.pass(Duration::from_secs(1));
+        let seen = planned(&[(0, begun, 150)]);
+        if !spawned(&driver.step(seen)).is_empty() {
+            driver.serve(0, Generation(begun + 1));
+            driver.exit(0, Generation(begun), 0);
+            begun += 1;
+            assert!(begun < 10, "{begun} starts in {second} s");
+        }
+    }
+    assert!(begun > 1);
+}
+
+#[test]
+fn a_reload_of_an_app_with_a_memory_plan_has_one_worker_more_at_a_time() {
+    let mut app = spec("app", 3);
+    app.memory_auto = true;
+    let mut driver = Driver::online(app);
+    let (_, effects) = driver.reload(None);
+    assert_eq!(spawned(&effects), [(0, 1)]);
+    assert_eq!(spawned(&driver.serve(0, Generation(1))), [], "the old worker still has its memory");
+    assert_eq!(spawned(&driver.exit(0, FIRST, 0)), [(1, 1)]);
 }
 
 #[test]

@@ -82,6 +82,7 @@ impl Engine {
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation, now),
             Effect::WarmUp { slot, generation, path } => self.warm_up((app, slot, generation), &path, now),
             Effect::Observe => {
+                self.apps.plan_memory(app, now);
                 let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
                 self.tell_some(app, event);
             }

@@ -54,8 +54,8 @@ pub(crate) struct App {
     pub(crate) group: Option<AppGroup>,
     /// What is measured of its workers.
     pub(crate) metrics: AppMetrics,
-    /// How many of its processes the kernel had killed for lack of memory at the last look.
-    pub(crate) out_of_memory_kills: u64,
+    /// How many processes the kernel had killed for lack of memory at the last look, since a worker was started.
+    pub(super) out_of_memory_kills: Option<u64>,
     /// What the daemon's log has said of it.
     pub(crate) told: Told,
     /// When and where the event loops of its workers stood still.
@@ -132,7 +132,7 @@ impl App {
             special_logs: SpecialFiles::new(),
             group: None,
             metrics: AppMetrics::default(),
-            out_of_memory_kills: 0,
+            out_of_memory_kills: None,
             told: Told::default(),
             stalls: Ledger::default(),
         }
@@ -292,6 +292,7 @@ impl App {
         let since = process.spawned;
         place.processes.insert(generation, process);
         self.note_measurable(since);
+        self.watch_out_of_memory();
     }
 
     /// A process and its tree are gone.

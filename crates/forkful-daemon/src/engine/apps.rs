@@ -19,6 +19,7 @@ use super::app::{App, AppId, Place};
 use super::app_of;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
+use super::memory::SharedMemory;
 use crate::history::History;
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
@@ -42,6 +43,8 @@ pub(crate) struct Apps {
     /// Those that are not any more what was written down of them.
     unwritten: BTreeSet<AppId>,
     history: History,
+    /// What memory plans divide.
+    pub(super) shared_memory: SharedMemory,
 }
 
 impl Deref for Apps {
@@ -64,6 +67,7 @@ impl Apps {
             chance,
             unwritten: BTreeSet::new(),
             history,
+            shared_memory: SharedMemory::default(),
         }
     }
 

@@ -161,12 +161,19 @@ impl Engine {
             self.tell_changes(job, app, spec.as_deref());
             match verb {
                 Verb::Stop | Verb::Delete => {}
-                Verb::Restart => self.supervise(app, Event::Restart { slots, spec, job }),
-                Verb::Reload => self.order_reload(app, &slots, spec, job),
+                Verb::Restart => {
+                    self.supervise(app, Event::Restart { slots, spec, job });
+                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
+                }
+                Verb::Reload => {
+                    self.order_reload(app, &slots, spec, job);
+                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
+                }
                 Verb::Scale => {
                     let Some(scaled) = scaled.remove(&app) else { continue };
                     self.jobs.note_scaled(job, app, scaled);
                     self.supervise(app, Event::Scale { instances: scaled.to, job });
+                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
                 }
                 Verb::Signal => {
                     let signal = request.signal.unwrap_or(15);

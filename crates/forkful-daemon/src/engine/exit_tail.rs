@@ -40,6 +40,13 @@ impl ExitTail {
         stderr_excerpt::cause(self.lines())
     }
 
+    /// Says in words that the process has ended because its heap was full, if it has.
+    pub(crate) fn heap_limit(&mut self) -> Option<String> {
+        self.cause()
+            .filter(|cause| stderr_excerpt::is_heap_limit(cause))
+            .map(|_| "its JavaScript heap was full".to_owned())
+    }
+
     /// The lines, once; `None` when no process has ended.
     pub(crate) fn take(&mut self) -> Option<oneshot::Receiver<Vec<String>>> {
         self.lines();

@@ -82,16 +82,29 @@ impl App {
     pub(super) fn usage(&mut self, now: Time) -> Option<AppUsage> {
         let group = self.group.as_ref()?;
         let usage = group.usage();
-        let out_of_memory_kills = group.out_of_memory_kills();
+        let out_of_memory_kills = group.out_of_memory_kills().unwrap_or(0);
         let WorkerUsage { memory_bytes, cpu_percent, cpu_time_ms } =
             figures(&usage, &mut self.metrics.cpu, now);
         Some(AppUsage { memory_bytes, cpu_percent, cpu_time_ms, out_of_memory_kills })
     }
 
+    /// Begins to notice when the kernel kills a process of it for lack of memory.
+    pub(super) fn watch_out_of_memory(&mut self) {
+        if self.out_of_memory_kills.is_none() {
+            self.out_of_memory_kills = Some(self.kills_so_far());
+        }
+    }
+
+    /// Counted for its group; where it has none, for that of this daemon.
+    fn kills_so_far(&self) -> u64 {
+        let of_group = self.group.as_ref().and_then(AppGroup::out_of_memory_kills);
+        of_group.unwrap_or_else(forkful_os::memory_limit::out_of_memory_kills)
+    }
+
     /// Says in words that the kernel has killed a process of it for lack of memory since the last call, if it has.
     pub(super) fn out_of_memory(&mut self) -> Option<String> {
-        let kills = self.group.as_ref()?.out_of_memory_kills();
-        let is_new = kills > std::mem::replace(&mut self.out_of_memory_kills, kills);
+        let kills = self.kills_so_far();
+        let is_new = self.out_of_memory_kills.replace(kills).is_some_and(|before| kills > before);
         let why = match self.spec().limits.memory_bytes {
             Some(bytes) => {
                 format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")

@@ -38,6 +38,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) lends: Option<&'a Path>,
     /// Where Node.js keeps compiled code.
     pub(crate) cache: Option<&'a Path>,
+    /// Limits of the heap, as options of Node.js.
+    pub(crate) heap: &'a [String],
     /// Whether clients can write to its stdin; else that is empty.
     pub(crate) takes_input: bool,
 }
@@ -174,6 +176,7 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     let mut argv = vec![launch.program.to_string_lossy().into_owned()];
     argv.extend(launch.program_args.iter().cloned());
     if launch.runtime == Runtime::Node {
+        argv.extend(identity.heap.iter().cloned());
         if spec.mode == Mode::Cluster && profiles_into_one_file(launch) {
             argv.push("--logfile=v8-%p.log".to_owned());
         }
@@ -266,6 +269,11 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
             Mode::Fork => {}
         }
     }
+    if spec.launch.runtime == Runtime::Other && !identity.heap.is_empty() {
+        // Node.js below another program, such as npm, finds its options here.
+        let options = env.entry(OPTIONS_VARIABLE.to_owned()).or_default();
+        identity.heap.iter().for_each(|option| add_option(options, option));
+    }
     if let Some(cache) = identity.cache {
         env.insert(code_cache::VARIABLE.to_owned(), cache.to_string_lossy().into_owned());
     }
@@ -273,6 +281,13 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
         have_sockets_lent(&mut env, agent, identity.lends, spec.launch.runtime);
     }
     env.into_iter().collect()
+}
+
+fn add_option(options: &mut String, option: &str) {
+    if !options.is_empty() {
+        options.push(' ');
+    }
+    options.push_str(option);
 }
 
 /// Node.js that we start is told to ask by its channel, and where processes below it ask. Below another program, such as npm,
@@ -350,6 +365,7 @@ mod tests {
             env_sources: forkful_core::spec::EnvSources::default(),
             run_as: None,
             runtime: Runtime::Node,
+            node_major: None,
         }
     }
 

@@ -34,6 +34,7 @@ impl Engine {
         let now = self.clock.now();
         let (app, slot, generation) = key;
         self.feed(app, slot, Event::Begun(generation, now));
+        self.apps.plan_memory(app, now);
         let Some(entry) = self.apps.get_mut(app) else { return };
         let Some(place) = entry.places.get(&slot) else { return };
         self.logs.begin_process(place.pm_id);

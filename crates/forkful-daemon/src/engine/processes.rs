@@ -11,8 +11,9 @@ use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::pid_file_of;
 use forkful_core::supervisor::{Event, Observation};
-use forkful_core::upkeep::renewal::LOOK_EVERY;
+use forkful_core::upkeep::renewal::{LOOK_EVERY, OwnMemory};
 use forkful_os::keeper::Keeping;
+use forkful_os::procinfo::Resident;
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::{process, procinfo, tree};
 
@@ -201,24 +202,27 @@ impl Processes {
         if !self.snapshot.as_ref().is_some_and(is_fresh) {
             self.look_at_all(now, now);
         }
+        let limit = entry.own_memory_limit();
         let observed = entry.slots().filter_map(|(slot, record, place)| {
             let generation = record.online()?;
             let process = place.processes.get(&generation).filter(|process| process.ended.is_none())?;
-            Some(Observation { slot, generation, memory_bytes: self.tree_bytes(process)? })
+            let Resident { bytes, own_bytes } = self.tree_memory(process)?;
+            let own = limit.map(|limit| OwnMemory { bytes: own_bytes, limit });
+            Some(Observation { slot, generation, memory_bytes: bytes, own })
         });
         Event::Observed(observed.collect())
     }
 
-    /// Resident bytes of a worker and of everything that it has started.
-    fn tree_bytes(&self, process: &Process) -> Option<u64> {
-        let own = procinfo::resident_bytes(process.child.pid).ok()?;
-        let others = self.snapshot.as_ref().map(|(_, snapshot)| {
-            let pids = snapshot.pids(&process.child, process.mark);
-            pids.into_iter()
-                .filter(|pid| *pid != process.child.pid)
-                .filter_map(|pid| procinfo::resident_bytes(pid).ok())
-                .sum::<u64>()
-        });
-        Some(own + others.unwrap_or(0))
+    /// Resident memory of a worker and of everything that it has started.
+    fn tree_memory(&self, process: &Process) -> Option<Resident> {
+        let leader = procinfo::resident(process.child.pid).ok()?;
+        let snapshot = self.snapshot.as_ref();
+        let pids = snapshot.map(|(_, snapshot)| snapshot.pids(&process.child, process.mark));
+        let others = pids.unwrap_or_default().into_iter().filter(|pid| *pid != process.child.pid);
+        let others = others.filter_map(|pid| procinfo::resident(pid).ok());
+        Some(others.fold(leader, |sum, other| Resident {
+            bytes: sum.bytes + other.bytes,
+            own_bytes: sum.own_bytes + other.own_bytes,
+        }))
     }
 }

@@ -210,6 +210,7 @@ impl Starts {
         let is_own = matches!(agent, Some(AgentPlace::Home(_)));
         let lends = self.relatives.as_ref().filter(|_| is_own).map(|_| options.home.lends());
         let cache = CodeCache::for_workers(entry.spec(), lends.is_some(), &options.home);
+        let heap = entry.heap_options();
         let Some(place) = entry.places.get(&slot) else { return Ok(()) };
         let (pm_id, mark) = (place.pm_id, self.marks.give());
         entry.workers.started += 1;
@@ -222,6 +223,7 @@ impl Starts {
             agent: agent_path.as_deref(),
             lends: lends.as_deref(),
             cache: cache.as_ref().map(CodeCache::path),
+            heap: &heap,
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
             takes_input: entry.spec().mode == Mode::Fork && !options.echo,
         };

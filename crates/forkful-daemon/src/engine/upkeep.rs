@@ -17,6 +17,7 @@ use chrono::Local;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
+use forkful_core::memory_plan::MemoryPlan;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::Event;
 use forkful_core::upkeep::cron::Cron;
@@ -43,6 +44,8 @@ pub(crate) struct AppUpkeep {
     files_seen: Option<SystemTime>,
     /// Why the app's files cannot be watched.
     pub(crate) watch_fault: Option<String>,
+    /// How its memory is divided, as of the last start or look.
+    pub(super) memory: Option<MemoryPlan>,
 }
 
 impl AppUpkeep {

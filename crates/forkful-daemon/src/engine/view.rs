@@ -35,16 +35,23 @@ impl Apps {
     }
 
     /// Workers that crash, which their state alone does not show while they run again.
-    pub(crate) fn crash_notes(&self, now: Time) -> Vec<String> {
-        let workers = self.values().flat_map(|entry| entry.slots().map(move |slot| (entry, slot)));
-        let crashing = workers.filter_map(|(entry, (_, record, place))| {
+    pub(crate) fn crash_notes(&mut self, now: Time) -> Vec<String> {
+        let workers = self.values_mut().flat_map(|entry| {
+            let App { supervisor, places, removed, .. } = entry;
+            let name = supervisor.spec().name.clone();
+            places_mut(supervisor, places, removed)
+                .map(move |(_, record, place)| (name.clone(), record, place))
+        });
+        let crashing = workers.filter_map(|(name, record, place)| {
             let times = match record.slot.crashes_in_a_row(now) {
                 0 => return None,
                 1 => "once".to_owned(),
                 many => format!("{many} times in a row"),
             };
-            let exit = record.last_exit.as_ref().map_or(String::new(), |exit| format!(", last {}", ending(exit)));
-            let (name, pm_id) = (&entry.spec().name, place.pm_id);
+            let cause = exit_cause(place).map_or(String::new(), |cause| format!(" ({cause})"));
+            let last = |exit| format!(", last {}{cause}", ending(exit));
+            let exit = record.last_exit.as_ref().map_or(String::new(), last);
+            let pm_id = place.pm_id;
             Some(format!(
                 "{name}: worker {pm_id} has crashed {times}{exit}; `forkful logs {pm_id} --err` shows its stderr"
             ))
@@ -126,6 +133,7 @@ impl App {
             created_at_ms: self.created_at_ms,
             usage,
             stalls,
+            memory_plan: self.memory_view(),
             dispatch,
             workers,
         }
@@ -188,7 +196,7 @@ fn worker_view(
         memory_bytes,
         out_log_path: place.out_file.to_string_lossy().into_owned(),
         error_log_path: place.error_file.to_string_lossy().into_owned(),
-        last_exit: last_exit.map(|exit| match &place.exit_cause {
+        last_exit: last_exit.map(|exit| match exit_cause(place) {
             Some(cause) => format!("{exit}: {cause}"),
             None => exit.to_string(),
         }),
@@ -212,6 +220,11 @@ fn worker_view(
             .map(|version| version.to_string()),
         reports: place.current(record).map(|process| process.reports.clone()).unwrap_or_default(),
     }
+}
+
+/// Why the last process ended, where its exit does not say it: memory had run out.
+fn exit_cause(place: &mut Place) -> Option<String> {
+    place.exit_cause.clone().or_else(|| place.exit_tail.heap_limit())
 }
 
 fn status(record: &SlotRecord) -> Status {

@@ -115,16 +115,32 @@ pub fn cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Memory that a process has in RAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// All of it, pages shared with others included.
+    pub bytes: u64,
+    /// What belongs to no file and is not shared memory: heaps, buffers, stacks.
+    pub own_bytes: u64,
+}
+
 /// Bytes of memory that the process has in RAM, pages shared with others included.
 pub fn resident_bytes(pid: u32) -> io::Result<u64> {
+    resident(pid).map(|resident| resident.bytes)
+}
+
+/// Memory that the process has in RAM.
+pub fn resident(pid: u32) -> io::Result<Resident> {
     let mut buffer = [0; 128];
     let read = read_some(&format!("/proc/{pid}/statm"), &mut buffer)?;
-    let pages = std::str::from_utf8(&buffer[..read])
-        .ok()
-        .and_then(|text| text.split_ascii_whitespace().nth(1))
-        .and_then(|field| field.parse::<u64>().ok())
-        .ok_or(Errno::INVAL)?;
-    Ok(pages * rustix::param::page_size() as u64)
+    let mut pages = std::str::from_utf8(&buffer[..read])
+        .map_err(|_| Errno::INVAL)?
+        .split_ascii_whitespace()
+        .skip(1)
+        .map_while(|field| field.parse::<u64>().ok());
+    let (all, of_files) = pages.next().zip(pages.next()).ok_or(Errno::INVAL)?;
+    let page = rustix::param::page_size() as u64;
+    Ok(Resident { bytes: all * page, own_bytes: all.saturating_sub(of_files) * page })
 }
 
 /// Whether the main thread of the process runs or is ready to, at this moment; else it waits in the kernel.

@@ -37,14 +37,16 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
     lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
     lines.pair("listening", &app.listening.join(", "));
     for note in &app.notes {
-        let words: Vec<String> = note.split(' ').map(str::to_owned).collect();
-        lines.names("note", &words);
+        lines.words("note", note);
     }
     lines.pair("restart", &restart(definition));
     lines.pair("gives up", &gives_up(definition));
     lines.pair("ready", &ready(definition));
     lines.pair("stop", &stop(definition));
     lines.pair("memory_max", &memory_max(app));
+    if let Some(plan) = &app.memory_plan {
+        lines.words("memory", &plan.text);
+    }
     lines.pair("cpu_max", &cpu_max(app));
     lines.environment(app, show_env);
     lines.names("missing", &missing(app));
@@ -210,6 +212,12 @@ impl Lines {
             line.push_str(name);
         }
         self.pair(key, &line);
+    }
+
+    /// A sentence, in as many lines as it takes.
+    fn words(&mut self, key: &str, text: &str) {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        self.names(key, &words);
     }
 
     /// How many variables there are and where they came from; with their names when these are wanted.

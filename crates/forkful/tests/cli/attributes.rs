@@ -71,6 +71,7 @@ fn cases(work: &Path) -> Vec<Case> {
         ("cron_restart", json!("0 3 * * *"), json!({ "cron_restart": "0 3 * * *" })),
         ("max_memory_restart", json!("200M"), json!({ "max_memory_bytes": 200 << 20 })),
         ("memory_max", json!("512M"), json!({ "memory_max_bytes": 512 << 20 })),
+        ("memory", json!("auto"), json!({ "memory_auto": true })),
         ("cpu_max", json!("150%"), json!({ "cpu_max_millicores": 1500 })),
         ("max_requests", json!(10), json!({ "max_requests": 10 })),
         ("max_age", json!("1h"), json!({ "max_age_ms": 3_600_000 })),
