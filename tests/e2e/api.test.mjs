@@ -60,6 +60,8 @@ describe('the API is what openapi.json says', () => {
     assert.deepEqual((await ok('GET', '/v1/stalls/api')).apps.map(({ app: name, threshold_ms: ms }) => [name, ms]), [['api', 50]]);
     const [row] = (await ok('GET', '/v1/table')).apps;
     assert.deepEqual([row.name, row.workers.map((shown) => shown.pid)], ['api', list.apps[0].workers.map((seen) => seen.pid)]);
+    assert.equal((await ok('GET', '/v1/history?app=api&step=1&metrics=memory_bytes')).app, 'api');
+    assert.match((await api.ask('GET', '/v1/metrics?app=api&format=prometheus')).text, /^forkful_worker_up\{app="api",worker="0"\} 1\.0$/m);
     ({ definition } = (await ok('GET', '/v1/apps/api')).apps[0]);
     const { env } = (await ok('GET', '/v1/jlist?show_secrets=true'))[0].pm2_env;
     assert.equal(env.API_TOKEN, 'of nobody');

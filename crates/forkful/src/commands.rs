@@ -111,10 +111,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Dashboard(args) => connected(async |home| dashboard::run(&home, &args).await),
         Verb::Logs(args) => connected(async |home| logs::run(&home, &args).await),
         Verb::Flush(args) => connected(async |home| act::flush(&home, args.into_inner()).await),
-        Verb::ReloadLogs(args) => connected(async |home| {
-            let everything = act::request(vec!["all".to_owned()], false);
-            act::act(&home, act::RELOAD_LOGS, everything, args.json).await
-        }),
+        Verb::ReloadLogs(args) => connected(async |home| act::reload_logs(&home, args.json).await),
         Verb::Signal(args) => connected(async |home| signal::run(&home, args.into_inner()).await),
         Verb::Reset(args) => on_targets(args.into_inner(), act::RESET),
         Verb::Id(args) => connected(async |home| id::run(&home, &args).await),

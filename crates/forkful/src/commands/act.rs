@@ -62,6 +62,11 @@ pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) 
     act(home, words, request(targets, args.no_wait), args.json).await
 }
 
+/// `reloadLogs`: all log files of all apps, whoever wrote them.
+pub(super) async fn reload_logs(home: &Home, is_json: bool) -> Result<Exit, Failure> {
+    act(home, RELOAD_LOGS, request(vec!["all".to_owned()], false), is_json).await
+}
+
 /// `flush`: empties the log files of apps, of all when none is named.
 pub(super) async fn flush(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
     let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
