@@ -389,7 +389,11 @@ impl Primary {
                 self.watch_write(id);
             }
             Token::Member { listening, member } => {
-                self.step(Input::MemberReady { listening: ListeningId(listening), member }, now);
+                let listening = ListeningId(listening);
+                if member == 0 {
+                    self.read_own_queue(listening, now);
+                }
+                self.step(Input::MemberReady { listening, member }, now);
             }
             Token::Own { group, place: _ } => self.on_own_ready(group, now),
         }

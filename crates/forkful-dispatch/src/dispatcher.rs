@@ -60,6 +60,8 @@ pub struct Dispatcher {
     pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
     /// When the connections that clients keep are looked at.
     pub(crate) evenness: Evenness,
+    /// Workers that have yet to say how many connections stay with them.
+    pub(crate) uncounted: usize,
     pub(crate) accepting: Accepting,
     /// How long the share of a worker that begins to serve takes to rise.
     pub(crate) slow_start: Duration,
@@ -82,6 +84,7 @@ impl Dispatcher {
             looked_at: Time::default(),
             retries: Vec::new(),
             evenness: Evenness::default(),
+            uncounted: 0,
             accepting: Accepting::Many,
             slow_start: Duration::ZERO,
         }

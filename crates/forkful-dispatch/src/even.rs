@@ -22,12 +22,14 @@ impl Dispatcher {
         if !compared {
             self.evenness.stop(now);
         }
-        for (id, worker) in self.workers.iter_mut() {
-            if compared && worker.stage == Stage::Open {
-                worker.counting = Counting::Asked;
-                out.push(Action::Tell(*id, Message::Count));
+        self.uncounted = 0;
+        for (id, stage, counting) in self.workers.counting_mut() {
+            if compared && stage == Stage::Open {
+                self.uncounted += 1;
+                *counting = Counting::Asked;
+                out.push(Action::Tell(id, Message::Count));
             } else {
-                worker.counting = Counting::Unasked;
+                *counting = Counting::Unasked;
             }
         }
     }
@@ -58,16 +60,16 @@ impl Dispatcher {
             return;
         };
         worker.counting = Counting::Told(connections);
+        self.uncounted = self.uncounted.saturating_sub(1);
+        if self.uncounted > 0 {
+            return;
+        }
         let mut told = Vec::new();
         let mut counts = Vec::new();
         for (id, worker) in self.workers.iter() {
-            match worker.counting {
-                Counting::Told(connections) => {
-                    told.push(*id);
-                    counts.push(connections);
-                }
-                Counting::Asked => return,
-                Counting::Unasked => {}
+            if let Counting::Told(connections) = worker.counting {
+                told.push(*id);
+                counts.push(connections);
             }
         }
         let moved = self.evenness.on_answers(now, &counts);
@@ -107,8 +109,9 @@ impl Dispatcher {
         } else {
             self.evenness.stop(now);
         }
-        for worker in self.workers.values_mut() {
-            worker.counting = Counting::Unasked;
+        self.uncounted = 0;
+        for (_, _, counting) in self.workers.counting_mut() {
+            *counting = Counting::Unasked;
         }
     }
 }

@@ -74,6 +74,9 @@ impl Dispatcher {
         if self.is_served(id, member) {
             self.begin_sampling(id, now, out);
         } else if self.accepting == Accepting::OneByOne {
+            if member == 0 {
+                self.count_waiting(id, now, out);
+            }
             if let Some(listening) = self.listenings.get_mut(&id) {
                 listening.door.knock = Some(member);
             }

@@ -123,7 +123,8 @@ impl Dispatcher {
         for pushed in waiting {
             self.take_back(pushed, out);
         }
-        self.open_connections.retain(|_, owned| owned.worker != id);
+        // Its connections end with its process, and their ends are told as all others: a look at all open ones to find them
+        // would stop the loop for milliseconds where there are a million.
         self.retries.retain(|(_, owner, _)| *owner != id);
         self.after_change(now, out);
     }

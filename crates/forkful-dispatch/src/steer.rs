@@ -15,7 +15,7 @@ use forkful_core::steering::slow_start::FULL;
 use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
 
 use crate::action::{Action, Later, Outbox, Steer, Watch};
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{Accepting, Dispatcher};
 use crate::handover::ACCEPT_PAUSE;
 use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Door, Listening, Need, Sampling};
@@ -109,13 +109,14 @@ impl Dispatcher {
         };
         let slots =
             self.workers.values().map(|worker| worker.slot).max().map_or(0, |last| usize::from(last) + 1);
+        let mut own = vec![None; slots];
+        for member in serving {
+            if let Some(place) = slot_of(*member).and_then(|slot| own.get_mut(usize::from(slot))) {
+                place.get_or_insert(*member);
+            }
+        }
         let stand_in = |slot: usize| serving.get(slot % serving.len().max(1)).copied();
-        (0..slots)
-            .filter_map(|slot| {
-                let own = serving.iter().copied().find(|member| slot_of(*member) == u16::try_from(slot).ok());
-                own.or_else(|| stand_in(slot))
-            })
-            .collect()
+        own.into_iter().enumerate().filter_map(|(slot, own)| own.or_else(|| stand_in(slot))).collect()
     }
 
     /// Whether connections in this socket's queue are left to the worker that holds it.
@@ -385,6 +386,25 @@ impl Dispatcher {
         };
         let dispatch = auto.on_accept(now, count);
         self.apply(id, dispatch, now, out);
+    }
+
+    /// Whether the length of the daemon's own queue matters: it is to be told as [`Event::Queue`](crate::Event::Queue) before
+    /// [`Event::MemberReady`](crate::Event::MemberReady).
+    pub fn asks_for_waiting(&self, id: ListeningId) -> bool {
+        let listening = self.listenings.get(&id);
+        self.accepting == Accepting::OneByOne
+            && listening.is_some_and(|l| l.auto.is_some() && l.dispatch == Balance::Exact)
+    }
+
+    /// Connections wait in the daemon's own queue. Where they are accepted one by one, the switch would come too late for the
+    /// others: a queue that is full makes clients wait for a second.
+    pub(crate) fn count_waiting(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let waiting = listening.members.first_mut().map_or(0, |own| std::mem::take(&mut own.queue));
+        if let Some(auto) = listening.auto.as_mut().filter(|_| waiting > 1) {
+            let dispatch = auto.on_waiting(now, waiting);
+            self.apply(id, dispatch, now, out);
+        }
     }
 
     pub(crate) fn rebalance(&mut self, now: Time, out: &mut Outbox) {

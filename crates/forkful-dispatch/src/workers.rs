@@ -8,7 +8,7 @@ use std::ops::Deref;
 use forkful_core::Time;
 
 use crate::id::{ListeningId, WorkerId};
-use crate::worker::Worker;
+use crate::worker::{Counting, Stage, Worker};
 
 /// The order in which workers that rest are given connections: how many they have, and when they were last given one.
 type Rank = (u32, u64, WorkerId);
@@ -49,6 +49,11 @@ impl Workers {
     /// The same without their names.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Worker> {
         self.iter_mut().map(|(_, worker)| worker)
+    }
+
+    /// All workers, for what their agents are asked about their connections: whether a worker rests does not depend on it.
+    pub(crate) fn counting_mut(&mut self) -> impl Iterator<Item = (WorkerId, Stage, &mut Counting)> {
+        self.all.iter_mut().map(|(id, worker)| (*id, worker.stage, &mut worker.counting))
     }
 
     pub(crate) fn insert(&mut self, id: WorkerId, worker: Worker) {

@@ -28,6 +28,7 @@ mod plan;
 mod plant;
 mod queue;
 mod run;
+pub mod scale;
 mod script;
 mod upkeep;
 mod watch;

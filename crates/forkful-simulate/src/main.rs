@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use forkful_simulate::{Counts, Failure, Options, Plant, Search, run, search};
+use forkful_simulate::{Counts, Failure, Options, Plant, Search, run, scale, search};
 
 const HELP: &str = "\
 dev/simulate: the daemon's logic in simulated worlds
@@ -16,6 +16,8 @@ dev/simulate: the daemon's logic in simulated worlds
   dev/simulate --plants       each planted fault, and which invariant finds it
   dev/simulate --full         with the whole trace of a failure
   dev/simulate --fast         without shortening the trace of a failure
+  dev/simulate --scale        instead, one app on 8 to 128 cores with up to a million connections: writes the
+                              tables into docs/SCALE.md (two minutes)
 ";
 
 /// The bound on a search for a planted fault.
@@ -27,11 +29,12 @@ struct Arguments {
     options: Options,
     plants: bool,
     full: bool,
+    scales: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
     let options = Options { events: 500, plant: None, shortens: true };
-    let mut found = Arguments { from: 0, seeds: 10_000, options, plants: false, full: false };
+    let mut found = Arguments { from: 0, seeds: 10_000, options, plants: false, full: false, scales: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -50,6 +53,7 @@ fn arguments() -> Result<Arguments, String> {
             }
             "--plants" => found.plants = true,
             "--fast" => found.options.shortens = false,
+            "--scale" => found.scales = true,
             "--full" => found.full = true,
             _ => return Err(format!("unknown option {word}\n\n{HELP}")),
         }
@@ -101,18 +105,39 @@ fn plants(options: Options) -> bool {
     all
 }
 
+/// Writes the tables of the scale mode into their page.
+fn scale_page() -> ExitCode {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SCALE.md");
+    let written = std::fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|page| {
+        let tables = scale::tables(|part| println!("{part} …"));
+        println!("\n{tables}");
+        let page = scale::into_page(&page, &tables).ok_or("the page has no place for the tables")?;
+        std::fs::write(path, page).map_err(|error| error.to_string())
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("dev/simulate: docs/SCALE.md: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     if std::env::args().any(|word| word == "--help" || word == "-h") {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let Arguments { from, seeds, options, plants: all_plants, full } = match arguments() {
+    let Arguments { from, seeds, options, plants: all_plants, full, scales } = match arguments() {
         Ok(arguments) => arguments,
         Err(fault) => {
             eprintln!("dev/simulate: {fault}");
             return ExitCode::from(2);
         }
     };
+    if scales {
+        return scale_page();
+    }
     // A panic of the daemon's logic is a finding, and is shown as one.
     std::panic::set_hook(Box::new(|_| ()));
     if all_plants {

@@ -211,6 +211,16 @@ impl Primary {
         self.feed(Event::QueuesRead(id), now);
     }
 
+    /// How many connections wait in the daemon's own queue, where that matters.
+    pub(super) fn read_own_queue(&mut self, id: ListeningId, now: Time) {
+        if self.dispatcher.asks_for_waiting(id)
+            && let Some(listening) = self.listenings.get(&id)
+            && let Ok(length) = listener::queue_length(listening.socket(0))
+        {
+            self.feed(Event::Queue { listening: id, member: 0, length }, now);
+        }
+    }
+
     fn unbind(&mut self, id: ListeningId, told: bool) {
         let Some(listening) = self.listenings.remove(&id) else { return };
         self.by_key.remove(&listening.key);

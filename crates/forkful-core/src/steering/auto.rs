@@ -63,6 +63,19 @@ impl AutoBalance {
         self.dispatch()
     }
 
+    /// So many connections wait in the daemon's queue: more than it would hand over do not wait for that, and the queue does not
+    /// become full meanwhile.
+    pub fn on_waiting(&mut self, now: Time, waiting: u32) -> Dispatch {
+        // Connections that wait are counted when they are accepted.
+        if self.on_accept(now, 0) == Dispatch::Exact
+            && let Phase::Exact { tokens, .. } = self.phase
+            && f64::from(waiting) > tokens
+        {
+            self.phase = Phase::Direct { until: now + DIRECT_SPELL };
+        }
+        self.dispatch()
+    }
+
     /// Time has passed.
     pub fn on_time(&mut self, now: Time) -> Dispatch {
         match self.phase {
@@ -114,6 +127,17 @@ mod tests {
             direct += u64::from(dispatch == Dispatch::Direct);
         }
         direct
+    }
+
+    #[test]
+    fn a_burst_that_waits_is_left_to_the_kernel_when_it_is_more_than_the_bucket_holds() {
+        let mut balance = AutoBalance::new(at(0));
+        assert_eq!(balance.on_waiting(at(0), BURST), Dispatch::Exact);
+        assert_eq!(balance.on_accept(at(0), 1), Dispatch::Exact);
+        assert_eq!(balance.on_waiting(at(0), BURST - 1), Dispatch::Exact, "none is counted twice");
+        assert_eq!(balance.on_waiting(at(0), BURST), Dispatch::Direct);
+        assert_eq!(balance.on_time(at(1000)), Dispatch::Exact);
+        assert_eq!(balance.on_waiting(at(1000), TASTE + 1), Dispatch::Direct);
     }
 
     #[test]

@@ -41,7 +41,14 @@ const SHARE_MAX: (u64, u64) = (4, 3);
 
 /// Connections that are moved after one look, over all workers: at [`LOOK_EVERY`] 512 in a second, below the rate
 /// at which the `auto` balance turns to the kernel.
-pub const MOVED_MAX: u32 = 128;
+const MOVED_FEW: u32 = 128;
+
+/// Of many connections this part is moved instead: a number that is the same for a thousand connections and for a million would
+/// take hours to make a million even.
+const MOVED_PART: u64 = 128;
+
+/// The bound on that, whatever workers say: what a million connections come to.
+pub const MOVED_MAX: u32 = 8_192;
 
 /// With each move in a row that made nothing more even, pauses double, so many times at most. Either clients ask too
 /// seldom to have moved by the next look, or connections come back to where they were (only one worker knows their
@@ -73,6 +80,11 @@ impl Total {
         staying.fold(Self::default(), add)
     }
 
+    /// How many connections are moved at most after one look.
+    fn moved_max(self) -> u32 {
+        u32::try_from(self.staying / MOVED_PART).unwrap_or(u32::MAX).clamp(MOVED_FEW, MOVED_MAX)
+    }
+
     /// How many connections a worker has above its share; 0 while it is within [`SHARE_MAX`].
     fn surplus(self, staying: u32) -> u32 {
         let (over, under) = SHARE_MAX;
@@ -93,18 +105,23 @@ pub fn is_uneven(staying: impl Iterator<Item = u32> + Clone) -> bool {
     staying.max().is_some_and(|most| total.surplus(most) > 0)
 }
 
-/// How many connections each worker is to give up, in the same order; at most [`MOVED_MAX`] in all.
+/// How many connections each worker is to give up, in the same order; in all at most [`MOVED_FEW`], or of many connections a
+/// part.
 pub fn surplus(workers: &[Connections]) -> Vec<u32> {
-    let total = Total::of(workers.iter().map(|worker| worker.staying));
-    let mut left = MOVED_MAX;
-    workers
-        .iter()
-        .map(|worker| {
-            let moved = total.surplus(worker.staying).min(worker.movable).min(left);
+    let mut left = Total::of(workers.iter().map(|worker| worker.staying)).moved_max();
+    excess(workers)
+        .map(|excess| {
+            let moved = excess.min(left);
             left -= moved;
             moved
         })
         .collect()
+}
+
+/// How many movable connections each worker has above its share.
+fn excess(workers: &[Connections]) -> impl Iterator<Item = u32> {
+    let total = Total::of(workers.iter().map(|worker| worker.staying));
+    workers.iter().map(move |worker| total.surplus(worker.staying).min(worker.movable))
 }
 
 /// The looks of one app.
@@ -126,7 +143,7 @@ enum Phase {
         /// The next answers only take stock.
         takes_stock: bool,
         /// The least that was too much so far.
-        least: u32,
+        least: u64,
         /// Moves in a row that have not made that less.
         futile: u32,
     },
@@ -157,7 +174,7 @@ impl Evenness {
     fn begin(&mut self, now: Time, every: Duration, lasts: Duration) {
         let (until, next) = (now + lasts, now + every);
         self.phase =
-            Phase::Looking { since: now, until, next, every, takes_stock: true, least: u32::MAX, futile: 0 };
+            Phase::Looking { since: now, until, next, every, takes_stock: true, least: u64::MAX, futile: 0 };
     }
 
     /// Whether looks may begin for nothing but connections that look uneven.
@@ -202,18 +219,19 @@ impl Evenness {
             return none;
         }
         let moved = surplus(workers);
-        let total: u32 = moved.iter().sum();
-        if total == 0 {
+        let excess: u64 = excess(workers).map(u64::from).sum();
+        if excess == 0 {
             return moved;
         }
-        if *every != LOOK_EVERY {
-            // A glance has found something: from now on it is as after a change.
+        let is_better = excess < *least;
+        if *every != LOOK_EVERY || is_better && *least != u64::MAX {
+            // A glance has found something, or the last move has made connections more even: from now on it is as after a change.
             (*since, *until, *every) = (now, now + LOOKS_FOR, LOOK_EVERY);
         }
         // Connections that are moved are new to their worker at the next look.
         *takes_stock = true;
-        *futile = if total < *least || total == MOVED_MAX { 0 } else { *futile + 1 };
-        *least = total.min(*least);
+        *futile = if is_better { 0 } else { *futile + 1 };
+        *least = excess.min(*least);
         *next = now + pause(*futile);
         moved
     }
@@ -274,8 +292,9 @@ mod tests {
             let workers: Vec<_> =
                 staying.iter().map(|(staying, movable)| Connections { staying: *staying, movable: *movable }).collect();
             let moved = surplus(&workers);
-            prop_assert!(moved.iter().map(|moved| u64::from(*moved)).sum::<u64>() <= u64::from(MOVED_MAX));
             let all: u64 = workers.iter().map(|worker| u64::from(worker.staying)).sum();
+            let most = (all / MOVED_PART).clamp(MOVED_FEW.into(), MOVED_MAX.into());
+            prop_assert!(moved.iter().map(|moved| u64::from(*moved)).sum::<u64>() <= most);
             for (worker, moved) in workers.iter().zip(moved) {
                 let share = all.div_ceil(workers.len() as u64);
                 prop_assert!(moved <= worker.movable);
@@ -330,6 +349,27 @@ mod tests {
                 workers.staying
             );
         }
+    }
+
+    #[test]
+    fn a_million_connections_are_even_within_minutes() {
+        let staying: Vec<u32> = (0..100).map(|worker| 4_000 + worker * 120).collect();
+        let mut evenness = Evenness::default();
+        evenness.on_change(at(0));
+        let mut workers = staying.clone();
+        let mut last = at(0);
+        while let Some(next) = evenness.next_look() {
+            assert!(evenness.on_time(next));
+            let moved = evenness.on_answers(next, &http(&workers));
+            for (from, moved) in moved.iter().enumerate().filter(|(_, moved)| **moved > 0) {
+                (workers[from], last) = (workers[from] - moved, next);
+                for to in 0..100 {
+                    workers[to as usize] += (moved + to) / 100;
+                }
+            }
+        }
+        assert!(surplus(&http(&workers)).iter().all(|moved| *moved == 0), "{workers:?}");
+        assert!(last < at(120_000), "{last:?}");
     }
 
     #[test]

@@ -50,6 +50,9 @@ fn level(waiting: &[u32]) -> Vec<u32> {
 
 /// A list in which each member stands as often as it has turns, those of one member apart from each other.
 pub fn spread<T: Copy>(members: &[T], turns: &[u32]) -> Vec<T> {
+    if turns.iter().all(|turns| *turns == 1) {
+        return members.to_vec();
+    }
     let total: u32 = turns.iter().sum();
     let mut credit = vec![0_i64; members.len()];
     // Each step credits every member with its turns and charges the total to the one that is chosen.

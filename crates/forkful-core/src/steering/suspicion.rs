@@ -43,6 +43,7 @@ pub enum Action<Id> {
 /// The watcher of one app's workers. `Id` names a worker, not a slot: a new process starts trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspicion<Id> {
+    /// In the order of their ids, so that one is found among hundreds at once.
     workers: Vec<Watched<Id>>,
 }
 
@@ -89,17 +90,19 @@ impl<Id> Default for Suspicion<Id> {
     }
 }
 
-impl<Id: Copy + Eq> Suspicion<Id> {
+impl<Id: Copy + Ord> Suspicion<Id> {
     /// Watches a worker from now on; it is trusted.
     pub fn add(&mut self, id: Id) {
-        if self.find(id).is_none() {
-            self.workers.push(Watched { id, state: State::TRUSTED, answer: None });
+        if let Err(position) = self.place(id) {
+            self.workers.insert(position, Watched { id, state: State::TRUSTED, answer: None });
         }
     }
 
     /// Forgets a worker.
     pub fn remove(&mut self, id: Id) {
-        self.workers.retain(|worker| worker.id != id);
+        if let Some(position) = self.find(id) {
+            self.workers.remove(position);
+        }
     }
 
     /// The workers that may get new connections. Never empty while there are workers.
@@ -128,7 +131,6 @@ impl<Id: Copy + Eq> Suspicion<Id> {
     pub fn on_sample(&mut self, now: Time, id: Id, waiting: u32) -> Option<Action<Id>> {
         let position = self.find(id)?;
         let has_others = self.workers.len() > 1;
-        let others_trusted = self.workers.iter().any(|other| other.id != id && other.is_trusted());
         let worker = &mut self.workers[position];
         match worker.state {
             State::Trusted { waited, .. } if waiting < waited || waiting == 0 || !has_others => {
@@ -148,7 +150,9 @@ impl<Id: Copy + Eq> Suspicion<Id> {
                 None
             }
             State::Probed { .. } => None,
-            State::Suspect { .. } => (waiting > 0 && others_trusted).then_some(Action::Rescue(id)),
+            State::Suspect { .. } => {
+                (waiting > 0 && self.others(position).any(Watched::is_trusted)).then_some(Action::Rescue(id))
+            }
         }
     }
 
@@ -175,15 +179,21 @@ impl<Id: Copy + Eq> Suspicion<Id> {
     pub fn on_time(&mut self, now: Time) -> Vec<Action<Id>> {
         let mut actions = Vec::new();
         let mut witnesses_wanted = false;
+        // Both are the same for all workers that are looked at here, so that many late ones cost no more than one each.
+        let (mut answers, mut witnesses) = (None, None);
         for position in 0..self.workers.len() {
             let worker = self.workers[position];
             let State::Probed { sent, purpose: Purpose::Doubt } = worker.state else { continue };
-            if now < self.late_at(position, sent) {
+            if now < sent + PROBE_PATIENCE
+                || now < answers.get_or_insert_with(|| self.answers()).late_at(&worker, sent)
+            {
                 continue;
             }
-            if self.someone_else_answers(position, sent) {
+            if witnesses.get_or_insert_with(|| self.witnesses()).answers_beside(position, sent) {
                 self.workers[position].state = State::Suspect { sent };
                 actions.push(Action::Suspect(worker.id));
+                // A suspect is no witness.
+                witnesses = None;
             } else {
                 witnesses_wanted = true;
             }
@@ -207,32 +217,45 @@ impl<Id: Copy + Eq> Suspicion<Id> {
     /// When [`Self::on_time`] may have something to decide. Times that have passed are left out:
     /// then an answer, not time, decides.
     pub fn next_check(&self, now: Time) -> Option<Time> {
-        let due = |(position, worker): (usize, &Watched<Id>)| match worker.state {
-            State::Probed { sent, purpose: Purpose::Doubt } => Some(self.late_at(position, sent)),
+        let answers = self.answers();
+        let due = |worker: &Watched<Id>| match worker.state {
+            State::Probed { sent, purpose: Purpose::Doubt } => Some(answers.late_at(worker, sent)),
             State::Probed { purpose: Purpose::Witness, .. }
             | State::Trusted { .. }
             | State::Suspect { .. } => None,
         };
-        self.workers.iter().enumerate().filter_map(due).filter(|&at| at > now).min()
+        self.workers.iter().filter_map(due).filter(|&at| at > now).min()
     }
 
     fn find(&self, id: Id) -> Option<usize> {
-        self.workers.iter().position(|worker| worker.id == id)
+        self.place(id).ok()
     }
 
-    /// When a probe that was sent to this worker is late.
-    fn late_at(&self, position: usize, sent: Time) -> Time {
+    /// Where a worker is, or belongs.
+    fn place(&self, id: Id) -> Result<usize, usize> {
+        self.workers.binary_search_by_key(&id, |worker| worker.id)
+    }
+
+    /// What the last answers of all workers took.
+    fn answers(&self) -> Answers {
         let mut took: Vec<Duration> =
-            self.others(position).filter_map(|other| other.answer).map(|answer| answer.took).collect();
+            self.workers.iter().filter_map(|worker| worker.answer).map(|answer| answer.took).collect();
         took.sort_unstable();
-        let median = took.get(took.len() / 2).copied().unwrap_or_default();
-        sent + PROBE_PATIENCE.max(median * PROBE_PATIENCE_FACTOR)
+        Answers { took }
     }
 
-    /// Whether another worker's loop has turned since.
-    fn someone_else_answers(&self, position: usize, since: Time) -> bool {
-        self.others(position)
-            .any(|other| other.is_trusted() && other.answer.is_some_and(|answer| answer.at >= since))
+    /// The trusted workers that have answered last.
+    fn witnesses(&self) -> Witnesses {
+        let mut witnesses = Witnesses { last: None, before: None };
+        for (position, worker) in self.workers.iter().enumerate() {
+            let Some(answer) = worker.answer.filter(|_| worker.is_trusted()) else { continue };
+            if witnesses.last.is_none_or(|(_, at)| answer.at > at) {
+                witnesses = Witnesses { last: Some((position, answer.at)), before: witnesses.last };
+            } else if witnesses.before.is_none_or(|(_, at)| answer.at > at) {
+                witnesses.before = Some((position, answer.at));
+            }
+        }
+        witnesses
     }
 
     fn others(&self, position: usize) -> impl Iterator<Item = &Watched<Id>> {
@@ -252,6 +275,37 @@ impl<Id: Copy + Eq> Suspicion<Id> {
             }
         }
         actions
+    }
+}
+
+/// What answers took, the shortest first.
+struct Answers {
+    took: Vec<Duration>,
+}
+
+impl Answers {
+    /// When a probe that was sent to this worker is late: by the median of what the others' answers took.
+    fn late_at<Id>(&self, worker: &Watched<Id>, sent: Time) -> Time {
+        // Its own is left out.
+        let own = worker.answer.and_then(|answer| self.took.binary_search(&answer.took).ok());
+        let middle = (self.took.len() - usize::from(own.is_some())) / 2;
+        let at = middle + usize::from(own.is_some_and(|own| own <= middle));
+        let median = self.took.get(at).copied().unwrap_or_default();
+        sent + PROBE_PATIENCE.max(median * PROBE_PATIENCE_FACTOR)
+    }
+}
+
+/// The positions of the two trusted workers that have answered last, and when.
+struct Witnesses {
+    last: Option<(usize, Time)>,
+    before: Option<(usize, Time)>,
+}
+
+impl Witnesses {
+    /// Whether another worker's loop has turned since.
+    fn answers_beside(&self, position: usize, since: Time) -> bool {
+        let other = self.last.filter(|(last, _)| *last != position).or(self.before);
+        other.is_some_and(|(_, at)| at >= since)
     }
 }
 

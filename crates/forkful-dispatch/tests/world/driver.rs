@@ -407,6 +407,10 @@ impl World {
             });
             if let Some((listening, member)) = ready {
                 self.addresses.get_mut(&listening).expect("is bound").disarmed.insert(member);
+                if member == 0 && self.dispatcher.asks_for_waiting(listening) {
+                    let length = self.addresses[&listening].queues[0].len() as u32;
+                    self.step(Event::Queue { listening, member, length });
+                }
                 self.step(Event::MemberReady { listening, member });
             } else if let Some((worker, _)) = writable {
                 let worker = *worker;

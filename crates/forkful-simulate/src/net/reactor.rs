@@ -1,7 +1,7 @@
 //! The daemon's reactor and timer, as far as primaries are concerned.
 
 use forkful_core::supervisor::AppId;
-use forkful_dispatch::{Channel, Chore, Event};
+use forkful_dispatch::{Channel, Chore, Event, ListeningId};
 
 use super::primary::Primary;
 use super::worker_of;
@@ -33,6 +33,18 @@ impl World {
         true
     }
 
+    /// The length of the daemon's own queue, where that matters.
+    fn tell_waiting(&mut self, app: AppId, listening: ListeningId, member: usize) {
+        let Some(primary) = self.net.primaries.get(&app) else { return };
+        if member == 0
+            && primary.dispatcher.asks_for_waiting(listening)
+            && let Some(address) = primary.addresses.get(&listening)
+        {
+            let length = address.queues[0].len() as u32;
+            self.dispatch(app, Event::Queue { listening, member, length });
+        }
+    }
+
     /// The reactor tells of what is ready.
     pub(crate) fn ring(&mut self, app: AppId) -> bool {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return false };
@@ -47,6 +59,7 @@ impl World {
             let primary = self.net.primaries.get_mut(&app);
             let address = primary.and_then(|primary| primary.addresses.get_mut(listening));
             if address.is_some_and(|address| address.tell(*member)) {
+                self.tell_waiting(app, *listening, *member);
                 self.dispatch(app, Event::MemberReady { listening: *listening, member: *member });
             }
         }
