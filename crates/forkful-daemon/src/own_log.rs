@@ -35,7 +35,7 @@ macro_rules! log_line {
 }
 
 struct OwnLog {
-    desk: Mutex<Desk>,
+    queue: Mutex<Queue>,
     /// Something was queued.
     queued: Condvar,
     /// Everything that was queued has been written or dropped.
@@ -46,7 +46,7 @@ struct OwnLog {
 }
 
 #[derive(Default)]
-struct Desk {
+struct Queue {
     waiting: VecDeque<String>,
     bytes: usize,
     /// Lines that were dropped and not told of.
@@ -74,7 +74,7 @@ pub(crate) fn start(has_times: bool) {
 /// What is queued from now on goes to what stderr is now.
 pub(crate) fn reopen() {
     if let (Some(log), Ok(output)) = (LOG.get(), Output::of(io::stderr().as_fd())) {
-        log.desk().reopened = Some(output);
+        log.queue().reopened = Some(output);
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn line(text: String) {
 /// Waits until what was queued is written, or cannot be.
 pub(crate) fn flush() {
     if let Some(log) = LOG.get().filter(|log| log.writer.get().is_some()) {
-        log.wait_until_empty(log.desk(), Instant::now() + FLUSH_WAIT_MAX);
+        log.wait_until_empty(log.queue(), Instant::now() + FLUSH_WAIT_MAX);
     }
 }
 
@@ -101,16 +101,16 @@ pub(crate) fn last_words(text: &str) {
         && log.writer.get().is_some_and(|writer| *writer != thread::current().id())
     {
         for _ in 0..LAST_TRIES.0 {
-            let desk = match log.desk.try_lock() {
-                Ok(desk) => desk,
+            let queue = match log.queue.try_lock() {
+                Ok(queue) => queue,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => {
                     thread::sleep(LAST_TRIES.1);
                     continue;
                 }
             };
-            let desk = log.put_at(desk, text.to_owned());
-            if log.wait_until_empty(desk, Instant::now() + FLUSH_WAIT_MAX) {
+            let queue = log.put_at(queue, text.to_owned());
+            if log.wait_until_empty(queue, Instant::now() + FLUSH_WAIT_MAX) {
                 return;
             }
             break;
@@ -134,7 +134,7 @@ fn write_now(stream: BorrowedFd<'_>, text: &str) {
 impl OwnLog {
     fn new(has_times: bool) -> Self {
         Self {
-            desk: Mutex::default(),
+            queue: Mutex::default(),
             queued: Condvar::new(),
             empty: Condvar::new(),
             writer: OnceLock::new(),
@@ -142,34 +142,34 @@ impl OwnLog {
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, text: String) {
-        drop(self.put_at(self.desk(), text));
+        drop(self.put_at(self.queue(), text));
     }
 
-    fn put_at<'a>(&'a self, mut desk: MutexGuard<'a, Desk>, text: String) -> MutexGuard<'a, Desk> {
+    fn put_at<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, text: String) -> MutexGuard<'a, Queue> {
         let text = if self.has_times { with_time(&now(), &text) } else { text + "\n" };
-        if desk.bytes + text.len() > QUEUE_BYTES_MAX {
-            desk.dropped += 1;
+        if queue.bytes + text.len() > QUEUE_BYTES_MAX {
+            queue.dropped += 1;
         } else {
-            desk.bytes += text.len();
-            desk.waiting.push_back(text);
+            queue.bytes += text.len();
+            queue.waiting.push_back(text);
             self.queued.notify_one();
         }
-        desk
+        queue
     }
 
     /// False when `deadline` came first.
-    fn wait_until_empty(&self, mut desk: MutexGuard<'_, Desk>, deadline: Instant) -> bool {
-        while desk.is_writing || !desk.waiting.is_empty() {
+    fn wait_until_empty(&self, mut queue: MutexGuard<'_, Queue>, deadline: Instant) -> bool {
+        while queue.is_writing || !queue.waiting.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            desk = self.empty.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.empty.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -178,27 +178,27 @@ impl OwnLog {
     fn write_all(&self, output: Output) {
         let mut pen = Pen { output, torn: false };
         loop {
-            let mut desk = self.desk();
-            desk.is_writing = false;
-            if desk.waiting.is_empty() {
+            let mut queue = self.queue();
+            queue.is_writing = false;
+            if queue.waiting.is_empty() {
                 self.empty.notify_all();
             }
-            while desk.waiting.is_empty() {
-                desk = self.queued.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            while queue.waiting.is_empty() {
+                queue = self.queued.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
-            let Some(text) = desk.waiting.pop_front() else { continue };
-            if let Some(output) = desk.reopened.take() {
+            let Some(text) = queue.waiting.pop_front() else { continue };
+            if let Some(output) = queue.reopened.take() {
                 pen = Pen { output, torn: false };
             }
-            desk.bytes -= text.len();
-            desk.is_writing = true;
-            let dropped = desk.dropped;
-            drop(desk);
+            queue.bytes -= text.len();
+            queue.is_writing = true;
+            let dropped = queue.dropped;
+            drop(queue);
             let told = dropped == 0 || pen.write(&self.of_dropped(dropped));
             let written = told && pen.write(&text);
-            let mut desk = self.desk();
-            desk.dropped -= if told { dropped } else { 0 };
-            desk.dropped += u64::from(!written);
+            let mut queue = self.queue();
+            queue.dropped -= if told { dropped } else { 0 };
+            queue.dropped += u64::from(!written);
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn is_empty_soon(log: &OwnLog) -> bool {
-        log.wait_until_empty(log.desk(), Instant::now() + Duration::from_secs(20))
+        log.wait_until_empty(log.queue(), Instant::now() + Duration::from_secs(20))
     }
 
     #[test]
@@ -274,9 +274,9 @@ mod tests {
         for _ in 0..sent {
             log.put(long.clone());
         }
-        assert!(log.desk().dropped > 0 && log.desk().bytes <= QUEUE_BYTES_MAX);
+        assert!(log.queue().dropped > 0 && log.queue().bytes <= QUEUE_BYTES_MAX);
         assert!(
-            !log.wait_until_empty(log.desk(), Instant::now()),
+            !log.wait_until_empty(log.queue(), Instant::now()),
             "the end of the process would not wait either"
         );
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
@@ -305,7 +305,7 @@ mod tests {
             log.put("a line".to_owned());
         }
         assert!(is_empty_soon(log));
-        assert_eq!(log.desk().dropped, 10);
+        assert_eq!(log.queue().dropped, 10);
     }
 
     #[test]

@@ -23,11 +23,11 @@ type Order = Box<dyn FnOnce() + Send>;
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Starter {
-    desk: Arc<(Mutex<Desk>, Condvar)>,
+    pool: Arc<(Mutex<Pool>, Condvar)>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Pool {
     orders: VecDeque<Order>,
     idle: usize,
     threads: usize,
@@ -36,35 +36,35 @@ struct Desk {
 impl Starter {
     /// Has a thread carry out an order; gives it back when none can.
     pub(crate) fn order(&self, order: Order) -> Result<(), Order> {
-        let mut desk = lock(&self.desk.0);
-        if desk.orders.len() >= ORDERS_MAX {
+        let mut pool = lock(&self.pool.0);
+        if pool.orders.len() >= ORDERS_MAX {
             return Err(order);
         }
-        if desk.idle <= desk.orders.len() && desk.threads < THREADS_MAX {
-            let shared = Arc::clone(&self.desk);
+        if pool.idle <= pool.orders.len() && pool.threads < THREADS_MAX {
+            let shared = Arc::clone(&self.pool);
             let thread = thread::Builder::new().name("starter".to_owned()).stack_size(STACK_BYTES);
             match thread.spawn(move || work(&shared)) {
-                Ok(_) => desk.threads += 1,
-                Err(_) if desk.threads == 0 => return Err(order),
+                Ok(_) => pool.threads += 1,
+                Err(_) if pool.threads == 0 => return Err(order),
                 // The threads that there are will come to it.
                 Err(_) => {}
             }
         }
-        desk.orders.push_back(order);
-        self.desk.1.notify_one();
+        pool.orders.push_back(order);
+        self.pool.1.notify_one();
         Ok(())
     }
 }
 
-fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
-    desk.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The thread's life, which is as long as that of the process.
-fn work(shared: &(Mutex<Desk>, Condvar)) {
-    let (desk, wake) = shared;
+fn work(shared: &(Mutex<Pool>, Condvar)) {
+    let (pool, wake) = shared;
     loop {
-        let mut guard = lock(desk);
+        let mut guard = lock(pool);
         guard.idle += 1;
         let order = loop {
             if let Some(order) = guard.orders.pop_front() {

@@ -47,16 +47,16 @@ enum Job {
 }
 
 #[derive(Default)]
-struct Desk {
+struct JobQueue {
     jobs: VecDeque<Job>,
     closed: bool,
 }
 
-type Shared = (Mutex<Desk>, Condvar);
+type Shared = (Mutex<JobQueue>, Condvar);
 
 /// See the module's documentation.
 pub(crate) struct Writer {
-    desk: Arc<Shared>,
+    queue: Arc<Shared>,
     saved: watch::Receiver<Saved>,
     thread: Option<JoinHandle<()>>,
     number: u64,
@@ -65,15 +65,15 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts the thread. Nothing is written before the first state.
     pub(crate) fn start(home: Home) -> io::Result<Self> {
-        let desk: Arc<Shared> = Arc::default();
+        let queue: Arc<Shared> = Arc::default();
         let (tell, saved) = watch::channel(Saved::default());
-        let theirs = Arc::clone(&desk);
+        let theirs = Arc::clone(&queue);
         let shelf = Shelf::new(RealFiles, home, crate::engine::wall_ms, thread::sleep);
         let thread = thread::Builder::new()
             .name("state".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || work(shelf, &theirs, &tell))?;
-        Ok(Self { desk, saved, thread: Some(thread), number: 0 })
+        Ok(Self { queue, saved, thread: Some(thread), number: 0 })
     }
 
     /// Hands a state over, or says why there is none that can be written; yields its number. With `keep`, the state
@@ -81,14 +81,14 @@ impl Writer {
     pub(crate) fn write(&mut self, text: Result<String, String>, keep: bool) -> u64 {
         self.number += 1;
         let mut save = Save { number: self.number, keep, text };
-        self.with_desk(|desk| {
-            match desk.jobs.back_mut() {
+        self.with_queue(|queue| {
+            match queue.jobs.back_mut() {
                 // One that cannot be written does not take the place of one that can.
                 Some(Job::Save(waiting)) if save.text.is_ok() => {
                     save.keep |= waiting.keep;
                     *waiting = save;
                 }
-                Some(_) | None => desk.jobs.push_back(Job::Save(save)),
+                Some(_) | None => queue.jobs.push_back(Job::Save(save)),
             }
         });
         self.number
@@ -96,7 +96,7 @@ impl Writer {
 
     /// Has the thread do something else after everything that it was asked before.
     pub(crate) fn errand(&self, errand: impl FnOnce(&mut Shelf<RealFiles>) + Send + 'static) {
-        self.with_desk(|desk| desk.jobs.push_back(Job::Errand(Box::new(errand))));
+        self.with_queue(|queue| queue.jobs.push_back(Job::Errand(Box::new(errand))));
     }
 
     /// Why the newest state is not on disk, if it could not be written.
@@ -109,9 +109,9 @@ impl Writer {
         self.saved.clone()
     }
 
-    fn with_desk(&self, change: impl FnOnce(&mut Desk)) {
-        let (desk, waker) = &*self.desk;
-        change(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
+    fn with_queue(&self, change: impl FnOnce(&mut JobQueue)) {
+        let (queue, waker) = &*self.queue;
+        change(&mut queue.lock().unwrap_or_else(PoisonError::into_inner));
         waker.notify_one();
     }
 }
@@ -119,7 +119,7 @@ impl Writer {
 impl Drop for Writer {
     /// What was handed over is written before the daemon ends.
     fn drop(&mut self) {
-        self.with_desk(|desk| desk.closed = true);
+        self.with_queue(|queue| queue.closed = true);
         if let Some(thread) = self.thread.take() {
             // It cannot be asked for more than to end.
             let _ended = thread.join();
@@ -142,8 +142,8 @@ enum Next {
 }
 
 fn next(shared: &Shared, due: Option<Instant>) -> Next {
-    let (desk, waker) = shared;
-    let mut guard = desk.lock().unwrap_or_else(PoisonError::into_inner);
+    let (queue, waker) = shared;
+    let mut guard = queue.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         if let Some(job) = guard.jobs.pop_front() {
             return Next::Job(job);
