@@ -193,7 +193,7 @@ impl Dispatcher {
         let some_full = turning().any(|(_, worker)| !gives_way(worker));
         let active = || all().filter(|(_, worker)| !some_full || !gives_way(worker));
         let serving = || active().filter(|(_, worker)| worker.responsive(now)).chain(first);
-        let Some(fewest) = serving().map(|(_, worker)| worker.burden(now)).min() else {
+        let Some(fewest) = serving().map(|(_, worker)| worker.load(now)).min() else {
             return Choice::Wait;
         };
         // More connections than workers: a rush, in which taking turns matters more than one probe each.
@@ -202,19 +202,19 @@ impl Dispatcher {
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;
         let best = serving()
-            .filter(|(_, worker)| worker.burden(now) == fewest && worker.channel.is_idle())
+            .filter(|(_, worker)| worker.load(now) == fewest && worker.channel.is_idle())
             .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
         // A worker that is behind is waited for longer, the further the others are ahead of it.
         let behind = |ahead: u32| {
             active().any(|(_, worker)| {
-                let lead = (ahead.saturating_sub(worker.burden(now)) / 2).min(PATIENCE_MAX);
+                let lead = (ahead.saturating_sub(worker.load(now)) / 2).min(PATIENCE_MAX);
                 worker.channel.waiting_since().is_some_and(|since| {
                     let silent = now.since(since);
                     lead > 0 && silent >= LATE && silent < LATE * (1 + lead)
                 })
             })
         };
-        if best.is_some_and(|(_, worker)| behind(worker.burden(now))) {
+        if best.is_some_and(|(_, worker)| behind(worker.load(now))) {
             return Choice::Wait;
         }
         match best {

@@ -168,8 +168,9 @@ impl Worker {
         self.evidence.stood_still.is_some_and(|at| now.since(at) < DOUBTED_FOR)
     }
 
-    /// In halves of a connection what it has: while it is doubtful one connection more, and it comes after who has as many.
-    pub(crate) fn burden(&self, now: Time) -> u32 {
+    /// Its open connections, counted in halves: a doubtful worker counts three halves more, and so comes after workers with one
+    /// connection more.
+    pub(crate) fn load(&self, now: Time) -> u32 {
         let doubts = if self.is_doubtful(now) { 3 } else { 0 };
         self.connections.saturating_mul(2).saturating_add(doubts)
     }
