@@ -117,8 +117,8 @@ impl App {
         self.order_reports(now);
         self.order_stalls(now);
         match watcher {
-            Kept::As => {}
-            Kept::New(watcher, fault) => {
+            WatcherChange::Unchanged => {}
+            WatcherChange::Replaced(watcher, fault) => {
                 let seen = self.files_unseen().unwrap_or_else(SystemTime::now);
                 self.upkeep.files_seen = watcher.is_some().then_some(seen);
                 self.upkeep.watcher = watcher;
@@ -191,8 +191,8 @@ impl App {
         self.upkeep.files_seen.filter(|_| self.upkeep.watcher.is_none())
     }
 
-    fn watcher(&self, app: AppId, home: &Path, back: &mpsc::UnboundedSender<Back>) -> Kept {
-        let Some(watch) = &self.spec().watch else { return Kept::New(None, None) };
+    fn watcher(&self, app: AppId, home: &Path, back: &mpsc::UnboundedSender<Back>) -> WatcherChange {
+        let Some(watch) = &self.spec().watch else { return WatcherChange::Replaced(None, None) };
         let mut never = vec![home.to_owned()];
         never.extend(self.places.values().flat_map(|p| [p.out_file.clone(), p.error_file.clone()]));
         never.extend(self.spec().logs.combined_file.clone());
@@ -201,7 +201,7 @@ impl App {
         watch.ignore.extend(pid_files.map(WatchIgnore::Regex));
         let watch = &watch;
         if self.upkeep.watcher.as_ref().is_some_and(|watcher| watcher.is_for(watch)) {
-            return Kept::As;
+            return WatcherChange::Unchanged;
         }
         let back = back.clone();
         // The engine is gone only when the daemon ends.
@@ -209,18 +209,18 @@ impl App {
             let _gone = back.send(Back::Files { app, news });
         };
         match Watcher::start(watch, &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
-            Ok(watcher) => Kept::New(Some(watcher), None),
+            Ok(watcher) => WatcherChange::Replaced(Some(watcher), None),
             Err(error) => {
                 log_line!("forkful: {}: its files cannot be watched: {error}", self.spec().name);
-                Kept::New(None, Some(error.to_string()))
+                WatcherChange::Replaced(None, Some(error.to_string()))
             }
         }
     }
 }
 
 /// What becomes of an app's watcher.
-enum Kept {
-    As,
-    /// Another one, or none, and why.
-    New(Option<Watcher>, Option<String>),
+enum WatcherChange {
+    Unchanged,
+    /// Another watcher or none; and why there is none, if it could not be started.
+    Replaced(Option<Watcher>, Option<String>),
 }
