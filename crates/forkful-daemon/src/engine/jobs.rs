@@ -42,7 +42,7 @@ pub(crate) struct Part {
     /// The folder that the app runs in.
     pub(crate) cwd: String,
     pub(crate) pm_ids: Vec<u32>,
-    pub(crate) failures: Vec<Failure>,
+    pub(crate) failures: Vec<SlotFailure>,
     pub(crate) notes: Vec<String>,
     /// Sentence that goes before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
@@ -82,9 +82,9 @@ impl Killed {
     }
 }
 
-/// A slot where it did not come to what was asked for.
+/// A slot in which a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct SlotFailure {
     pub(crate) pm_id: u32,
     pub(crate) fault: Fault,
     pub(crate) listen_fault: Option<ListenFault>,
@@ -121,7 +121,7 @@ impl Part {
                 self.finished += usize::from(exit == Exit::Code(0));
                 self.note(format!("worker {pm_id} ended with {exit} and is not started again"));
             }
-            Outcome::Failed(fault) => self.failures.push(Failure { pm_id, fault, listen_fault }),
+            Outcome::Failed(fault) => self.failures.push(SlotFailure { pm_id, fault, listen_fault }),
         }
     }
 
@@ -174,7 +174,7 @@ impl Part {
 fn explain(
     app: &str,
     cwd: &str,
-    failure: &Failure,
+    failure: &SlotFailure,
     stderr_tail: &[String],
     ours: &Ours,
 ) -> (String, Option<Hint>) {
@@ -327,7 +327,7 @@ impl Jobs {
     /// It did not come to what was asked of a slot.
     pub(super) fn note_failed(&mut self, job: JobId, app: AppId, pm_id: Option<u32>, fault: Fault) {
         if let Some(part) = self.part(job, app) {
-            part.failures.push(Failure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
+            part.failures.push(SlotFailure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
         }
     }
 

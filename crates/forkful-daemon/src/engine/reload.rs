@@ -4,7 +4,7 @@ use forkful_core::slot::Fault;
 use forkful_core::supervisor::{ReloadFailure, ReloadResult};
 
 use super::app::App;
-use super::jobs::{Failure, Part};
+use super::jobs::{Part, SlotFailure};
 
 impl Part {
     /// Notes how a reload of an app has ended.
@@ -13,13 +13,13 @@ impl Part {
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
         let replaced: Vec<u32> = replaced.iter().filter_map(pm_id).collect();
         let old_serves = failure.as_ref().is_some_and(|failure| failure.old_serves);
-        let failure = failure.map(|ReloadFailure { slot, fault, listen_fault, .. }| Failure {
+        let failure = failure.map(|ReloadFailure { slot, fault, listen_fault, .. }| SlotFailure {
             pm_id: pm_id(&slot).unwrap_or(0),
             fault,
             listen_fault,
         });
         let of_its_own =
-            |failure: &Failure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
+            |failure: &SlotFailure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
         if failure.as_ref().is_some_and(of_its_own) {
             self.preface = Some(preface(rolling, replaced.len(), total, old_serves));
         }
