@@ -299,7 +299,7 @@ impl Primary {
         self.connections.len() == 0
     }
 
-    /// The kernel says that a connection is closed; cheap for one that is not ours.
+    /// The kernel says that a connection is closed. Cheap for a connection of another program.
     pub fn connection_closed(&mut self, cookie: u64) {
         self.dispatcher.connection_closed(cookie);
     }
@@ -438,7 +438,7 @@ impl Primary {
         self.step(Input::Gone { worker: id, may_have_served }, now);
     }
 
-    /// A worker that does not follow the protocol is treated as one that has hung up.
+    /// A worker that does not follow the protocol is treated as if it had closed its channel.
     fn drop_broken(&mut self, now: Time) {
         if self.dispatcher.take_some_broken() {
             for id in self.dispatcher.broken().collect::<Vec<_>>() {

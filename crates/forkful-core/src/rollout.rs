@@ -222,7 +222,7 @@ impl<T> ReloadQueue<T> {
         Admission::Behind(self.waiting.len())
     }
 
-    /// The running reload is over; gives the one that begins now.
+    /// The running reload is over; returns the reload that begins now.
     pub fn finished(&mut self) -> Option<T> {
         let next = self.waiting.pop_front();
         self.busy = next.is_some();

@@ -282,7 +282,7 @@ pub enum Action {
     Drain(Generation),
     /// Send [`Event::Deadline`] at this time, in place of any earlier wish.
     Wake(Time),
-    /// Tell whoever is interested; nobody has to be.
+    /// A report for clients that watch; there may be none.
     Report(Report),
     /// Answer a command.
     Answer(Ticket, Outcome),

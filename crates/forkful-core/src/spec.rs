@@ -102,7 +102,7 @@ pub struct AppSpec {
 }
 
 impl AppSpec {
-    /// An app of which nothing is given but its name: everything has its default, and what it executes is still unknown.
+    /// An app with nothing but a name: everything has its default, and the program is still unknown.
     pub fn new(name: AppName) -> Self {
         Self {
             name,
@@ -335,7 +335,7 @@ pub struct StopPolicy {
     pub whole_tree: bool,
 }
 
-/// A signal number, checked to be one that this kernel knows (1 to 64).
+/// A signal number that this kernel knows (1 to 64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopSignal(pub i32);
 

@@ -249,7 +249,7 @@ impl AppSupervisor {
         [self.slots.next_wake(), self.next_look].into_iter().flatten().min()
     }
 
-    /// The slots of which something is due, by number.
+    /// The slots for which something is due, by number.
     pub fn due_slots(&self, now: Time) -> Vec<u16> {
         self.slots.due(now)
     }

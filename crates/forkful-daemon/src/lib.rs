@@ -5,7 +5,7 @@
 //! - [`run`]: the daemon, and the same in the foreground
 //! - `engine`: the loop and the state
 //! - [`server`]: the API on the unix socket
-//! - `events`: those who watch · `worker_message`: what apps say to their process manager
+//! - `events`: clients that watch · `worker_message`: what apps say to their process manager
 //! - `left_behind`: what a daemon that was killed did not take with it · `panic`: a fault of its own ends it
 //! - `service_environment`: what a service's apps need and what is not saved
 //! - `watch`: the files of apps · `wait`: for a process that is no worker

@@ -24,7 +24,7 @@ pub(crate) enum ServiceManager {
 }
 
 impl ServiceManager {
-    /// The one that started us, if one did.
+    /// The service manager that started this process, if there is one.
     pub(crate) fn from_environment(keeping: Keeping) -> Option<Self> {
         let name = env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty())?;
         if keeping.is_on() {

@@ -34,10 +34,10 @@ pub(crate) enum WorkerMessage {
         action: String,
         /// What it came to.
         result: Value,
-        /// All of it, for those who listen.
+        /// The whole message, for clients that watch.
         message: Value,
     },
-    /// Anything else, for those who listen.
+    /// Any other message, for clients that watch.
     Other(Value),
 }
 

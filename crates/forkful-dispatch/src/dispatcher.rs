@@ -20,7 +20,7 @@ const FLUSH_AGAIN: Duration = Duration::from_millis(10);
 /// An address that only exited workers held stays bound for so long: the next worker may need a while before it listens.
 pub(crate) const EXITED_GRACE: Duration = Duration::from_secs(30);
 
-/// Whose an open connection is.
+/// The worker and the address of an open connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owned {
     pub(crate) worker: WorkerId,
@@ -232,7 +232,7 @@ impl Dispatcher {
         id
     }
 
-    /// The kernel says that a connection is closed; cheap for one that is not ours.
+    /// The kernel says that a connection is closed. Cheap for a connection of another program.
     pub fn connection_closed(&mut self, cookie: u64) {
         if let Some(owned) = self.open_connections.remove(&cookie)
             && let Some(worker) = self.workers.get_mut(&owned.worker)
@@ -288,7 +288,7 @@ impl Dispatcher {
             self.flush_at.get_or_insert(now + FLUSH_AGAIN);
         }
         self.some_broken |= worker.channel.is_broken();
-        // A line that could not leave was counted as one that had; and nobody else asks a worker whose lines have left.
+        // A line that could not be written was counted as written, and nothing else asks a worker whose lines are written.
         let is_put_off = !all || worker.channel.handles_full();
         if (is_put_off || becomes_idle) && self.listenings.values().any(|listening| listening.waiting() > 0) {
             out.push(Action::Later(Later::HandOver));

@@ -11,7 +11,7 @@ pub struct WorkerId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListeningId(pub usize);
 
-/// A connection of which the driver has a descriptor, until [`Action::Close`](crate::Action::Close).
+/// A connection whose descriptor the driver holds, until [`Action::Close`](crate::Action::Close).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 

@@ -1,4 +1,4 @@
-//! What workers listen on, as the supervisor asks: whether a new worker stands in for the one that it replaces.
+//! What workers listen on, so that the supervisor can tell whether a new worker listens on all that its predecessor does.
 
 use forkful_core::supervisor::Sockets;
 

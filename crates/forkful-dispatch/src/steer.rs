@@ -80,7 +80,7 @@ impl Dispatcher {
         }
     }
 
-    /// Who serves is watched for a stuck loop; who does not is forgotten, and trusted when it returns.
+    /// Workers that serve are watched for a stuck event loop. Other workers are forgotten, and trusted when they return.
     fn watch_workers(&mut self, id: ListeningId) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         for (worker, state) in self.workers.iter() {

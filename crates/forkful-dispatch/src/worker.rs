@@ -195,7 +195,7 @@ impl Worker {
         self.stage == Stage::Open && self.listens_on(listening)
     }
 
-    /// The addresses of which new connections may go to it.
+    /// The addresses whose new connections may go to it.
     pub(crate) fn serves_on(&self) -> impl Iterator<Item = ListeningId> {
         let is_open = self.stage == Stage::Open;
         self.listening_on().filter(move |_| is_open)

@@ -11,7 +11,7 @@ pub(crate) use libc::sock_filter;
 /// The kernel's bound on a program (`BPF_MAXINSNS`).
 pub(crate) const PROGRAM_MAX: usize = 4096;
 
-/// Attaches a program by `option` (`SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`), in place of one that was.
+/// Attaches a program by `option` (`SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`), in place of the one before.
 pub(crate) fn attach(socket: impl AsFd, option: libc::c_int, program: &mut [sock_filter]) -> io::Result<()> {
     if program.len() > PROGRAM_MAX {
         return Err(rustix::io::Errno::INVAL.into());

@@ -9,7 +9,7 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
-/// Makes one of `bytes` zeros, of which only those that are written take memory. It closes on exec.
+/// Makes a file of `bytes` zeros. Only pages that are written take memory. It closes on exec.
 pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, bytes)?;

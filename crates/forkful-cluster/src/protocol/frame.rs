@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 64;
 /// An incremental line splitter.
 #[derive(Debug, Default)]
 pub struct LineDecoder {
-    /// The line so far; of one that is skipped, its head.
+    /// The line so far; for a line that is skipped, its head.
     partial: Vec<u8>,
     skipping: bool,
     skipped: u64,

@@ -1,4 +1,4 @@
-//! What a slot tells: reports for whoever is interested, and the answers to commands.
+//! What a slot tells: reports for clients that watch, and the answers to commands.
 
 use std::time::Duration;
 

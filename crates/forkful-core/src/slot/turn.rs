@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers those who wait for the slot to be empty, once it is.
+    /// Answers the commands that wait for the slot to be empty, once it is.
     pub(super) fn answer_closed(&mut self, state: &State) {
         let occupied_by_the_stopped = matches!(state, State::Stopping { .. }) || !self.leaving.is_empty();
         if !occupied_by_the_stopped {

@@ -36,7 +36,7 @@ pub struct EnvSources {
     pub blocks: EnvBlocks,
 }
 
-/// The blocks of an app's configuration, one of which can be laid over its environment.
+/// The blocks `env_*` of an app's configuration. One of them can be laid over its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",

@@ -18,7 +18,7 @@ pub enum AppNameFault {
     Empty,
     /// More than 128 characters.
     TooLong,
-    /// Holds a control character, or one that reorders the text around it.
+    /// Holds a control character, or a character that reorders the text around it.
     BadCharacter(char),
     /// `all` is the target that means every app.
     ReservedAll,

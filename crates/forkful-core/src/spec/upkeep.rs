@@ -177,14 +177,14 @@ pub struct HealthCheck {
 pub enum HealthProbe {
     /// `GET` of a path; a status from 200 to 399 is health. Without a port it is the worker's own.
     Http {
-        /// The port, when it is not the one that the app listens on.
+        /// The port, if it differs from the app's own.
         port: Option<u16>,
         /// The path with its query, beginning with `/`.
         path: String,
     },
     /// A connection that is accepted.
     Tcp {
-        /// The port, when it is not the one that the app listens on.
+        /// The port, if it differs from the app's own.
         port: Option<u16>,
     },
     /// A program that ends with 0, in the app's directory and with the worker's environment.

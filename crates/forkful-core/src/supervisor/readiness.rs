@@ -102,7 +102,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the sockets looked at whose time has come, of slots of which something is due.
+    /// Asks for a look at sockets whose time has come, in slots for which something is due.
     pub(super) fn look_at_sockets(&mut self, slots: &[u16]) {
         let now = self.context.now;
         for slot in slots {

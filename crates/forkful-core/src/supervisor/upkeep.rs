@@ -141,7 +141,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Does what is due, for the app and for slots of which something is due.
+    /// Does what is due for the app and its slots.
     pub(super) fn upkeep(&mut self, slots: &[u16]) {
         let now = self.context.now;
         if self.app.next_look.is_some_and(|at| at <= now) {

@@ -58,7 +58,7 @@ fn is_devices(path: &std::path::Path) -> bool {
 pub(crate) struct LogPlaces(Vec<PathBuf>);
 
 impl LogPlaces {
-    /// Those of which the names do not tell.
+    /// Files whose names do not say so.
     pub(crate) fn of(spec: &AppSpec) -> Self {
         if spec.logs.disabled || spec.logs.merge {
             return Self::default();

@@ -162,7 +162,7 @@ impl Roster<'_> {
         Ok((id, spec))
     }
 
-    /// Whether no app has this name, neither one that exists nor one that is only saved.
+    /// Whether neither an app that exists nor a saved app has this name.
     pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
         if self.find(name).is_some() {
             let hint = Page::AppExists.hint(format!(

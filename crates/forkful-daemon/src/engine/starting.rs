@@ -426,7 +426,7 @@ impl Starts {
         (flight, started)
     }
 
-    /// The process that is no worker has started, or could not: whoever has ordered it gets it.
+    /// A process that is no worker has started, or could not be started: the part that ordered it gets the result.
     pub(super) fn hand_over_helper(
         &mut self,
         number: u64,

@@ -47,7 +47,7 @@ impl Alerts {
         is_new
     }
 
-    /// A file of which that was told is written again.
+    /// A file that was reported as failing is written again.
     pub(super) fn written_again(&self, path: &Path, lost_lines: u64) {
         let lines = if lost_lines == 1 { "line was" } else { "lines were" };
         self.tell(&format!(

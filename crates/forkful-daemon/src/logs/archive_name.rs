@@ -13,7 +13,7 @@ use forkful_os::behalf::{Entry, Identity};
 
 /// The ending of compressed files.
 pub(super) const COMPRESSED: &str = ".gz";
-/// The ending of a file that is being compressed; one that is found at a start was left by a crash.
+/// The ending of a file that is being compressed. A file with it that exists at a start was left by a crash.
 pub(super) const UNFINISHED: &str = ".gz.tmp";
 
 /// A file that was set aside.
@@ -114,13 +114,13 @@ pub(super) fn scan(place: &Entry, logs: &HashSet<OsString>) -> io::Result<Found>
     Ok(found)
 }
 
-/// Oldest first, each once; of one that is there in both forms the old one.
+/// Oldest first, each once. Where both forms of a file exist, the old one counts.
 fn sort(archives: &mut Vec<Archive>) {
     archives.sort_by(|a, b| (&a.stamp, &a.log, a.is_compressed).cmp(&(&b.stamp, &b.log, b.is_compressed)));
     archives.dedup_by(|later, first| later.stamp == first.stamp && later.log == first.log);
 }
 
-/// What was set aside of one log file, oldest first; also one that is being compressed now.
+/// The files that were set aside for one log file, oldest first, with the file that is being compressed now.
 ///
 /// A folder is not read at one moment: one look may come too early for the compressed form and too late for the old one.
 /// That happens once in the life of a file, so that a second look finds it.

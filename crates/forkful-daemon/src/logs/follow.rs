@@ -93,7 +93,7 @@ impl Followers {
         self.followers.is_empty()
     }
 
-    /// Offers new lines to those who want them.
+    /// Offers new lines to the followers.
     pub(super) fn offer(&mut self, batch: &Arc<Batch>) {
         self.followers
             .retain_mut(|follower| !follower.filter.matches(&batch.stream) || follower.offer(batch).is_ok());
@@ -104,7 +104,7 @@ impl Followers {
         self.followers.iter().any(|follower| follower.skipped > 0).then_some(SKIP_NOTICE_EVERY)
     }
 
-    /// Tells those who missed lines and have caught up.
+    /// Tells followers that missed lines and have caught up.
     pub(super) fn tell_skips(&mut self, now_ms: u64) {
         self.followers
             .retain_mut(|follower| follower.skipped == 0 || follower.tell_skip_if_caught_up(now_ms).is_ok());

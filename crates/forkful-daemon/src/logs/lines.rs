@@ -268,7 +268,7 @@ fn text(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len() - 1]).into_owned()
 }
 
-/// For tests of those who pass lines on: both ends, with a channel of that capacity.
+/// Both ends, with a channel of that capacity; for tests of code that passes lines on.
 #[cfg(test)]
 pub(crate) fn channel_for_tests(capacity: usize) -> (mpsc::Sender<Chunk>, LogLines) {
     let (senders, lines) = channel(capacity);

@@ -110,7 +110,7 @@ impl LogService {
         self.attach_kept(spec, pipe, Hold::default());
     }
 
-    /// The same for one that is kept for another daemon, as long as it is read.
+    /// The same for a pipe that is kept for another daemon while it is read.
     pub fn attach_kept(&self, spec: StreamSpec, pipe: OwnedFd, hold: Hold) {
         let counters = Arc::clone(self.shared.counters().entry(spec.pm_id).or_default());
         self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe, hold });

@@ -30,7 +30,7 @@ pub(super) type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Written at a time, so that what is rendered is bounded; a longer line passes.
 const WRITE_BYTES_MAX: usize = 4 << 20;
-/// Files that nobody writes to any more of which the order of lines is remembered.
+/// Bound on the files whose order of lines is remembered although nobody writes to them any more.
 const ORDERS_KEPT: usize = 256;
 /// Room for rendered lines that is kept.
 const RENDERED_BYTES_KEPT: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Handlers of routes for those who watch workers or speak with them.
+//! Handlers of the routes that watch workers and send messages to them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Error replies: one shape for every fault, whoever finds it.
+//! Error replies: every fault has the same shape.
 
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};

@@ -83,7 +83,7 @@ impl Writer {
         let mut save = Save { number: self.number, keep, text };
         self.with_queue(|queue| {
             match queue.jobs.back_mut() {
-                // One that cannot be written does not take the place of one that can.
+                // A state that cannot be written does not replace a state that can.
                 Some(Job::Save(waiting)) if save.text.is_ok() => {
                     save.keep |= waiting.keep;
                     *waiting = save;

@@ -104,7 +104,7 @@ impl Entry {
         &self.folder
     }
 
-    /// The name in it: where links were followed not the one that was asked for.
+    /// The name in it. It differs from the requested name where links were followed.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -112,7 +112,7 @@ impl Entry {
     /// Another name in the same folder.
     pub fn sibling(&self, name: &OsStr) -> io::Result<Self> {
         if self.folder.is_kernels() {
-            // The name may be several parts, of which the folders need not exist.
+            // The name may have several parts; their folders need not exist.
             return Err(Refused::Kernels { path: self.asked.to_path_buf() }.into());
         }
         check_name(name)?;

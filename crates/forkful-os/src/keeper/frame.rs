@@ -70,7 +70,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// One of which there is only one.
+    /// A name for a descriptor that exists once.
     pub const fn only(kind: Kind) -> Self {
         Self { kind, app: 0, of: 0, part: 0 }
     }
@@ -136,7 +136,7 @@ pub enum Frame {
     Done,
     /// To the daemon: how a child ended.
     Ended { pid: u32, end: End },
-    /// To the daemon: some child has ended, perhaps one that nobody knows.
+    /// To the daemon: a child has ended, perhaps an unknown one.
     Child,
     /// To the keeper: the daemon serves; what died before it does not count any more.
     Serves,

@@ -254,7 +254,7 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
         reset_dispositions();
         orders.flight.note_step(FAILED_GROUP);
         for group in orders.groups {
-            // 0 is whoever writes.
+            // 0 stands for the process that writes.
             let joined = libc::write(*group, c"0".as_ptr().cast::<c_void>(), 1);
             if joined < 0 && orders.groups_required {
                 return FAILED_GROUP;

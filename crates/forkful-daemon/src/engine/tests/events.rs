@@ -1,4 +1,4 @@
-//! What those who watch a daemon are told.
+//! What clients that watch a daemon are told.
 
 use forkful_api::conversation::EventsQuery;
 

@@ -7,7 +7,7 @@ use forkful_core::spec::{AppName, Mode, Readiness, Runtime};
 
 use super::*;
 
-/// Clustered, so that its workers are replaced one after the other; one that says nothing is up after a moment.
+/// In cluster mode, so that its workers are replaced one after the other. A worker that says nothing counts as up after a moment.
 fn version(seconds: &str, instances: u16) -> AppSpec {
     let mut spec = spec("app", &["/bin/sleep", seconds], instances);
     spec.mode = Mode::Cluster;

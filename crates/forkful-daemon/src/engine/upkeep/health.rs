@@ -18,7 +18,7 @@ use super::super::Back;
 use super::super::app::{App, ProcessKey};
 use super::super::starting::Starts;
 
-/// A worker that takes a connection waits for us to speak; one that refuses it closes it by then.
+/// A worker that accepts a connection waits for the first bytes; a worker that refuses it has closed it by then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(20);
 /// The most of an answer that is read for its status.
 const HEAD_BYTES_MAX: usize = 4096;
@@ -167,7 +167,7 @@ fn connected_pair() -> io::Result<(TcpStream, TcpStream)> {
 /// One request; without a path, whether the connection stays open for a moment.
 async fn talk(mut stream: tokio::net::TcpStream, path: Option<String>) -> io::Result<()> {
     let Some(path) = path else {
-        // A worker that refuses a connection closes it; one that takes it waits for us to speak.
+        // A worker that refuses a connection closes it; a worker that accepts it waits for the first bytes.
         let mut byte = [0];
         return match tokio::time::timeout(REFUSED_WITHIN, stream.read(&mut byte)).await {
             Ok(Ok(0)) => Err(io::Error::other("the connection was refused")),

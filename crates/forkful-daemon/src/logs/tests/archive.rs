@@ -76,7 +76,7 @@ fn rotating(path: &Path, rotation: LogRotation) -> StreamSpec {
     StreamSpec { rotation: Some(rotation), ..spec(0, Out, path) }
 }
 
-/// Rotation of which nothing is ever removed.
+/// Rotation that never removes a file.
 fn keep_all() -> LogRotation {
     LogRotation {
         max_size: Some(4 << 10),
