@@ -169,6 +169,6 @@ fn time(time: Duration) -> String {
         1e3..1e6 => (micros / 1e3, "ms"),
         _ => (micros / 1e6, "s"),
     };
-    let decimals = if value < 10.0 { 1 } else { 0 };
+    let decimals = usize::from(value < 10.0);
     format!("{value:.decimals$} {unit}")
 }
