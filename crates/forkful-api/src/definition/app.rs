@@ -237,12 +237,7 @@ fn yes() -> bool {
 impl From<&AppSpec> for AppDefinition {
     /// Paths that are no UTF-8 come out with replacement characters; `forkful-config` refuses them before.
     fn from(spec: &AppSpec) -> Self {
-        let (fixed, first, longest) = match spec.restart.delay {
-            RestartDelay::Fixed(pause) => (Some(millis(pause)), None, None),
-            RestartDelay::Exponential { initial, max } => {
-                (None, Some(millis(initial)), longest(initial, max))
-            }
-        };
+        let (fixed, first, longest) = pauses(spec.restart.delay);
         Self {
             name: spec.name.as_str().to_owned(),
             program: text(&spec.launch.program),
@@ -310,6 +305,14 @@ impl From<&AppSpec> for AppDefinition {
     }
 }
 
+/// The fixed pause, or the first and the longest one.
+fn pauses(delay: RestartDelay) -> (Option<u64>, Option<u64>, Option<u64>) {
+    match delay {
+        RestartDelay::Fixed(pause) => (Some(millis(pause)), None, None),
+        RestartDelay::Exponential { initial, max } => (None, Some(millis(initial)), longest(initial, max)),
+    }
+}
+
 /// The longest pause. `None` where it is as long as the first pause only because the first one exceeds the default
 /// maximum: then it goes back to the default when the first pause is made shorter.
 fn longest(initial: Duration, max: Duration) -> Option<u64> {
@@ -336,14 +339,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             wait_ready: definition.wait_ready,
             listen_timeout: check.optional_duration("listen_timeout_ms", definition.listen_timeout_ms)?,
         };
-        check.range("kill_signal", definition.kill_signal, 1, SIGNAL_MAX)?;
-        let stop = StopPolicy {
-            signal: StopSignal(definition.kill_signal),
-            kill_timeout: check.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
-            drain_timeout: check.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
-            by_message: definition.shutdown_with_message,
-            whole_tree: definition.treekill,
-        };
+        let stop = check.stop(&definition)?;
         let logs = check.logs(&definition)?;
         let renewal = check.renewal(&definition)?;
         let limits = check.limits(&definition)?;
@@ -352,9 +348,7 @@ impl TryFrom<AppDefinition> for AppSpec {
         definition.watch.iter().try_for_each(|watch| check.watch(watch))?;
         check.requests(&definition)?;
         check.env(&definition.env)?;
-        check.texts("program_args", &definition.program_args)?;
-        check.texts("args", &definition.args)?;
-        check.texts("script", definition.script.as_slice())?;
+        check.words(&definition)?;
         let launch = Launch {
             program: check.path("program", definition.program)?,
             program_args: definition.program_args,
@@ -399,6 +393,24 @@ impl TryFrom<AppDefinition> for AppSpec {
 }
 
 impl Check<'_> {
+    /// What the command line is made of.
+    fn words(&self, definition: &AppDefinition) -> Result<(), DefinitionError> {
+        self.texts("program_args", &definition.program_args)?;
+        self.texts("args", &definition.args)?;
+        self.texts("script", definition.script.as_slice())
+    }
+
+    fn stop(&self, definition: &AppDefinition) -> Result<StopPolicy, DefinitionError> {
+        self.range("kill_signal", definition.kill_signal, 1, SIGNAL_MAX)?;
+        Ok(StopPolicy {
+            signal: StopSignal(definition.kill_signal),
+            kill_timeout: self.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
+            drain_timeout: self.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
+            by_message: definition.shutdown_with_message,
+            whole_tree: definition.treekill,
+        })
+    }
+
     fn restart(&self, definition: &AppDefinition) -> Result<RestartPolicy, DefinitionError> {
         let fixed = self.optional_duration("restart_delay_ms", definition.restart_delay_ms)?;
         for (field, pause) in [

@@ -161,19 +161,12 @@ impl Engine {
             self.tell_changes(job, app, spec.as_deref());
             match verb {
                 Verb::Stop | Verb::Delete => {}
-                Verb::Restart => {
-                    self.supervise(app, Event::Restart { slots, spec, job });
-                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
-                }
-                Verb::Reload => {
-                    self.order_reload(app, &slots, spec, job);
-                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
-                }
+                Verb::Restart => self.order(app, Event::Restart { slots, spec, job }, job),
+                Verb::Reload => self.order_reload(app, &slots, spec, job),
                 Verb::Scale => {
                     let Some(scaled) = scaled.remove(&app) else { continue };
                     self.jobs.note_scaled(job, app, scaled);
-                    self.supervise(app, Event::Scale { instances: scaled.to, job });
-                    self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
+                    self.order(app, Event::Scale { instances: scaled.to, job }, job);
                 }
                 Verb::Signal => {
                     let signal = request.signal.unwrap_or(15);
@@ -322,7 +315,13 @@ impl Engine {
     fn order_reload(&mut self, app: AppId, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
         let whom = Whom::of(slots, entry.places.len());
-        self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
+        self.order(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }), job);
+    }
+
+    /// Feeds an order to an app; its client is told how memory is divided then.
+    fn order(&mut self, app: AppId, event: Event, job: JobId) {
+        self.supervise(app, event);
+        self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
     }
 }
 
