@@ -367,6 +367,8 @@ function refuseReuse(response) {
  */
 function begin(graceMs, closesIdle, withinMs) {
   if (drain) return;
+  // What is not told now never will be.
+  stalls?.finish();
   drain = new Drain(graceMs, closesIdle);
   drain.start();
   // What follows must not depend on whether the file is still there.

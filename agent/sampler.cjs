@@ -14,8 +14,8 @@ const BUDGET = 0.005;
 const ALLOWANCE_MS = 100;
 /** V8 walks through the whole heap when profiles begin: that takes so long for each megabyte, on a slow machine. */
 const START_MS_PER_MB = 2.4;
-/** An app whose heap takes longer is not profiled. */
-const START_MS_MAX = 500;
+/** An app whose heap takes longer (100 MB and more) is not profiled. */
+const START_MS_MAX = 250;
 /** A function that was on the stack in this share of the samples is where the time went. */
 const SHARE = 0.5;
 /** Frames of a stack that are told. */

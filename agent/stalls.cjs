@@ -29,6 +29,9 @@ const TELL_MS = 1000;
 const ROUTES_MAX = 256;
 /** Functions whose route is remembered. */
 const LEARNED_MAX = 256;
+/** From such a stall on profiles are taken: the process was busy for this share of it, or it was so long. A process that only had no core needs none. */
+const ARM_SHARE = 0.2;
+const ARM_MS = 200;
 /** The longest text that is told. */
 const TEXT_MAX = 200;
 
@@ -223,7 +226,7 @@ class Stalls {
     };
     this.pending.push(stall);
     this.countQueued(stall);
-    this.sampler?.start();
+    if (stall.cpu_ms >= (at - from) * ARM_SHARE || at - from >= ARM_MS) this.sampler?.start();
     if (!this.willTell) {
       this.willTell = true;
       this.agent.timer(this.finish, TELL_MS).unref();
@@ -312,7 +315,11 @@ class Stalls {
   /** Tells the primary what has come together. */
   tellAll() {
     this.willTell = false;
+    // This may come before the tick that follows a stall.
+    this.look(clock());
+    this.turned();
     const all = this.pending;
+    if (all.length === 0) return;
     this.pending = [];
     const places = this.sampler?.read(all) ?? [];
     // Reading takes its time, which is not the app's.
