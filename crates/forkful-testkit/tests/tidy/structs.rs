@@ -9,8 +9,9 @@ const FIELDS_MAX: usize = 15;
 const FOLDERS: [&str; 4] = ["core", "dispatch", "cluster", "daemon"];
 
 /// Structs with more fields, and what they are. Nothing but plain data stands here.
-const LARGE: [(&str, &str, &str); 2] = [
+const LARGE: [(&str, &str, &str); 3] = [
     ("crates/forkful-cluster/src/protocol/incoming.rs", "Raw", "the keys of a message, as serde reads them"),
+    ("crates/forkful-core/src/doctor/signs.rs", "Signs", "a value for each metric that the doctor reads"),
     ("crates/forkful-core/src/spec.rs", "AppSpec", "the definition of an app: values without behaviour"),
 ];
 
