@@ -34,7 +34,7 @@ const CASES = [
   { name: 'cpu-long', app: 'cpu-long.js', right: 'cpu-long-callbacks', connections: 8 },
   { name: 'sync-call', app: 'sync-call.js', right: 'synchronous-call', connections: 8 },
   { name: 'garbage', app: 'garbage.js', right: 'garbage-collection', connections: 8 },
-  { name: 'memory-limit', app: 'memory-limit.js', right: 'memory-limit', rate: 200, options: ['--node-args=--max-old-space-size=64'] },
+  { name: 'memory-limit', app: 'memory-limit.js', right: 'memory-limit', rate: 200, options: ['--node-args=--max-old-space-size=128 --max-semi-space-size=16'] },
   { name: 'pool-cpu', app: 'pool-cpu.js', right: 'pool-cpu', connections: 8, options: ['--env', 'UV_THREADPOOL_SIZE=1'] },
   { name: 'pool-waiting', app: 'pool-waiting.js', right: 'pool-waiting', connections: 16 },
   { name: 'upstream', app: 'upstream.js', right: 'upstream', connections: 16, service: 'slow-service.js' },

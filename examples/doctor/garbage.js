@@ -1,17 +1,17 @@
-// garbage-collection: every answer makes many small objects that live a little longer than the request, so that the collector
-// of young objects copies them again and again.
+// garbage-collection: every answer makes a long list of small objects, and the lists of the last answers are kept. The collector
+// follows a list one object after the other, again and again.
 'use strict';
 
 const { serve } = require('./server');
 
-/** Answers whose objects are still referenced. */
+/** Answers whose lists are still referenced. */
 const RECENT = 24;
 const recent = [];
 
 serve(() => {
-  const objects = [];
-  for (let i = 0; i < 15_000; i += 1) objects.push({ i, name: { text: [i] } });
-  recent.push(objects);
+  let list = null;
+  for (let i = 0; i < 20_000; i += 1) list = { next: list, i };
+  recent.push(list);
   if (recent.length > RECENT) recent.shift();
-  return objects.length;
+  return recent.length;
 });
