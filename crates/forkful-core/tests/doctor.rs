@@ -74,6 +74,15 @@ fn idle() -> Signs {
 fn causes() -> Vec<(Verdict, Vec<Signs>)> {
     let pool = Signs { pool_busy: Some(1.0), pool_wait_ms: Some(200.0), ..waiting() };
     vec![
+        (
+            Verdict::MemoryLimit,
+            vec![Signs {
+                heap_used_bytes: Some(61.0 * MIB),
+                heap_limit_bytes: Some(112.0 * MIB),
+                gc: Some(0.5),
+                ..computing()
+            }],
+        ),
         (Verdict::Idle, vec![idle()]),
         (
             Verdict::CpuQuota,
@@ -85,15 +94,6 @@ fn causes() -> Vec<(Verdict, Vec<Signs>)> {
             }],
         ),
         (Verdict::CpuContention, vec![Signs { cpu_wait: Some(0.45), main_cpu: Some(0.5), ..computing() }]),
-        (
-            Verdict::MemoryLimit,
-            vec![Signs {
-                heap_used_bytes: Some(61.0 * MIB),
-                heap_limit_bytes: Some(112.0 * MIB),
-                gc: Some(0.5),
-                ..computing()
-            }],
-        ),
         (Verdict::GarbageCollection, vec![Signs { gc: Some(0.35), gc_minor: Some(0.3), ..computing() }]),
         (Verdict::SynchronousCall, vec![Signs { main_cpu: Some(0.1), cpu_wait: Some(0.02), ..computing() }]),
         (Verdict::CpuShortCallbacks, vec![computing()]),
@@ -247,6 +247,25 @@ fn a_worker_alone_with_one_request_is_not_uneven() {
     assert_eq!(diagnose(&[with_a_queue, idle()]).verdict, Verdict::Imbalance);
     let quota = Signs { throttled: Some(0.4), ..computing() };
     assert_eq!(diagnose(&[quota, idle()]).verdict, Verdict::CpuQuota, "a quota is everybody's");
+}
+
+#[test]
+fn a_heap_that_is_nearly_full_counts_without_load_and_swap_does_not() {
+    let full = Signs { heap_used_bytes: Some(120.0 * MIB), heap_limit_bytes: Some(176.0 * MIB), ..idle() };
+    assert_eq!(verdict(&full), Verdict::MemoryLimit);
+    let swapped = Signs { swap_bytes: Some(80.0 * MIB), ..idle() };
+    assert_eq!(verdict(&swapped), Verdict::Idle);
+    assert_eq!(verdict(&Signs { swap_bytes: swapped.swap_bytes, ..usual() }), Verdict::MemoryLimit);
+}
+
+#[test]
+fn requests_that_are_answered_in_one_piece_count_by_the_turns_of_the_event_loop() {
+    // As measured: 574 requests per second in 80 turns, and none is in flight when the agent reports.
+    let sticky = Signs { in_flight: Some(0.0), requests: Some(574.0), iterations: Some(80.0), ..computing() };
+    let found = diagnose(&[idle(), sticky]);
+    assert_eq!((found.verdict, found.certainty), (Verdict::Imbalance, Certainty::Certain));
+    let many = Signs { requests: Some(500.0), iterations: Some(5.0), delay_max_ms: Some(250.0), ..sticky };
+    assert_eq!(verdict(&many), Verdict::CpuShortCallbacks);
 }
 
 #[test]

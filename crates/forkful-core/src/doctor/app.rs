@@ -99,7 +99,7 @@ fn imbalance(workers: &[Examined]) -> Option<Answer> {
     let by_load = |a: &&Examined, b: &&Examined| load(&a.mean).total_cmp(&load(&b.mean));
     let (busiest, idlest) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
     let (most, least) = (load(&busiest.mean), load(&idlest.mean));
-    let (queue, requests) = (busiest.mean.accept_queue, busiest.mean.in_flight);
+    let (queue, requests) = (busiest.mean.accept_queue, busiest.mean.together());
     let has_waiting =
         queue.is_some_and(|queue| queue >= 1.0) || requests.is_some_and(|requests| requests >= 2.0);
     // Limits that all workers share make them wait at different times.
@@ -113,7 +113,7 @@ fn imbalance(workers: &[Examined]) -> Option<Answer> {
     let rows = Rows::default()
         .above("busiest worker", Quantity::Share, Some(most), BUSY)
         .below("idlest worker", Quantity::Share, Some(least), most - SPREAD)
-        .row("requests in flight in the busiest worker", Quantity::Count, requests)
+        .row("requests at the same time in the busiest worker", Quantity::Count, requests)
         .row("connections in its accept queue", Quantity::Count, queue);
     Some((Verdict::Imbalance, certainty, rows.list()))
 }

@@ -51,10 +51,10 @@ pub(super) struct Finding {
 type Rule = fn(&Signs, f64) -> Option<Finding>;
 
 const RULES: [Rule; 11] = [
+    memory,
     idle,
     quota,
     contention,
-    memory,
     collection,
     synchronous,
     computing,
@@ -131,8 +131,10 @@ fn contention(signs: &Signs, cores: f64) -> Option<Finding> {
     })
 }
 
+/// Before all others: memory that is nearly full ends a process also when it has little to do.
 fn memory(signs: &Signs, _cores: f64) -> Option<Finding> {
     let (heap, group, swapped) = (signs.heap_full(), signs.memory_full(), signs.swapped());
+    let swapped = swapped.filter(|_| !signs.loop_busy.is_some_and(|busy| busy < IDLE_BELOW));
     (over(heap, MEMORY_FULL) || over(group, MEMORY_FULL) || over(swapped, SWAPPED)).then(|| {
         let rows = Rows::default()
             .above("heap of old objects full", Quantity::Share, heap, MEMORY_FULL)
@@ -201,7 +203,7 @@ fn length(signs: &Signs) -> (bool, bool) {
     if request > LONG_MS {
         return (true, true);
     }
-    let all_ready = request * signs.in_flight.unwrap_or(1.0).max(1.0);
+    let all_ready = request * signs.together().unwrap_or(1.0).max(1.0);
     let has_outliers = late.is_some_and(|late| late > LONG_MS && late > 2.0 * all_ready);
     if has_outliers { (true, over(late, 4.0 * all_ready)) } else { (false, request < SHORT_MS) }
 }

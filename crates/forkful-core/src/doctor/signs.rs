@@ -129,6 +129,14 @@ impl Signs {
         Some(self.loop_busy? * 1000.0 / requests)
     }
 
+    /// Requests that are there at the same time. A request that is answered in one piece is never in flight when that is looked at: then
+    /// it is the number of requests that one turn of the event loop serves.
+    pub fn together(&self) -> Option<f64> {
+        let turns = self.iterations.filter(|turns| *turns > 0.0);
+        let per_turn = self.requests.zip(turns).map(|(requests, turns)| requests / turns);
+        [self.in_flight, per_turn].into_iter().flatten().reduce(f64::max)
+    }
+
     /// How full the heap of old objects is.
     pub fn heap_full(&self) -> Option<f64> {
         let limit = self.heap_limit_bytes.filter(|limit| *limit > 0.0)?;

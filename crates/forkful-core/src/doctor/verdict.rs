@@ -77,10 +77,10 @@ impl Verdict {
 
     /// All that name a cause, in the order of the rules.
     pub const CAUSES: [Self; 13] = [
+        Self::MemoryLimit,
         Self::Idle,
         Self::CpuQuota,
         Self::CpuContention,
-        Self::MemoryLimit,
         Self::GarbageCollection,
         Self::SynchronousCall,
         Self::CpuShortCallbacks,
