@@ -108,11 +108,11 @@ fn plants(options: Options) -> bool {
 /// Writes the tables of the scale mode into their page.
 fn scale_page() -> ExitCode {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SCALE.md");
-    let written = std::fs::read_to_string(path).map_err(|error| error.to_string()).and_then(|page| {
+    let written = fs_err::read_to_string(path).map_err(|error| error.to_string()).and_then(|page| {
         let tables = scale::tables(|part| println!("{part} …"));
         println!("\n{tables}");
         let page = scale::into_page(&page, &tables).ok_or("the page has no place for the tables")?;
-        std::fs::write(path, page).map_err(|error| error.to_string())
+        fs_err::write(path, page).map_err(|error| error.to_string())
     });
     match written {
         Ok(()) => ExitCode::SUCCESS,

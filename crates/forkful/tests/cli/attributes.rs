@@ -83,6 +83,7 @@ fn cases(work: &Path) -> Vec<Case> {
 /// Those of them about the time until a worker has its share of the traffic.
 fn cases_of_start() -> Vec<Case> {
     vec![
+        ("stall_threshold", json!("80ms"), json!({ "stall_threshold_ms": 80 })),
         ("slow_start", json!("30s"), json!({ "slow_start_ms": 30_000 })),
         (
             "warmup",

@@ -136,6 +136,8 @@ fn help_of_start() {
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
           --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
           --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --memory <MODE>               auto: divide the memory over the workers, and replace a worker
+                                        in time
           --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
           --max-requests <NUMBER>       Reload workers after roughly this number of requests
           --max-age <DURATION>          Reload workers after roughly this age
@@ -261,6 +263,8 @@ fn help_of_reload() {
       -c, --cron-restart <PATTERN>      Reload at these times; 0 for never [alias: --cron]
           --max-memory-restart <BYTES>  Reload workers that use more memory, such as 300M
           --memory-max <BYTES>          Memory limit of all processes of the app together, such as 512M
+          --memory <MODE>               auto: divide the memory over the workers, and replace a worker
+                                        in time
           --cpu-max <CORES>             CPU limit of all processes together, such as 1.5 or 150%
           --max-requests <NUMBER>       Reload workers after roughly this number of requests
           --max-age <DURATION>          Reload workers after roughly this age

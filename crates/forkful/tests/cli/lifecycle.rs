@@ -259,7 +259,8 @@ fn describe_shows_what_was_asked_for_and_what_is() {
                        shutdown_with_message=false treekill=true
       restarting       autorestart=true min_uptime=1s
                        not set: exp_backoff_restart_delay max_restart_delay
-      reloading        not set: watch cron_restart max_memory_restart memory_max
+      reloading        memory=off
+                       not set: watch cron_restart max_memory_restart memory_max
                        cpu_max max_requests max_age health
       logs             merge_logs=true log_type=raw log_ansi=keep log_rotate=true
                        disable_logs=false
