@@ -238,6 +238,7 @@ describe('the dashboard', { skip: reason }, () => {
       await page.waitForSelector('.told:has-text("scale of web is done")');
       await page.waitForSelector('th a:text-is("worker 2")');
       await page.click('.actions >> text=reload');
+      await page.waitForSelector('dialog[open]');
       await page.keyboard.press('Escape');
       await page.waitForFunction(() => !document.querySelector('dialog'));
       await page.click('.actions >> text=stop');

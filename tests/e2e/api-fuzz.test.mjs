@@ -80,7 +80,7 @@ describe('requests from the schemas of openapi.json, right and wrong', () => {
           const real = place(path, operation.parameters ?? [], generator);
           const body = schema && enlivened(generator.whole(schema), generator);
           const sent = `${key.toUpperCase()} ${real} ${JSON.stringify(body)}`;
-          const { response, status } = await api.open(key.toUpperCase(), real, body, { wrong: true }).catch((cause) => { throw new Error(sent, { cause }); });
+          const { response, status } = await api.open(key.toUpperCase(), real, body, { wrong: true }).catch((cause) => { throw new Error(`${sent}: ${cause.message}`, { cause }); });
           response.on('error', () => {}).destroy();
           counts[status] = (counts[status] ?? 0) + 1;
           assert.ok(Number(status) < 500, `${status}: ${sent}`);

@@ -207,7 +207,9 @@ fn reply(reply: Reply) -> Value {
         }
         Reply::Text { description, media } => {
             let mut content = Map::new();
-            content.insert(media.to_owned(), json!({ "schema": { "type": "string" } }));
+            for kind in media {
+                content.insert((*kind).to_owned(), json!({ "schema": { "type": "string" } }));
+            }
             json!({ "description": description, "content": content })
         }
         Reply::Lines { description, line } => json!({

@@ -45,7 +45,7 @@ pub(super) struct Operation {
 /// What comes when all is well.
 pub(super) enum Reply {
     Json { description: &'static str, schema: Value },
-    Text { description: &'static str, media: &'static str },
+    Text { description: &'static str, media: &'static [&'static str] },
     Lines { description: &'static str, line: Value },
     Events { description: &'static str, events: Vec<(&'static str, Value)> },
 }
@@ -282,8 +282,11 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
         Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps that the target names"),
         Route::Metrics => Reply::Text {
-            description: "The page, in Prometheus' text format",
-            media: "text/plain; version=0.0.4; charset=utf-8",
+            description: "The page, in Prometheus' text format or in OpenMetrics",
+            media: &[
+                "text/plain; version=0.0.4; charset=utf-8",
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ],
         },
         Route::History => schemas.reply::<HistoryReply>("Series by worker"),
         Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),

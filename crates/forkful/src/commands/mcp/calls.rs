@@ -220,6 +220,10 @@ async fn logs(client: Client, wish: OfLogs) -> Result<Value, String> {
     Ok(Value::String(if text.is_empty() { "no line".to_owned() } else { text }))
 }
 
+fn is_report(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "json")
+}
+
 /// The names of the reports in the folder, or one of them.
 fn lab_reports(folder: Option<&Path>, OfReport { name }: OfReport) -> Result<Value, String> {
     let folder = folder.ok_or("no folder of reports was named")?;
@@ -229,7 +233,7 @@ fn lab_reports(folder: Option<&Path>, OfReport { name }: OfReport) -> Result<Val
             let entry = entry.ok()?;
             // No link: a report is a file of this folder.
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            entry.file_name().into_string().ok().filter(|name| is_file && name.ends_with(".json"))
+            entry.file_name().into_string().ok().filter(|name| is_file && is_report(name))
         })
         .collect();
     names.sort_unstable();
