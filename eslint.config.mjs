@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  { ignores: ['target/', 'bench/results/', '**/node_modules/', 'site/dist/', 'site/.vitepress/cache/', '**/fixtures/broken*', 'examples/nestjs/dist/', 'examples/nextjs/.next/'] },
+  { ignores: ['target/', 'bench/results/', '**/node_modules/', 'crates/forkful-daemon/src/server/dashboard/page/', 'site/dist/', 'site/.vitepress/cache/', '**/fixtures/broken*', 'examples/nestjs/dist/', 'examples/nextjs/.next/'] },
   js.configs.recommended,
   {
     languageOptions: { ecmaVersion: 2024, globals: globals.node },
