@@ -277,7 +277,7 @@ export interface WorkerView {
   dropped_log_lines: number;
   /** Of its Node.js, as `22.11.0`; null until its agent has said so. */
   node_version: string | null;
-  /** What its agent has measured, by the names in docs/METRICS.md, while somebody looks. */
+  /** What its agent has measured, by the names in docs/METRICS.md. */
   metrics?: Record<string, number>;
   /** What it reports about itself with `@pm2/io`. */
   reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };

@@ -147,7 +147,7 @@ pub struct WorkerView {
     /// How late the event loop was, in milliseconds (99th percentile of the last second), while that is measured.
     #[serde(default)]
     pub loop_delay_ms: Option<f64>,
-    /// What its agent has measured, by the names in docs/METRICS.md, while somebody looks.
+    /// What its agent has measured, by the names in docs/METRICS.md.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
     /// For how long its event loop has not turned, in milliseconds, when that is so long that it counts as blocked.
