@@ -28,7 +28,8 @@ pub struct NewListening {
 }
 
 /// For `describe`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counters {
     /// Connections handed over by the daemon.
     pub handed_over: u64,

@@ -19,7 +19,7 @@ use crate::action::{Action, Later, Message, Outbox};
 use crate::channel::Channel;
 use crate::dispatcher::{Dispatcher, EXITED_GRACE};
 use crate::id::{ListeningId, WorkerId};
-use crate::listening::{Listening, Member, NewListening};
+use crate::listening::{Counters, Listening, Member, NewListening};
 use crate::worker::{Hold, Stage, Worker};
 
 /// Without an agent, answers to lines of the daemon before are awaited for so long.
@@ -56,6 +56,8 @@ pub struct WrittenListening {
     pub sockets: usize,
     shared_once: bool,
     unheld: bool,
+    #[serde(default)]
+    counters: Counters,
 }
 
 impl Dispatcher {
@@ -77,6 +79,7 @@ impl Dispatcher {
             sockets: listening.members.len(),
             shared_once: listening.shared_once,
             unheld: listening.unheld_until.is_some(),
+            counters: listening.counters,
         });
         Written {
             workers: workers.collect(),
@@ -93,6 +96,7 @@ impl Dispatcher {
             let mut listening = Listening::new(of.new, self.balance, now);
             listening.members = (0..of.sockets.max(1)).map(|_| Member::default()).collect();
             listening.shared_once = of.shared_once;
+            listening.counters = of.counters;
             listening.unheld_until = of.unheld.then(|| now + EXITED_GRACE);
             self.listenings.insert(of.id, listening);
         }

@@ -54,8 +54,8 @@ impl Engine {
                     Some(target) => self.roster().select(&[target]).map(|found| found.into_keys().collect()),
                     None => Ok(self.apps.keys().copied().collect::<Vec<_>>()),
                 };
-                let page = |chosen: Vec<AppId>| metrics_page(&self.apps, &chosen, format, self.clock.now());
-                answer(reply, chosen.map(page));
+                let now = self.clock.now();
+                answer(reply, chosen.map(|chosen| metrics_page(&mut self.apps, &chosen, format, now)));
             }
             Command::History { target, reply } => answer(reply, self.history(&target)),
             Command::Logs { query, reply } => answer(reply, self.roster().logs_for(&query, &self.logs)),

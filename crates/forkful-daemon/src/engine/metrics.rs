@@ -210,11 +210,20 @@ impl App {
         self.metrics.reloads[usize::from(result.failure.is_some())] += 1;
     }
 
-    /// The counters of a slot over all its processes.
+    /// Notes what its slots have counted until now, and writes it down.
+    pub(super) fn write_counts(&mut self) {
+        let AppMetrics { totals, records, reloads, .. } = &mut self.metrics;
+        for (slot, place) in &self.places {
+            let of_slot = totals.entry(*slot).or_default();
+            for (generation, process) in &place.processes {
+                of_slot.note(*generation, &process.metrics.counts());
+            }
+            records.write_totals(*slot, of_slot.clone(), *reloads);
+        }
+    }
+
+    /// The counters of a slot over all its processes, as they were noted last.
     pub(super) fn counted(&self, slot: u16) -> Counts {
-        let mut totals = self.metrics.totals.get(&slot).cloned().unwrap_or_default();
-        let processes = self.places.get(&slot).into_iter().flat_map(|place| &place.processes);
-        processes.for_each(|(generation, process)| totals.note(*generation, &process.metrics.counts()));
-        totals.sum()
+        self.metrics.totals.get(&slot).map(Totals::sum).unwrap_or_default()
     }
 }

@@ -45,8 +45,14 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
     Family { name, kind: FamilyKind::Counter, help }
 }
 
-/// The page with some apps.
-pub(crate) fn metrics_page(apps: &Apps, chosen: &[AppId], format: Format, now: Time) -> String {
+/// The page with some apps. What it counts is written down first, so that no counter falls when another daemon goes on.
+pub(crate) fn metrics_page(apps: &mut Apps, chosen: &[AppId], format: Format, now: Time) -> String {
+    for id in chosen {
+        if let Some(entry) = apps.get_mut(*id) {
+            entry.write_counts();
+        }
+        apps.note_unwritten(*id);
+    }
     let mut page = Page::new(format);
     page.add(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     for entry in chosen.iter().filter_map(|id| apps.get(id)) {

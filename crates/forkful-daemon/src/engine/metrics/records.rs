@@ -57,6 +57,15 @@ impl Records {
         }
     }
 
+    /// Writes down what a slot has counted, where anything is recorded of it.
+    pub(super) fn write_totals(&mut self, slot: u16, totals: Totals, reloads: [u64; 2]) {
+        let Some(((app, history), of_slot)) = self.place.as_ref().zip(self.slots.get(&slot)) else { return };
+        let head = Head { app: app.0, slot, ticks: of_slot.recorder.ticks(), reloads, totals };
+        if let Err(error) = history.write_head(of_slot.area, &head) {
+            self.tell(&error.to_string());
+        }
+    }
+
     pub(super) fn area(&self, slot: u16) -> Option<Area> {
         self.slots.get(&slot).map(|of_slot| of_slot.area)
     }
