@@ -149,7 +149,9 @@ impl Dispatcher {
         else {
             return;
         };
-        let grace = if worker.stage >= Stage::Draining { EXITED_GRACE } else { CLOSED_GRACE };
+        // One that is told to end closes its servers because of that; its successor will listen again.
+        let leaves = worker.stage >= Stage::Draining || worker.stopping;
+        let grace = if leaves { EXITED_GRACE } else { CLOSED_GRACE };
         self.release(id, listening, grace, now);
         self.refresh(listening, now, out);
         self.await_last_words(id, now);
@@ -239,12 +241,13 @@ impl Dispatcher {
         self.remove_listening(id, told, out);
     }
 
-    /// Gives up addresses that nobody holds any more, while others of the app work.
+    /// Gives up addresses that nobody holds any more, while a worker is there that would listen on them if it wanted to. Without
+    /// one, clients wait for the next.
     pub(crate) fn drop_unheld(&mut self, now: Time, out: &mut Outbox) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
         let due: Vec<ListeningId> =
             self.listenings.iter().filter(|(_, l)| is_due(l.unheld_until)).map(|(id, _)| *id).collect();
-        let works = self.workers.values().any(|worker| worker.stage == Stage::Open);
+        let works = self.workers.values().any(Worker::shows_where_it_listens);
         for id in due {
             if works {
                 self.remove_listening(id, false, out);

@@ -148,6 +148,11 @@ impl Worker {
         }
     }
 
+    /// Whether it has shown on what it listens, and is not about to end.
+    pub(crate) fn shows_where_it_listens(&self) -> bool {
+        self.stage == Stage::Open && self.has_listened && !self.stopping
+    }
+
     pub(crate) fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq

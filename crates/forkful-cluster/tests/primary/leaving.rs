@@ -262,6 +262,23 @@ fn an_address_stays_while_no_worker_is_there_until_all_is_given_up() {
 }
 
 #[test]
+fn a_worker_that_is_to_end_closes_its_server_and_clients_wait_for_the_next() {
+    let (mut world, workers, address) = serving(Balance::Auto, 2);
+    world.kill(workers[1]);
+    let key = world.reply(workers[0], 1).key();
+    world.primary.stopping(WorkerId(workers[0]), world.now);
+    world.worker(workers[0]).close_server(&key);
+    // Neither it, which still answers, nor a successor that is on its way can listen here.
+    let next = world.spawn();
+    world.open(next);
+    world.advance(Duration::from_secs(3600));
+    assert_eq!(world.primary.addresses().count(), 1);
+    assert!(TcpListener::bind(address).is_err());
+    world.listen(next, &tcp(address.ip(), address.port()));
+    assert_eq!(world.address(next, 1), address);
+}
+
+#[test]
 fn a_handle_that_the_app_sends_is_acknowledged() {
     let (mut world, workers, _) = serving(Balance::Exact, 1);
     let (end, far) = channel::pair().unwrap();

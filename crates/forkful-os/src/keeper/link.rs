@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Apps have this time after a start to ask for the sockets that the service manager has kept. After that, nobody would accept
 /// what comes in by them.
 const STORED_FOR: Duration = Duration::from_secs(120);
+/// The id of no process.
+const NO_CHILD: u32 = 0;
 /// The app of sockets that nobody has asked for.
 const NOBODY: u32 = u32::MAX;
 
@@ -45,6 +47,8 @@ struct Link {
     places: Mutex<Places>,
     /// What the keeper is to let go of; see [`Keeping::let_go`].
     later: Mutex<Vec<Frame>>,
+    /// Among that are sockets that listen: they take connections until the keeper has closed them, too.
+    closes_listeners: AtomicBool,
     /// Held from a question to its answer.
     asking: Mutex<()>,
     /// What the service manager has kept, with its places, and when it is given up.
@@ -60,7 +64,14 @@ struct Places {
 
 /// A descriptor is kept for as long as this lives, and until the next [`Keeping::let_go`].
 #[derive(Debug, Default)]
-pub struct Hold(Option<(Arc<Link>, u32)>);
+pub struct Hold(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    link: Arc<Link>,
+    place: u32,
+    listens: bool,
+}
 
 /// A descriptor of a daemon before this one.
 #[derive(Debug)]
@@ -108,6 +119,7 @@ impl Handover {
             child_told: AtomicBool::new(false),
             places: Mutex::default(),
             later: Mutex::default(),
+            closes_listeners: AtomicBool::new(false),
             asking: Mutex::default(),
             stored: Mutex::default(),
         });
@@ -119,7 +131,7 @@ impl Handover {
                     drop(places);
                     // Without room for it, the kernel has dropped it on the way.
                     if let Some(fd) = fd {
-                        kept.push(Kept { name, fd, hold: Hold(Some((Arc::clone(&link), place))) });
+                        kept.push(Kept { name, fd, hold: link.hold(place, name) });
                     } else {
                         link.tell(&Frame::Drop { place }, None);
                     }
@@ -174,7 +186,7 @@ impl Keeping {
             word.store(0, Ordering::SeqCst);
         }
         link.tell(&Frame::Keep { place, name }, Some(fd.as_fd()));
-        Hold(Some((Arc::clone(link), place)))
+        link.hold(place, name)
     }
 
     /// A listening socket that the service manager has kept over a restart, if one fits. It is to be kept again, as what it is now.
@@ -220,6 +232,10 @@ impl Keeping {
             if let Frame::Drop { place } = frame {
                 link.places().free.push(place);
             }
+        }
+        if link.closes_listeners.swap(false, Ordering::SeqCst) {
+            // It answers once it has closed them, so that whoever is told next of a stop finds the address free.
+            let _nobody = self.ask(NO_CHILD);
         }
     }
 
@@ -331,6 +347,10 @@ impl Link {
         *self.stored() = (kept.into_iter().filter_map(place_of).collect(), until);
     }
 
+    fn hold(self: &Arc<Self>, place: u32, name: Name) -> Hold {
+        Hold(Some(Held { link: Arc::clone(self), place, listens: name.kind == Kind::Listener }))
+    }
+
     fn later(&self, frame: Frame) {
         let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
         if !later.contains(&frame) {
@@ -343,8 +363,8 @@ impl Link {
         let mut places = self.places();
         let mut used = vec![false; places.next as usize];
         for kept in kept {
-            if let Some((_, place)) = &kept.hold.0 {
-                used[*place as usize] = true;
+            if let Some(held) = &kept.hold.0 {
+                used[held.place as usize] = true;
             }
         }
         places.free = (0..places.next).rev().filter(|place| !used[*place as usize]).collect();
@@ -371,7 +391,7 @@ impl Link {
 impl Hold {
     /// A number that belongs to what is kept, and that another daemon finds as it was: 0 at first. None without a keeper.
     pub fn word(&self) -> Option<&AtomicU64> {
-        self.0.as_ref().and_then(|(link, place)| link.word(*place))
+        self.0.as_ref().and_then(|held| held.link.word(held.place))
     }
 
     /// Whether there is a keeper that keeps it.
@@ -381,16 +401,19 @@ impl Hold {
 
     /// Has it kept for as long as there is a keeper.
     fn forget(mut self) -> Option<u32> {
-        self.0.take().map(|(_, place)| place)
+        self.0.take().map(|held| held.place)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some((link, place)) = self.0.take()
+        if let Some(Held { link, place, listens }) = self.0.take()
             && !link.is_lost.load(Ordering::SeqCst)
         {
             link.later(Frame::Drop { place });
+            if listens {
+                link.closes_listeners.store(true, Ordering::SeqCst);
+            }
         }
     }
 }
