@@ -5,7 +5,7 @@ import net from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { freePort, get } from './lib/http.mjs';
+import { accepts, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
@@ -79,6 +79,8 @@ for (const [what, target] of [
 ]) {
   test(`a stop of ${what} under load fails no request of a client that asks whether it is ready`, async (t) => {
     const { forkful, port, running, probe, statuses } = await run(t, [], { target });
+    // A wrapper counts as ready after a while, whatever becomes of what it starts.
+    await waitUntil('a server', () => accepts({ host: '127.0.0.1', port }));
     const load = startLoad({ port, closing: 2, keeping: 2 });
     await waitUntil('some answers', () => load.counts.success > 50);
     running.child.kill('SIGTERM');

@@ -1,5 +1,6 @@
 //! A few seeds in each run of the tests, and every planted fault; `dev/simulate` runs thousands, and `dev/simulate --plants`
-//! searches for each fault from the first seed on. A seed takes 0.1 s here, ten times as long as there.
+//! searches for each fault from the first seed on. `dev/check simulate` runs these tests with optimisation: without it a seed takes
+//! ten times as long.
 
 use forkful_simulate::{Options, Plant, run};
 
