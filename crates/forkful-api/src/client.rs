@@ -29,8 +29,9 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::StallsReply;
 use crate::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, LogsQuery,
-    MetricsFormat, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest, Verb,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, HistoryQuery,
+    HistoryReply, LogsQuery, MetricsFormat, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest,
+    Verb,
 };
 pub use log_lines::LogReader;
 
@@ -278,6 +279,11 @@ impl Client {
         self.get(&format!("{}?show_secrets={show_secrets}", Route::Jlist.path())).await
     }
 
+    /// `GET /v1/history`: what was measured of an app.
+    pub async fn history(&mut self, query: &HistoryQuery) -> Result<HistoryReply, ClientError> {
+        self.get(&history_path(query)).await
+    }
+
     /// `GET /v1/metrics`: the page of all apps or of those that `app` names.
     pub async fn metrics(&mut self, query: &MetricsQuery) -> Result<String, ClientError> {
         let path = metrics_path(query);
@@ -411,6 +417,16 @@ fn logs_path(query: &LogsQuery) -> String {
     let targets = escape(&query.targets);
     let path = Route::Logs.path();
     format!("{path}?targets={targets}&lines={}&follow={}{stream}", query.lines, query.follow)
+}
+
+fn history_path(query: &HistoryQuery) -> String {
+    let HistoryQuery { app, from, to, step, metrics } = query;
+    let numbers = [("from", from), ("to", to), ("step", step)];
+    let numbers = numbers.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", (*value)?)));
+    let metrics = metrics.iter().map(|names| format!("metrics={}", escape(names)));
+    let parameters: Vec<String> =
+        [format!("app={}", escape(app))].into_iter().chain(numbers).chain(metrics).collect();
+    format!("{}?{}", Route::History.path(), parameters.join("&"))
 }
 
 fn metrics_path(query: &MetricsQuery) -> String {

@@ -102,6 +102,11 @@ impl Signs {
         signs
     }
 
+    /// Whether nothing is known of the second.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The metrics that the doctor reads.
     pub fn metrics() -> impl Iterator<Item = &'static str> {
         FIELDS.into_iter().map(|(name, _, _)| name)

@@ -14,6 +14,7 @@ Docs: docs/DOCTOR.md has every verdict, its rule and what to do.
 Examples:
   forkful doctor api
   forkful doctor api --for 30s
+  forkful doctor api --ago 10m
   forkful doctor api --fix
   forkful doctor --json | jq '.apps[].verdict'")]
 pub(crate) struct DoctorArgs {
@@ -23,6 +24,10 @@ pub(crate) struct DoctorArgs {
     /// How long to watch; a verdict needs 10 s.
     #[arg(long = "for", value_name = "DURATION", default_value = "12s", value_parser = duration)]
     pub(crate) watch_for: Duration,
+    /// Read what was measured so long ago, of the last hour, instead of watching: `--ago 5m --for 30s` is about the half minute
+    /// that ended 5 minutes ago, `--ago 0s` about the last seconds.
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "fix")]
+    pub(crate) ago: Option<Duration>,
     /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as long, and
     /// take it back unless it helped. The exit code is 1 when nothing helped.
     #[arg(long)]

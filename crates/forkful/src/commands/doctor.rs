@@ -2,6 +2,7 @@
 //! second; what follows from it is decided in `forkful_core::doctor`.
 
 mod fix;
+mod past;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +44,10 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::WrongUse, format!("{looks} s are too short for a verdict")).hint(hint));
     }
     let mut client = client_for(home, &targets).await?;
-    let watched = watch(&mut client, &targets, looks, args.json).await?;
+    let watched = match args.ago {
+        Some(ago) => past::read(&mut client, &targets, looks, ago).await?,
+        None => watch(&mut client, &targets, looks, args.json).await?,
+    };
     if args.fix && watched.len() != 1 {
         let error = format!("--fix changes one app, but {} are named", watched.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("name the app"));

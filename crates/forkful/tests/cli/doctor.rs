@@ -49,4 +49,18 @@ fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
         let sum: f64 = split.values().filter_map(Value::as_f64).sum();
         assert!((sum - 1.0).abs() < 1e-6, "{json}");
     }
+
+    // The daemon has kept these seconds.
+    let past: Value =
+        serde_json::from_str(&done(&sandbox, &["doctor", "--ago", "0s", "--for", "20s", "--json"])).unwrap();
+    let seconds = past["apps"][0]["seconds"].as_u64().unwrap();
+    assert!((1..=20).contains(&seconds), "{past}");
+    assert_eq!(past["apps"][0]["workers"].as_array().unwrap().len(), 2, "{past}");
+    assert_snapshot!(sandbox.transcript(&["doctor", "--ago", "1h"]), @r"
+    exit: 2
+    --- stderr
+    error: 12 s that ended 3600 s ago are not kept
+
+    hint: single seconds are kept for 3600 s: `--ago` and `--for` together are at most that
+    ");
 }
