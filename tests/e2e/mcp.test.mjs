@@ -13,7 +13,7 @@ import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const SECRET = 'correct-horse-battery-staple';
-const READS = ['list_apps', 'describe_app', 'app_logs', 'stalls', 'metrics'];
+const READS = ['list_apps', 'describe_app', 'app_logs', 'doctor', 'stalls', 'metrics'];
 const CHANGES = ['restart_app', 'reload_app', 'scale_app', 'stop_app'];
 
 /** Tells its secret to whoever reads its log, and holds its loop at `/report/…`. */
@@ -81,6 +81,13 @@ test('a client reads everything, and no answer has a secret in it', async (t) =>
     return workers.every((worker) => worker.metrics.heap_used_bytes > 0) && workers;
   });
   assert.equal(metrics.length, 2);
+  const { apps: [verdict] } = await waitUntil('a second', async () => {
+    const reply = JSON.parse((await call('doctor', { app: 'api', seconds: 60 })).text);
+    return reply.apps[0].seconds > 0 && reply;
+  });
+  assert.equal(verdict.app, 'api');
+  assert.ok(verdict.headline && verdict.workers.length === 2);
+  assert.match((await call('doctor', { app: 'api', ago: 3600 })).text, /are not kept/);
   assert.ok(answers.every((text) => !text.includes(SECRET)), 'a secret was told');
 });
 

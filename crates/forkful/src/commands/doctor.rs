@@ -78,6 +78,18 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     Ok(if reply.fix.is_none_or(|fix| fix.kept) { Exit::Done } else { Exit::Failed })
 }
 
+/// The verdict on the seconds of an app that ended so long ago.
+pub(super) async fn past(
+    client: &mut Client,
+    target: &str,
+    seconds: u64,
+    ago: Duration,
+) -> Result<DoctorReply, Failure> {
+    let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
+    let apps = watched.iter().map(|(_, app)| DoctorReport::new(&app.name, &examine(app)));
+    Ok(DoctorReply { apps: apps.collect(), fix: None })
+}
+
 fn not_tried() -> FixView {
     FixView { change: None, kept: false, outcome: "there is no setting that would help".to_owned() }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::{ActionRequest, ErrorCode, LogStream, LogsQuery, Verb, join_targets};
@@ -11,8 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::answer::{ANSWER_BYTES_MAX, Secrets, bounded};
-use super::tools::{LINES_DEFAULT, LINES_MAX, ToolName};
+use super::tools::{DOCTOR_SECONDS, LINES_DEFAULT, LINES_MAX, ToolName};
 use crate::commands::act::request;
+use crate::commands::doctor;
 use crate::connection;
 use crate::exit::Failure;
 use crate::home::Home;
@@ -60,6 +62,14 @@ struct OfScale {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct OfDoctor {
+    app: String,
+    seconds: Option<u64>,
+    ago: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfReport {
     name: Option<String>,
 }
@@ -100,6 +110,13 @@ async fn asked(mut client: Client, tool: ToolName, arguments: Value) -> Result<V
             let mut found = client.describe(&named(app)?).await.map_err(|error| refused(&error))?;
             found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
             value(Ok(found))
+        }
+        ToolName::Doctor => {
+            let OfDoctor { app, seconds, ago } = read(arguments)?;
+            let seconds = seconds.unwrap_or(DOCTOR_SECONDS);
+            let ago = Duration::from_secs(ago.unwrap_or_default());
+            let found = doctor::past(&mut client, &named(app)?, seconds, ago).await;
+            serde_json::to_value(found.map_err(|failure| words(&failure))?).map_err(|error| error.to_string())
         }
         ToolName::Stalls => {
             let OfSome { app } = read(arguments)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forkful_core::doctor::SECONDS_MIN;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -10,12 +11,16 @@ pub(super) const LINES_MAX: u32 = 1000;
 /// Log lines unless the call says another number.
 pub(super) const LINES_DEFAULT: u32 = 100;
 
+/// Seconds that a verdict is about, unless the call says another number.
+pub(super) const DOCTOR_SECONDS: u64 = 30;
+
 /// Everything that can be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolName {
     ListApps,
     DescribeApp,
     AppLogs,
+    Doctor,
     Stalls,
     Metrics,
     LabReports,
@@ -26,10 +31,11 @@ pub(super) enum ToolName {
 }
 
 impl ToolName {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::ListApps,
         Self::DescribeApp,
         Self::AppLogs,
+        Self::Doctor,
         Self::Stalls,
         Self::Metrics,
         Self::LabReports,
@@ -44,6 +50,7 @@ impl ToolName {
             Self::ListApps => "list_apps",
             Self::DescribeApp => "describe_app",
             Self::AppLogs => "app_logs",
+            Self::Doctor => "doctor",
             Self::Stalls => "stalls",
             Self::Metrics => "metrics",
             Self::LabReports => "lab_reports",
@@ -72,6 +79,9 @@ impl ToolName {
                 "Everything about one app and its workers, with the last lines of stderr. Names of environment variables, never values."
             }
             Self::AppLogs => "The last lines that workers of an app wrote, oldest first.",
+            Self::Doctor => {
+                "Why an app is slow, or was in the last hour: the cause, how sure that is, the numbers behind it, what to do and what to expect."
+            }
             Self::Stalls => {
                 "Where the event loops of an app stood still: by route and function, with how often, how long, and how long requests waited."
             }
@@ -99,6 +109,15 @@ impl ToolName {
                 (json!({ "app": app }), json!(["app"]))
             }
             Self::Stalls | Self::Metrics => (json!({ "app": app }), json!([])),
+            Self::Doctor => (
+                json!({
+                    "app": app,
+                    "seconds": { "type": "integer", "minimum": SECONDS_MIN, "maximum": 600, "default": DOCTOR_SECONDS },
+                    "ago": { "type": "integer", "minimum": 0, "maximum": 3600, "default": 0,
+                        "description": "How many seconds ago the seconds ended" },
+                }),
+                json!(["app"]),
+            ),
             Self::AppLogs => (
                 json!({
                     "app": app,
