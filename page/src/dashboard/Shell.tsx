@@ -55,7 +55,7 @@ export function Shell() {
         </p>
       )}
       <main id="main" ref={main}><View route={route} /></main>
-      <footer>Forkful {session().version} · {session().control ? 'this page may act' : 'this page may look only; `forkful dashboard --control` lets it act'}</footer>
+      <footer>Forkful {session().version} · {session().control ? 'actions are allowed' : 'read-only; `forkful dashboard --control` allows actions'}</footer>
       <div class="hidden" aria-live="polite">{spoken}</div>
     </>
   );

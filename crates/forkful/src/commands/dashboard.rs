@@ -26,7 +26,7 @@ pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failu
         return Ok(Exit::Done);
     }
     output::print(&format!("{}\n", link.url))?;
-    let may = if args.control { "may restart, reload, scale and stop apps" } else { "may look only" };
+    let may = if args.control { "may restart, reload, scale and stop apps" } else { "is read-only" };
     let life = bound(link.expires_in_ms);
     output::note(&format!("the link works once, within {life}; the page {may}"));
     if !args.no_open && terminal::is_interactive() && has_desktop() {

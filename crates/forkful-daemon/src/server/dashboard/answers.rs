@@ -78,7 +78,7 @@ impl Denied {
             Self::Path => (StatusCode::NOT_FOUND, "the dashboard has nothing at this path"),
             Self::Token => (StatusCode::UNAUTHORIZED, "this link was used already, or is too old"),
             Self::Session => (StatusCode::UNAUTHORIZED, "this page has no session, or its session is over"),
-            Self::Control => (StatusCode::FORBIDDEN, "this page may look only"),
+            Self::Control => (StatusCode::FORBIDDEN, "this page is read-only"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open"),
         }
     }
