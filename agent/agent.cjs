@@ -73,6 +73,9 @@ let reporter;
 /** @type {import('./stalls.cjs').Stalls | undefined} Made when stalls are asked for. */
 let stalls;
 
+/** @type {import('./prom.cjs').Prom | undefined} Made when the app's own metrics are asked for. */
+let prom;
+
 /** @type {import('./kept.cjs').Mover | undefined} Made when connections are counted. */
 let mover;
 
@@ -242,6 +245,8 @@ class Drain {
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {
       flush();
+      // What has been counted since the last question.
+      guarded(() => prom?.tell())();
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
@@ -418,6 +423,7 @@ const DEEDS = {
   report: (message) => report(message.every_ms, message.quiet_ms),
   // libuv's pool has threads.
   pool: () => reporter?.usePool(),
+  metrics: () => (prom ??= new (require('./prom.cjs').Prom)(agent)).tell(),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   // A new daemon asks: everything that the one before has sent is answered when this is.
@@ -568,7 +574,7 @@ function watchOwn() {
 
 /** Says that we are there. */
 function greet() {
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'count', 'move', 'echo'], node: process.versions.node });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo'], node: process.versions.node });
 }
 
 guarded(() => {

@@ -2,14 +2,13 @@
 // history that outlives the daemon.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import http from 'node:http';
-import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { MAJORS, NEWEST } from './lib/nodes.mjs';
 import { isLiving, sandbox } from './lib/sandbox.mjs';
+import { scrape } from './lib/scrape.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 /** So many workers are killed while a scraper looks. */
@@ -44,23 +43,6 @@ const isCounter = (series) => /^\w+(_total|_count|_sum|_bucket)\b/.test(series) 
 
 /** The sum of a family over all workers. */
 const sum = (samples, name) => [...samples].filter(([series]) => series === name || series.startsWith(`${name}{`)).reduce((all, [, value]) => all + value, 0);
-
-/** Reads the page from the daemon's own socket; `undefined` while there is no daemon. */
-function scrape(forkful, path = '/v1/metrics', accept = '*/*') {
-  return new Promise((resolve) => {
-    const request = http.get({ socketPath: join(forkful.home, 'forkful.sock'), path, agent: false, headers: { accept } }, async (response) => {
-      let text = '';
-      try {
-        for await (const part of response.setEncoding('utf8')) text += part;
-      } catch {
-        return resolve(undefined);
-      }
-      assert.equal(response.statusCode, 200, text);
-      return resolve({ text, type: response.headers['content-type'] });
-    });
-    request.on('error', () => resolve(undefined));
-  });
-}
 
 const promtool = spawnSync('promtool', ['--version']).status === 0;
 

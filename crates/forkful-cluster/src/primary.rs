@@ -41,7 +41,7 @@ use forkful_os::listener::Owner;
 use forkful_os::reactor::{Event, Interest, Reactor};
 
 use crate::channel::Channel;
-use crate::protocol::incoming::{AgentReport, NodeVersion};
+use crate::protocol::incoming::{AgentReport, MetricsAnswer, NodeVersion};
 use connections::Connections;
 use listening::{ListenKey, Listening};
 use own::OwnGroups;
@@ -135,6 +135,8 @@ pub enum PrimaryEvent {
     },
     /// Its agent reports, see [`Primary::want_reports`].
     Report { worker: WorkerId, report: Box<AgentReport> },
+    /// Its agent says what the app's prom-client has, see [`Primary::ask_for_metrics`].
+    Metrics { worker: WorkerId, answer: MetricsAnswer },
     /// Its agent tells where the event loop stood still, see [`Primary::want_stalls`].
     Stalled { worker: WorkerId, stalls: Vec<Stall> },
 }

@@ -11,6 +11,7 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod ansi;
+pub mod app_metrics;
 pub mod apply;
 pub mod date_format;
 pub mod doctor;

@@ -33,7 +33,8 @@ impl fmt::Display for Lack {
             }
             Self::ClusterMetrics => {
                 "prom-client's `clusterMetrics()` gives an empty text: a worker cannot collect the metrics of others; \
-                 serve `register.metrics()` on a port per worker (9100 + NODE_APP_INSTANCE)"
+                 `forkful metrics` has the merged metrics, or serve `register.metrics()` on a port per worker \
+                 (9100 + NODE_APP_INSTANCE)"
             }
             Self::Log4js => {
                 "log lines are lost: log4js sends them to a primary in JavaScript, which does not exist here; set \

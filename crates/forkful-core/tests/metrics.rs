@@ -50,6 +50,22 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result` |
 | `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |
 | `forkful_build_info` | the version of Forkful |
+| `forkful_app_metrics_left_out` | metrics and samples of the app's prom-client that are not on the page, see below |
+
+## Metrics of the app itself: prom-client
+An app that uses [prom-client](https://github.com/siimon/prom-client) has its metrics on the page, too, without a line of code for it: one value for all its workers, with the label `app`
+and without `worker`.
+
+- At a scrape the agent of each worker reads prom-client's default registry (`register.getMetricsAsJSON()`). Between two scrapes nothing is done, and apps without prom-client are not waited for.
+- Values are merged by prom-client's rules: what the `aggregator` of a metric says (`sum`, which is the default, `first`, `min`, `max`, `average`, `omit`); histograms and
+  summaries as well. `first` is the worker that was started first.
+- A worker that does not answer within 1 s, because its event loop is blocked, counts with its last answer.
+- Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
+  leave says what it has counted up to then; a worker that crashes loses what came after the last scrape.
+- Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
+- At most 10,000 series and 1,000 metrics of an app, and about 480 KB of a worker's answer. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`; a longer answer
+  is not taken at all.
+- Not seen: registries that the app has made itself (`new Registry()`), prom-client within a bundle, and apps with `agent: false`.
 ";
 
 fn unit(unit: Unit) -> &'static str {

@@ -10,6 +10,7 @@ use forkful_core::metrics::exposition::Format;
 use forkful_core::probes::{Answer, Probe};
 use tokio::sync::oneshot;
 
+use crate::engine::MetricsOrder;
 use crate::history::HistoryOrder;
 use crate::logs::LogLines;
 
@@ -69,7 +70,8 @@ pub enum Command {
         /// A name, id or `all`.
         target: Option<String>,
         format: Format,
-        reply: Reply<String>,
+        /// The page, to be finished away from the loop.
+        reply: Reply<MetricsOrder>,
     },
     /// `GET /v1/history`.
     History {

@@ -24,6 +24,7 @@
 mod actions;
 mod adoption;
 mod app;
+mod app_metrics;
 mod apply;
 mod apps;
 mod clock;
@@ -68,6 +69,7 @@ mod wake;
 mod work;
 mod written;
 
+pub(crate) use app_metrics::MetricsOrder;
 pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
 pub use update::check_state;

@@ -51,6 +51,9 @@ impl Primary {
             Incoming::Agent(AgentMessage::Stalls(stalls)) => {
                 return self.events.push_back(PrimaryEvent::Stalled { worker, stalls });
             }
+            Incoming::Agent(AgentMessage::Metrics(answer)) => {
+                return self.events.push_back(PrimaryEvent::Metrics { worker, answer });
+            }
             Incoming::Agent(AgentMessage::Echo) => Event::Echoed(worker),
             Incoming::Agent(AgentMessage::LacksWorkers) => {
                 return self.events.push_back(PrimaryEvent::LacksWorkers(worker));

@@ -72,6 +72,12 @@ impl Primary {
         }
     }
 
+    /// Asks an agent for what the app's prom-client has; [`PrimaryEvent::Metrics`] is the answer.
+    pub fn ask_for_metrics(&mut self, id: WorkerId, now: Time) {
+        self.send(id, outgoing::agent_metrics().to_vec(), now);
+        self.perform_all(now);
+    }
+
     /// How many connections wait in the queues that are a worker's own.
     pub fn queued(&self, id: WorkerId) -> u32 {
         let members = |(of, listening): (&ListeningId, &Listening)| {

@@ -86,10 +86,23 @@ pub enum AgentMessage {
     Report(Box<AgentReport>),
     /// prom-client has asked for the workers of a primary, of which a worker has none.
     LacksWorkers,
+    /// What its prom-client has, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
+    Metrics(MetricsAnswer),
     /// The connections that stay with it.
     Count(Connections),
     /// It has got everything that was sent before the line that it echoes.
     Echo,
+}
+
+/// An agent's answer to the question for the app's own metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricsAnswer {
+    /// No prom-client is loaded.
+    None,
+    /// What its prom-client has could not be read.
+    Failed,
+    /// JSON, not read yet.
+    Text(Box<str>),
 }
 
 /// A version of Node.js, without what may follow the three numbers.
@@ -216,6 +229,9 @@ struct Raw<'a> {
     quiet: Option<bool>,
     staying: Option<u32>,
     movable: Option<u32>,
+    #[serde(borrow)]
+    metrics: Option<&'a RawValue>,
+    none: Option<bool>,
 }
 
 /// The values of a report by their names. Those that the table of metrics does not have are passed over.
@@ -383,6 +399,13 @@ impl Raw<'_> {
                 Incoming::Agent(AgentMessage::Stalls(told.filter_map(Stall::bounded).collect()))
             }
             (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
+            (Some("NODE_FORKFUL"), Some("metrics")) => {
+                Incoming::Agent(AgentMessage::Metrics(match (self.metrics, self.none) {
+                    (Some(metrics), _) => MetricsAnswer::Text(metrics.get().into()),
+                    (None, Some(true)) => MetricsAnswer::None,
+                    (None, Some(false) | None) => MetricsAnswer::Failed,
+                }))
+            }
             (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
             (Some("NODE_FORKFUL"), Some("count")) => match (self.staying, self.movable) {
                 (Some(staying), Some(movable)) if movable <= staying => {

@@ -170,6 +170,11 @@ pub fn agent_stalls(min_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"stalls\",\"min_ms\":{min_ms}}}\n").into_bytes()
 }
 
+/// Asks the agent for what the app's prom-client has.
+pub fn agent_metrics() -> &'static [u8] {
+    b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"metrics\"}\n"
+}
+
 /// Asks the agent how many connections its worker keeps; cancels the rest of an [`agent_move`].
 pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"

@@ -65,6 +65,16 @@ const GC: Family = Family {
     help: "Garbage collection by kind: minor, major, incremental or weakcb.",
 };
 
+/// Whether a name is one of Forkful's own families, so that apps' metrics may not have it.
+pub fn is_own(name: &str) -> bool {
+    const OTHERS: [&str; 2] = ["nodejs_version_info", "process_start_time_seconds"];
+    let is_in_table =
+        || METRICS.iter().flat_map(|metric| metric.exported).any(|exported| exported.name == name);
+    let is_of_gc =
+        || name.strip_prefix(GC.name).is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest));
+    name.starts_with("forkful_") || OTHERS.contains(&name) || is_of_gc() || is_in_table()
+}
+
 /// A name and a value.
 pub type Label<'a> = (&'a str, &'a str);
 
@@ -78,6 +88,10 @@ pub struct Page {
 impl Page {
     pub fn new(format: Format) -> Self {
         Self { format, families: Vec::new() }
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Adds a sample. A family has its samples together, in the order in which they were added.
@@ -128,8 +142,8 @@ impl Page {
         }
     }
 
-    /// The whole page.
-    pub fn finish(self) -> String {
+    /// The whole page, with families of others behind its own.
+    pub fn finish(self, others: &str) -> String {
         let mut page = String::new();
         for (family, body) in self.families {
             let (name, kind) = match (family.kind, self.format) {
@@ -144,6 +158,7 @@ impl Page {
             // A String takes everything.
             let _written = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{body}");
         }
+        page.push_str(others);
         if self.format == Format::OpenMetrics {
             page.push_str("# EOF\n");
         }
@@ -197,12 +212,16 @@ fn line(body: &mut String, name: &str, suffix: &str, labels: &[Label<'_>], bound
 }
 
 /// `OpenMetrics` wants a point in the bounds of histograms, and permits it everywhere.
-fn number(value: f64) -> String {
-    if value.is_infinite() { "+Inf".to_owned() } else { format!("{value:?}") }
+pub(crate) fn number(value: f64) -> String {
+    match value {
+        f64::INFINITY => "+Inf".to_owned(),
+        f64::NEG_INFINITY => "-Inf".to_owned(),
+        value => format!("{value:?}"),
+    }
 }
 
 /// Backslashes and ends of lines are written as two characters, and so are quotation marks of a label's value.
-fn escaped(text: &str, quotes: bool) -> String {
+pub(crate) fn escaped(text: &str, quotes: bool) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\n', "\\n");
     if quotes { escaped.replace('"', "\\\"") } else { escaped }
 }
@@ -223,7 +242,7 @@ mod tests {
         page.add(&UP, &[], 1.0);
         page.add_worker(&[("app", "web"), ("worker", "0")], &counts, &sample);
         page.add(&UP, &[("app", "x")], 0.0);
-        page.finish()
+        page.finish("")
     }
 
     #[test]
@@ -265,10 +284,24 @@ mod tests {
     }
 
     #[test]
+    fn every_name_of_the_page_is_forkfuls_own() {
+        let page = page(Format::Prometheus);
+        let names = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        for name in names.filter(|name| *name != UP.name) {
+            assert!(is_own(name), "{name}");
+        }
+        assert!(
+            is_own("nodejs_gc_duration_seconds_bucket")
+                && !is_own("nodejs_active_handles")
+                && !is_own("hits")
+        );
+    }
+
+    #[test]
     fn labels_hold_any_text() {
         let mut page = Page::new(Format::Prometheus);
         page.add(&UP, &[("app", "a\"\\\n")], 2.5);
-        assert!(page.finish().ends_with("up{app=\"a\\\"\\\\\\n\"} 2.5\n"));
+        assert!(page.finish("").ends_with("up{app=\"a\\\"\\\\\\n\"} 2.5\n"));
     }
 
     #[test]

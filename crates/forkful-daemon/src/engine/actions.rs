@@ -226,6 +226,10 @@ impl Engine {
                 entry.note_lack(worker, Lack::ClusterMetrics);
                 None
             }
+            PrimaryEvent::Metrics { worker, answer } => {
+                entry.on_metrics(worker, answer);
+                None
+            }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
             PrimaryEvent::Stalled { worker, stalls } => {
                 let stalls = entry.note_stalls(worker, stalls);
@@ -257,12 +261,15 @@ impl Engine {
             PrimaryEvent::Drained(worker) => entry.workers.has_drained(worker).map(drained),
             PrimaryEvent::Disconnected(worker) if entry.spec().mode == Mode::Fork => {
                 let event = entry.workers.has_drained(worker).map(drained);
+                entry.metrics.own.gone(worker.0);
                 if !entry.is_leader(worker) {
+                    entry.metrics.own.ended(worker.0);
                     entry.workers.remove(worker);
                 }
                 event
             }
             PrimaryEvent::Disconnected(worker) => {
+                entry.metrics.own.gone(worker.0);
                 let found = entry.find_worker(worker);
                 found.map(|(slot, generation)| Event::Slot(slot, slot::Event::Disconnected(generation)))
             }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use forkful_cluster::{KeptSocket, Primary, WorkerId, WrittenPrimary};
 use forkful_core::Time;
+use forkful_core::app_metrics::Collection;
 use forkful_core::slot::Generation;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Adopted, Event};
@@ -113,6 +114,8 @@ impl Owners<'_> {
                 }
             }
         }
+        let is_there = |worker| entry.workers.places.contains_key(&WorkerId(worker));
+        entry.metrics.own = Collection::resume(&written.counted, is_there);
         entry.primary.taken_up(self.now);
         let slots = entry.supervisor.slots().iter();
         let online: Vec<_> = slots.filter_map(|(slot, record)| Some((*slot, record.online()?))).collect();

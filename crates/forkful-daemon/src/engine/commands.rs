@@ -50,12 +50,11 @@ impl Engine {
                 self.finish_looks();
             }
             Command::Metrics { target, format, reply } => {
-                let chosen = match target {
-                    Some(target) => self.roster().select(&[target]).map(|found| found.into_keys().collect()),
-                    None => Ok(self.apps.keys().copied().collect::<Vec<_>>()),
-                };
                 let now = self.clock.now();
-                answer(reply, chosen.map(|chosen| metrics_page(&mut self.apps, &chosen, format, now)));
+                let chosen = self.measured(target.as_ref()).unwrap_or_default();
+                self.apps.ask_for_metrics(&chosen, now);
+                self.looks.begin_scrape(Command::Metrics { target, format, reply }, now);
+                self.finish_looks();
             }
             Command::History { target, reply } => answer(reply, self.history(&target)),
             Command::Logs { query, reply } => answer(reply, self.roster().logs_for(&query, &self.logs)),
@@ -66,6 +65,14 @@ impl Engine {
             Command::Kill { reply } => self.kill(Some(reply)),
         }
         self.finish_jobs();
+    }
+
+    /// The apps of a metrics page.
+    fn measured(&self, target: Option<&String>) -> Result<Vec<AppId>, ErrorReply> {
+        match target {
+            Some(target) => Ok(self.roster().select(std::slice::from_ref(target))?.into_keys().collect()),
+            None => Ok(self.apps.keys().copied().collect()),
+        }
     }
 
     /// Has the agents report while somebody looks. A worker deals with the order before it answers whether its loop turns,
@@ -100,6 +107,10 @@ impl Engine {
             Command::Probe { probe, reply } => {
                 let (is_stopping, now) = (self.life.stop.is_some(), self.clock.now());
                 answer(reply, Ok(self.looks.probe(probe, &self.apps, is_stopping, now)));
+            }
+            Command::Metrics { target, format, reply } => {
+                let (chosen, now) = (self.measured(target.as_ref()), self.clock.now());
+                answer(reply, chosen.map(|chosen| metrics_page(&mut self.apps, &chosen, format, now)));
             }
             other => self.on_command(other),
         }

@@ -140,6 +140,7 @@ impl Engine {
         // First of all: what the worker had not taken goes to others.
         for worker in entry.workers_of(slot, generation) {
             entry.primary.detach(worker, now);
+            entry.metrics.own.gone(worker.0);
         }
         self.conversations.forget_triggers(app, worker);
         self.starts.work.clear(app, slot, generation);

@@ -2,6 +2,7 @@
 //! first, and those that do not answer at once are waited for, a little.
 
 use forkful_core::Time;
+use forkful_core::app_metrics::ANSWER_PATIENCE;
 use forkful_core::probes::{Answer, Probe, Probes, Seen};
 use forkful_core::steering::blocked::{LOOK_PATIENCE, blocked_for, is_awaited};
 
@@ -37,13 +38,23 @@ impl Looks {
         self.waiting.push(Look { command, until: now + LOOK_PATIENCE });
     }
 
+    /// Workers were asked for what their prom-clients have; the command is answered after that.
+    pub(super) fn begin_scrape(&mut self, command: Command, now: Time) {
+        self.waiting.push(Look { command, until: now + ANSWER_PATIENCE });
+    }
+
     /// Takes the commands that need not wait any longer; none does unless `may_wait`.
     pub(super) fn take_done(&mut self, apps: &Apps, may_wait: bool, now: Time) -> Vec<Command> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
         let awaited = may_wait && apps.values().any(|entry| is_answer_awaited(entry, now));
-        let done = self.waiting.extract_if(.., |look| !awaited || look.until <= now);
+        let metrics_awaited = may_wait && apps.values().any(|entry| entry.metrics.own.is_awaited(now));
+        let done = self.waiting.extract_if(.., |look| {
+            let is_scrape = matches!(look.command, Command::Metrics { .. });
+            let awaited = if is_scrape { metrics_awaited } else { awaited };
+            !awaited || look.until <= now
+        });
         done.map(|look| look.command).collect()
     }
 

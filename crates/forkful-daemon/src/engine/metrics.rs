@@ -15,6 +15,7 @@ use std::time::Duration;
 use forkful_cluster::ReportPace;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
+use forkful_core::app_metrics::Collection;
 use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Sample, Totals};
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
@@ -53,6 +54,8 @@ pub(crate) struct AppMetrics {
     surroundings: Option<Surroundings>,
     /// The CPU time of all its processes.
     pub(super) cpu: CpuSample,
+    /// What its workers measure of themselves.
+    pub(super) own: Collection,
     /// Its reloads: those that succeeded, those that did not.
     pub(super) reloads: [u64; 2],
 }
@@ -118,6 +121,10 @@ impl App {
         let totals = self.metrics.totals.entry(slot).or_default();
         totals.note(generation, &process.metrics.counts());
         totals.end(generation);
+        for worker in self.workers.of(slot, generation) {
+            self.metrics.own.ended(worker.0);
+        }
+        self.metrics.own.write_down();
     }
 
     /// Looks at all its processes, if it is time.
@@ -220,6 +227,7 @@ impl App {
             }
             records.write_totals(*slot, of_slot.clone(), *reloads);
         }
+        self.metrics.own.write_down();
     }
 
     /// The counters of a slot over all its processes, as they were noted last.

@@ -77,6 +77,9 @@ pub(super) struct WrittenApp<'a> {
     /// What the daemon's log has said of its workers.
     #[serde(default)]
     pub(super) told_lacks: BTreeSet<Lack>,
+    /// What its workers have counted themselves, see `forkful_core::app_metrics`.
+    #[serde(default)]
+    pub(super) counted: Cow<'a, str>,
     /// What is due, and what was seen of its files.
     #[serde(default)]
     pub(super) upkeep: WrittenUpkeep,
@@ -308,6 +311,7 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
         unknown_keys: app.unknown_keys.iter().map(|key| (key.path.clone(), key.value.clone())).collect(),
         special_logs: app.special_logs.clone(),
         told_lacks: app.told.lacks.clone(),
+        counted: Cow::Borrowed(app.metrics.own.written()),
         upkeep: app.upkeep.write_down(),
         places: app.places.iter().map(|(slot, place)| written_place(app, *slot, place)).collect(),
     }

@@ -162,7 +162,9 @@ async fn metrics(
         query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = format.map_or_else(|| Format::accepted(accept), Format::from);
-    let page = api.ask(|reply| Command::Metrics { target, format, reply }).await?;
+    let order = api.ask(|reply| Command::Metrics { target, format, reply }).await?;
+    let page = tokio::task::spawn_blocking(move || order.finish()).await;
+    let page = page.map_err(|error| Refusal::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], page).into_response())
 }
 

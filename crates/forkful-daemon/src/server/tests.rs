@@ -10,12 +10,14 @@ use forkful_api::types::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
+use forkful_core::metrics::exposition;
 use forkful_core::pages::Page;
 use forkful_core::probes::Answer;
 use forkful_core::scale::ScaleTarget;
 
 use super::*;
 use crate::command::{COMMAND_QUEUE, Verb};
+use crate::engine::MetricsOrder;
 use crate::logs::{Chunk, channel_for_tests};
 
 /// Lines that the engine's channel to a log reader holds in these tests.
@@ -73,7 +75,11 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
                 drop(reply.send(Ok(Answer { is_yes: true, text: String::new() })));
             }
             Command::Metrics { target, format, reply } => {
-                drop(reply.send(Ok(format!("{target:?} {format:?}\n"))));
+                const ASKED: exposition::Family =
+                    exposition::Family { name: "asked", kind: exposition::FamilyKind::Gauge, help: "Asked." };
+                let mut page = exposition::Page::new(format);
+                page.add(&ASKED, &[("target", target.as_deref().unwrap_or_default())], 1.0);
+                drop(reply.send(Ok(MetricsOrder { page, apps: Vec::new() })));
             }
             Command::Talk(_)
             | Command::History { .. }
@@ -314,9 +320,12 @@ async fn the_metrics_page_is_written_as_the_client_wants_it() {
     let served = Served::start();
     let mut client = served.client().await;
     let query = MetricsQuery::default();
-    assert_eq!(client.metrics(&query).await.unwrap(), "None Prometheus\n");
+    assert_eq!(
+        client.metrics(&query).await.unwrap(),
+        "# HELP asked Asked.\n# TYPE asked gauge\nasked{target=\"\"} 1.0\n"
+    );
     let query = MetricsQuery { app: Some("a&b".to_owned()), format: Some(MetricsFormat::OpenMetrics) };
-    assert_eq!(client.metrics(&query).await.unwrap(), "Some(\"a&b\") OpenMetrics\n");
+    assert!(client.metrics(&query).await.unwrap().ends_with("asked{target=\"a&b\"} 1.0\n# EOF\n"));
     client.kill().await.unwrap();
     served.engine.await.unwrap();
     served.server.await.unwrap();

@@ -151,6 +151,13 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":"4"}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"stalls"}"#, "Agent(Stalls([]))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true}"#, "Agent(Metrics(None))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#, "Agent(Metrics(Failed))"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[ {"a":1}]}"#,
+            r#"Agent(Metrics(Text("[ {\"a\":1}]")))"#,
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[}"#, "Ignored"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"count","staying":4294967295,"movable":0}"#,
             "Agent(Count(Connections { staying: 4294967295, movable: 0 }))",

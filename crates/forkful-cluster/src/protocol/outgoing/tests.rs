@@ -72,6 +72,7 @@ fn connections_and_orders() {
     says(sockets_all_closed("k\""), r#"{"cmd":"NODE_SOCKET_ALL_CLOSED","key":"k\""}"#);
     says(sockets_count("k"), r#"{"cmd":"NODE_SOCKET_COUNT","key":"k","count":0}"#);
     says(probe(), r#"{"cmd":"NODE_HANDLE"}"#);
+    says(agent_metrics(), r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#);
     says(agent_stalls(50), r#"{"cmd":"NODE_FORKFUL","act":"stalls","min_ms":50}"#);
     says(agent_drain(1000, None, &[]), r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000}"#);
     let closes = ["8080".to_owned(), "/a \"b\".sock".to_owned()];

@@ -6,6 +6,7 @@ use forkful_core::slot::State;
 use forkful_core::supervisor::SlotRecord;
 
 use crate::engine::app::{App, AppId, Place};
+use crate::engine::app_metrics::MetricsOrder;
 use crate::engine::apps::Apps;
 
 const BUILD: Family = gauge("forkful_build_info", "The version of Forkful.");
@@ -46,7 +47,7 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
 }
 
 /// The page with some apps. What it counts is written down first, so that no counter falls when another daemon goes on.
-pub(crate) fn metrics_page(apps: &mut Apps, chosen: &[AppId], format: Format, now: Time) -> String {
+pub(crate) fn metrics_page(apps: &mut Apps, chosen: &[AppId], format: Format, now: Time) -> MetricsOrder {
     for id in chosen {
         if let Some(entry) = apps.get_mut(*id) {
             entry.write_counts();
@@ -58,7 +59,11 @@ pub(crate) fn metrics_page(apps: &mut Apps, chosen: &[AppId], format: Format, no
     for entry in chosen.iter().filter_map(|id| apps.get(id)) {
         add_app(&mut page, entry, now);
     }
-    page.finish()
+    let own = |entry: &App| {
+        let reports = entry.metrics.own.reports();
+        (!reports.is_empty()).then(|| (entry.spec().name.to_string(), reports))
+    };
+    MetricsOrder { page, apps: chosen.iter().filter_map(|id| own(apps.get(id)?)).collect() }
 }
 
 fn add_app(page: &mut Page, entry: &App, now: Time) {

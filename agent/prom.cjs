@@ -1,0 +1,86 @@
+// What the app measures of itself with prom-client. A part of the agent, which loads it when the primary asks for the first time;
+// agent.cjs has the rules, README.md the protocol. Nothing is wrapped, and between two questions nothing is done.
+'use strict';
+
+/** The entry of prom-client in `require.cache`; as an ES module it is loaded from there, too. */
+const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
+/** A report with more than these bytes is not sent, and about so many are counted for a sample beside its labels. */
+const BYTES_MAX = 480 * 1024;
+const SAMPLE_BYTES = 40;
+/** A metric's own function (`collect`) may take so long; then the last report counts. */
+const COLLECT_MS_MAX = 5000;
+
+/** JSON has no word for what is not finite. @param {unknown} value */
+function number(value) {
+  if (typeof value !== 'number') return undefined;
+  if (Number.isFinite(value)) return value;
+  if (Number.isNaN(value)) return 'NaN';
+  return value > 0 ? '+Inf' : '-Inf';
+}
+
+/** The registries of the prom-clients that the app has loaded. */
+function registries() {
+  const { cache } = require;
+  const found = new Set();
+  for (const name of Object.keys(cache)) {
+    if (!name.endsWith('index.js') || !ENTRY.test(name)) continue;
+    const register = cache[name]?.exports?.register;
+    if (typeof register?.getMetricsAsJSON === 'function') found.add(register);
+  }
+  return [...found];
+}
+
+/** Answers the primary. */
+class Prom {
+  /** @param {import('./agent.cjs').Agent} agent */
+  constructor(agent) {
+    this.agent = agent;
+  }
+
+  /** Tells the primary what the app's metrics are now. */
+  tell() {
+    const found = registries();
+    if (found.length === 0) return this.agent.tell({ act: 'metrics', none: true });
+    const { guarded, timer } = this.agent;
+    let isTold = false;
+    const answer = (message) => {
+      if (isTold) return;
+      isTold = true;
+      this.agent.tell({ act: 'metrics', ...message });
+    };
+    timer(guarded(answer), COLLECT_MS_MAX, {}).unref();
+    const failed = () => guarded(answer)({});
+    Promise.all(found.map(async (register) => register.getMetricsAsJSON()))
+      .then((lists) => answer({ metrics: shortened(lists) }))
+      .catch(failed);
+  }
+}
+
+/**
+ * What is needed of prom-client's lists; nothing when it is too long.
+ * @param {any[][]} lists
+ */
+function shortened(lists) {
+  let bytes = 0;
+  const families = [];
+  for (const { name, help, type, aggregator, values } of lists.flat()) {
+    bytes += 2 * SAMPLE_BYTES + String(help).length;
+    const samples = [];
+    for (const { metricName, labels, value } of values) {
+      const texts = {};
+      for (const [label, text] of Object.entries(labels ?? {})) {
+        texts[label] = String(text);
+        bytes += label.length + texts[label].length + 6;
+      }
+      const isOther = metricName !== undefined && metricName !== name;
+      bytes += SAMPLE_BYTES + (isOther ? metricName.length + 16 : 0);
+      if (bytes > BYTES_MAX) return undefined;
+      const shown = number(value);
+      if (shown !== undefined) samples.push({ ...(isOther && { metricName }), labels: texts, value: shown });
+    }
+    families.push({ name, help: String(help), type, aggregator, values: samples });
+  }
+  return families;
+}
+
+module.exports = { Prom };

@@ -1,0 +1,189 @@
+//! One report of several, by the rules of prom-client's `AggregatorRegistry.aggregate`: samples of the same name and labels become
+//! one, in the way that the family's aggregator says.
+
+use std::collections::HashMap;
+
+use super::report::{Aggregator, AppFamily, AppReport, Part, SERIES_MAX, Sample, SampleKind, point_value};
+
+/// What tells samples of a family apart.
+type Key<'a> = (Part, &'a [(String, String)], Option<&'a str>);
+
+/// A family under way.
+struct Merging<'a> {
+    first: &'a AppFamily,
+    samples: Vec<Tally<'a>>,
+    places: HashMap<Key<'a>, usize>,
+}
+
+/// A sample under way.
+struct Tally<'a> {
+    sample: &'a Sample,
+    value: f64,
+    count: u32,
+}
+
+/// Merges reports. A family is as the first report has it; another kind or aggregator under its name is left out.
+pub fn merge<'a>(reports: impl IntoIterator<Item = &'a AppReport>) -> AppReport {
+    let mut families: Vec<Merging<'a>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let (mut room, mut left_out, mut left_out_before) = (SERIES_MAX, 0, 0);
+    for report in reports {
+        // Each worker leaves out the same, as a rule.
+        left_out_before = report.left_out.max(left_out_before);
+        for family in report.families.iter().filter(|family| family.aggregator != Aggregator::Omit) {
+            let place = *places.entry(&family.name).or_insert_with(|| {
+                families.push(Merging { first: family, samples: Vec::new(), places: HashMap::new() });
+                families.len() - 1
+            });
+            let merging = &mut families[place];
+            if (merging.first.kind, merging.first.aggregator) == (family.kind, family.aggregator) {
+                merging.add(family, &mut room, &mut left_out);
+            } else {
+                left_out += 1;
+            }
+        }
+    }
+    let families = families.into_iter().map(Merging::finish).collect();
+    AppReport { families, left_out: left_out_before.saturating_add(left_out) }
+}
+
+impl<'a> Merging<'a> {
+    fn add(&mut self, family: &'a AppFamily, room: &mut usize, left_out: &mut u32) {
+        for sample in &family.samples {
+            let key = (sample.part, sample.labels.as_slice(), sample.point.as_deref());
+            if let Some(tally) = self.places.get(&key).and_then(|place| self.samples.get_mut(*place)) {
+                tally.add(family.aggregator, sample.value);
+            } else if *room > 0 {
+                *room -= 1;
+                self.places.insert(key, self.samples.len());
+                self.samples.push(Tally { sample, value: sample.value, count: 1 });
+            } else {
+                *left_out += 1;
+            }
+        }
+    }
+
+    fn finish(self) -> AppFamily {
+        let AppFamily { name, help, kind, aggregator, .. } = self.first;
+        let samples = self.samples.iter().map(|tally| Sample {
+            value: if *aggregator == Aggregator::Average {
+                tally.value / f64::from(tally.count)
+            } else {
+                tally.value
+            },
+            ..tally.sample.clone()
+        });
+        let mut samples: Vec<Sample> = samples.collect();
+        if matches!(kind, SampleKind::Histogram | SampleKind::Summary) {
+            put_together(&mut samples);
+        }
+        let (name, help) = (name.clone(), help.clone());
+        AppFamily { name, help, kind: *kind, aggregator: *aggregator, samples }
+    }
+}
+
+impl Tally<'_> {
+    fn add(&mut self, aggregator: Aggregator, value: f64) {
+        self.count += 1;
+        match aggregator {
+            Aggregator::Sum | Aggregator::Average => self.value += value,
+            Aggregator::Min => self.value = self.value.min(value),
+            Aggregator::Max => self.value = self.value.max(value),
+            Aggregator::First | Aggregator::Omit => {}
+        }
+    }
+}
+
+/// A histogram has its samples together, buckets first and in order: workers of two versions of an app may have other buckets.
+fn put_together(samples: &mut [Sample]) {
+    let mut groups: HashMap<Vec<(String, String)>, usize> = HashMap::new();
+    for sample in samples.iter() {
+        let next = groups.len();
+        groups.entry(sample.labels.clone()).or_insert(next);
+    }
+    samples.sort_by(|a, b| {
+        let place = |sample: &Sample| (groups.get(&sample.labels).copied(), sample.part);
+        let point = |sample: &Sample| sample.point.as_deref().map_or(0.0, point_value);
+        place(a).cmp(&place(b)).then(point(a).total_cmp(&point(b)))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(aggregator: &str, kind: &str, values: &str) -> AppReport {
+        let text = format!(
+            r#"[{{"name":"m","help":"h","type":"{kind}","aggregator":"{aggregator}","values":[{values}]}}]"#
+        );
+        AppReport::read(&text).unwrap()
+    }
+
+    fn values(report: &AppReport) -> Vec<(String, f64)> {
+        let samples = report.families.iter().flat_map(|family| &family.samples);
+        let name = |sample: &Sample| {
+            let labels: Vec<_> =
+                sample.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!(
+                "{}{}{}",
+                sample.part.suffix(),
+                labels.join(","),
+                sample.point.as_deref().unwrap_or_default()
+            )
+        };
+        samples.map(|sample| (name(sample), sample.value)).collect()
+    }
+
+    #[test]
+    fn each_aggregator_does_what_prom_client_does() {
+        let table = [
+            ("sum", &[("", 9.0), ("a=1", 1.0)][..]),
+            ("first", &[("", 4.0), ("a=1", 1.0)]),
+            ("min", &[("", 2.0), ("a=1", 1.0)]),
+            ("max", &[("", 4.0), ("a=1", 1.0)]),
+            ("average", &[("", 3.0), ("a=1", 1.0)]),
+            ("omit", &[]),
+        ];
+        for (aggregator, expected) in table {
+            let reports =
+                [r#"{"value":4}"#, r#"{"value":2},{"value":1,"labels":{"a":"1"}}"#, r#"{"value":3}"#]
+                    .map(|values| report(aggregator, "gauge", values));
+            let expected: Vec<_> =
+                expected.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            assert_eq!(values(&merge(&reports)), expected, "{aggregator}");
+        }
+    }
+
+    #[test]
+    fn histograms_have_their_buckets_in_order_whatever_workers_have() {
+        let one = r#"{"metricName":"m_bucket","labels":{"le":"1"},"value":1},{"metricName":"m_bucket","labels":{"le":"+Inf"},"value":2},
+            {"metricName":"m_sum","value":3.5},{"metricName":"m_count","value":2}"#;
+        let other = r#"{"metricName":"m_count","labels":{"r":"x"},"value":1},{"metricName":"m_bucket","labels":{"le":"0.5"},"value":1},
+            {"metricName":"m_bucket","labels":{"le":"+Inf"},"value":1},{"metricName":"m_sum","value":0.5},{"metricName":"m_count","value":1}"#;
+        let merged = merge(&[report("sum", "histogram", one), report("sum", "histogram", other)]);
+        let expected = [
+            ("_bucket0.5", 1.0),
+            ("_bucket1", 1.0),
+            ("_bucket+Inf", 3.0),
+            ("_sum", 4.0),
+            ("_count", 3.0),
+            ("_countr=x", 1.0),
+        ];
+        assert_eq!(values(&merged), expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn another_kind_of_the_same_name_and_what_is_beyond_the_bound_are_counted() {
+        let merged =
+            merge(&[report("sum", "counter", r#"{"value":1}"#), report("sum", "gauge", r#"{"value":5}"#)]);
+        assert_eq!((values(&merged), merged.left_out), (vec![(String::new(), 1.0)], 1));
+        let many = |from: usize| {
+            let samples: Vec<_> = (from..from + SERIES_MAX)
+                .map(|n| format!(r#"{{"value":1,"labels":{{"n":"{n}"}}}}"#))
+                .collect();
+            report("sum", "gauge", &samples.join(","))
+        };
+        let merged = merge(&[many(0), many(2)]);
+        assert_eq!((merged.families[0].samples.len(), merged.left_out), (SERIES_MAX, 2));
+    }
+}
