@@ -66,6 +66,11 @@ and without `worker`.
 - At most 10,000 series and 1,000 metrics of an app, and about 480 KB of a worker's answer. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`; a longer answer
   is not taken at all.
 - Not seen: registries that the app has made itself (`new Registry()`), prom-client within a bundle, and apps with `agent: false`.
+
+## Grafana and alerts
+- [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus.
+- [grafana/alerts.yml](grafana/alerts.yml) has alerts for Prometheus (`rule_files`): workers that are not online, crash, stand still or are saturated, HTTP errors, memory, CPU quotas,
+  reloads that failed. Adapt the bounds to your apps.
 ";
 
 fn unit(unit: Unit) -> &'static str {
