@@ -128,20 +128,27 @@ impl Collection {
 
     /// Writes down what has been counted; see [`Self::written`].
     pub fn write_down(&mut self) {
-        let counters = |(worker, known): (&u32, &Known)| {
-            let counters = known.last.as_ref()?.counters();
-            (!counters.families.is_empty()).then(|| (*worker, counters.write()))
-        };
-        let workers: BTreeMap<u32, String> = self.workers.iter().filter_map(counters).collect();
-        self.written.clear();
+        self.written = self.in_short().unwrap_or_default();
+    }
+
+    /// `None` when there is nothing, or too much.
+    fn in_short(&self) -> Option<String> {
+        let ended = self.ended.write();
+        let mut room = WRITTEN_BYTES_MAX.checked_sub(ended.len())?;
+        let mut workers = BTreeMap::new();
+        for (worker, known) in &self.workers {
+            let Some(last) = &known.last else { continue };
+            let counters = last.counters();
+            if !counters.families.is_empty() {
+                let text = counters.write();
+                room = room.checked_sub(text.len())?;
+                workers.insert(*worker, text);
+            }
+        }
         if workers.is_empty() && self.ended.families.is_empty() {
-            return;
+            return None;
         }
-        let written = Written { ended: self.ended.write(), workers };
-        let text = serde_json::to_string(&written).unwrap_or_default();
-        if text.len() <= WRITTEN_BYTES_MAX {
-            self.written = text;
-        }
+        serde_json::to_string(&Written { ended, workers }).ok()
     }
 
     /// As it was written down last.
@@ -242,6 +249,13 @@ mod tests {
         let mut next = Collection::resume(next.written(), |worker| worker == 3);
         next.answered(3, Some(hits(5)));
         assert_eq!(sums(&next), [Some(8.0), Some(5.0)]);
+        let label = "x".repeat(1000);
+        let many: Vec<_> =
+            (0..300).map(|n| format!(r#"{{"value":1,"labels":{{"a":"{label}{n}"}}}}"#)).collect();
+        let many = format!(r#"[{{"name":"hits","type":"counter","values":[{}]}}]"#, many.join(","));
+        next.answered(4, AppReport::read(&many));
+        next.write_down();
+        assert_eq!(next.written(), "", "too much is not written down");
         for nonsense in ["", "{}", "7", r#"{"ended":"x","workers":{"1":"y"}}"#] {
             assert_eq!(sums(&Collection::resume(nonsense, |_| true)), [None, None], "{nonsense}");
         }

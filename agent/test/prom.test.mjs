@@ -1,0 +1,119 @@
+// What the agent says of the app's prom-client, on every supported Node version, against a primary that is this test.
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+
+const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
+const PROM_CLIENT = createRequire(new URL('../../tests/e2e/package.json', import.meta.url)).resolve('prom-client');
+
+const directory = mkdtempSync(join(tmpdir(), 'forkful-agent-prom-'));
+after(() => rmSync(directory, { recursive: true, force: true }));
+let scripts = 0;
+
+/** Starts a program under the agent; `ask` gives the answer to the question for its metrics. */
+async function launch(t, major, text) {
+  scripts += 1;
+  const script = join(directory, `${scripts}.cjs`);
+  writeFileSync(script, `'use strict';\nconst prom = () => require(${JSON.stringify(PROM_CLIENT)});\n${text}\nprocess.send('up');\n`);
+  const child = fork(script, [], { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const worker = { child, said: [], answers: [], output: '', exited: once(child, 'exit') };
+  child.on('message', (message) => worker.said.push(message));
+  child.on('internalMessage', (message) => { if (message.act === 'metrics') worker.answers.push(message); });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { worker.output += data; });
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await worker.exited;
+  });
+  await waitUntil('the app', () => worker.said.includes('up'));
+  worker.ask = async () => {
+    const before = worker.answers.length;
+    child.send({ cmd: 'NODE_FORKFUL', act: 'metrics' });
+    const { cmd, act, ...answer } = await waitUntil('an answer', () => worker.answers[before]);
+    assert.deepEqual([cmd, act], ['NODE_FORKFUL', 'metrics']);
+    return answer;
+  };
+  return worker;
+}
+
+for (const major of MAJORS) {
+  describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    test('without a prom-client it says so, and with one that is loaded later it says what it has', async (t) => {
+      const worker = await launch(t, major, `
+        process.on('message', () => {
+          const { Gauge, Histogram } = prom();
+          const gauge = new Gauge({ name: 'depth', help: 'Depth.', labelNames: ['of', 'n'], aggregator: 'max' });
+          gauge.set({ of: 'a', n: 1 }, 2.5);
+          gauge.set({ of: 'b', n: true }, NaN);
+          gauge.set({ of: 'c' }, -Infinity);
+          new Histogram({ name: 'took', help: 'Time.', buckets: [1] }).observe(0.5);
+          process.send('loaded');
+        });
+      `);
+      assert.deepEqual(await worker.ask(), { none: true });
+      worker.child.send('load');
+      await waitUntil('prom-client', () => worker.said.includes('loaded'));
+      const { metrics } = await worker.ask();
+      assert.deepEqual(metrics, [
+        {
+          name: 'depth', help: 'Depth.', type: 'gauge', aggregator: 'max', values: [
+            { labels: { of: 'a', n: '1' }, value: 2.5 }, { labels: { of: 'b', n: 'true' }, value: 'NaN' }, { labels: { of: 'c' }, value: '-Inf' },
+          ],
+        },
+        {
+          name: 'took', help: 'Time.', type: 'histogram', aggregator: 'sum', values: [
+            { metricName: 'took_bucket', labels: { le: '1' }, value: 1 }, { metricName: 'took_bucket', labels: { le: '+Inf' }, value: 1 },
+            { metricName: 'took_sum', labels: {}, value: 0.5 }, { metricName: 'took_count', labels: {}, value: 1 },
+          ],
+        },
+      ]);
+    });
+
+    test('a metric that throws, too many of them, and one that is never there do no harm to the app', async (t) => {
+      const worker = await launch(t, major, `
+        const { Gauge, register } = prom();
+        const steps = {
+          throws: () => new Gauge({ name: 'throws', help: 'Throws.', collect() { throw new Error('no'); } }),
+          rejects: () => new Gauge({ name: 'rejects', help: 'Rejects.', async collect() { throw new Error('no'); } }),
+          many: () => { const gauge = new Gauge({ name: 'many', help: 'Many.', labelNames: ['n'] }); for (let n = 0; n < 20000; n += 1) gauge.set({ n: 'label' + n }, n); },
+          strange: () => { register.getMetricsAsJSON = () => [null]; },
+          never: () => { register.getMetricsAsJSON = () => new Promise(() => {}); },
+        };
+        process.on('message', (step) => { register.clear(); steps[step](); process.send(step); });
+        for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, (error) => process.send({ [event]: String(error) }));
+      `);
+      for (const step of ['throws', 'rejects', 'many', 'strange', 'never']) {
+        worker.child.send(step);
+        await waitUntil(step, () => worker.said.includes(step));
+        assert.deepEqual(await worker.ask(), {}, step);
+      }
+      assert.deepEqual(worker.said.filter((said) => typeof said === 'object'), []);
+      assert.equal(worker.output, '');
+    });
+
+    test('a worker that was asked says what it has counted once more before it has drained, and ends when it wants to', async (t) => {
+      const worker = await launch(t, major, `
+        const { Counter } = prom();
+        const counter = new Counter({ name: 'hits', help: 'Hits.' });
+        process.on('message', (message) => { if (message === 'end') process.disconnect(); else { counter.inc(); process.send('counted'); } });
+      `);
+      const hits = ({ metrics: [{ values: [{ value }] }] }) => value;
+      assert.equal(hits(await worker.ask()), 0);
+      worker.child.send('count');
+      await waitUntil('a count', () => worker.said.includes('counted'));
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain' });
+      assert.equal(hits(await waitUntil('the last word', () => worker.answers[1])), 1);
+      worker.child.send('end');
+      assert.deepEqual(await worker.exited, [0, null]);
+      assert.equal(worker.output, '');
+    });
+  });
+}
