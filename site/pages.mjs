@@ -31,6 +31,7 @@ const GROUPS = [
     'MEMORY.md': 'Memory',
     'LIMITS.md': 'Limits',
     'STICKY.md': 'Sticky sessions',
+    'INCIDENTS.md': 'Crashes and other incidents',
     'BLOCKED-WORKER.md': 'Debug a blocked worker',
     'NODE-UPGRADE.md': 'Upgrade Node.js',
     'UPDATE.md': 'Update Forkful',

@@ -387,6 +387,21 @@ export interface MessageEvent {
   message: unknown;
 }
 
+/** What happened to an app that nobody asked for: `forkful events`. */
+export interface IncidentEvent {
+  type: 'app:incident';
+  id: number;
+  at_ms: number;
+  kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full';
+  app: string;
+  /** The worker, where it is about one. */
+  pm_id: number | null;
+  /** Why, in words. */
+  reason: string;
+  /** What follows, in words. */
+  next: string | null;
+}
+
 export interface LogEvent extends LogLine {
   type: 'log:out' | 'log:err';
 }
@@ -403,7 +418,7 @@ export interface EndingEvent {
   at_ms: number;
 }
 
-export type Event = ProcessEvent | MessageEvent | LogEvent | SkippedEvent | EndingEvent;
+export type Event = ProcessEvent | MessageEvent | IncidentEvent | LogEvent | SkippedEvent | EndingEvent;
 
 /** What comes from the daemon as it happens. Left by `break`, ended by `close()`. */
 export interface Stream<T> extends AsyncIterableIterator<T> {

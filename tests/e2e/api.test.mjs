@@ -129,6 +129,19 @@ describe('the API is what openapi.json says', () => {
     });
   });
 
+  test('what nobody asked for', async () => {
+    const living = async () => (await ok('GET', '/v1/apps')).apps[0].workers.find(({ status, pid }) => status === 'online' && pid);
+    const { pid } = await living();
+    process.kill(pid, 'SIGKILL');
+    const { incidents: [{ id, kind }] } = await waitUntil('the incident', async () => {
+      const found = await ok('GET', '/v1/incidents?targets=api&since_ms=1&after=0');
+      return found.incidents.length > 0 && found;
+    });
+    const { end } = await ok('GET', `/v1/incidents/${id}`);
+    assert.deepEqual([kind, end.signal, end.pid], ['crash', 'SIGKILL', pid]);
+    await waitUntil('another worker', async () => ((await living())?.pid ?? pid) !== pid);
+  });
+
   test('what comes back', async () => {
     const saved = await ok('POST', '/v1/save', { with_env: true });
     assert.deepEqual(saved.apps.map(({ name }) => name), ['api']);
@@ -163,6 +176,8 @@ describe('the API is what openapi.json says', () => {
     await refused('no_such_target', 'GET', '/v1/apps/nobody');
     await refused('no_such_target', 'GET', '/v1/environment/nobody');
     await refused('no_such_target', 'GET', '/v1/stalls/nobody');
+    await refused('no_such_target', 'GET', '/v1/incidents?targets=nobody');
+    await refused('no_such_target', 'GET', '/v1/incidents/9999999');
     await refused('no_such_target', 'GET', '/v1/logs?targets=nobody');
     await refused('no_such_target', 'POST', '/v1/actions/stop', { targets });
     await refused('no_such_target', 'POST', '/v1/messages', { targets, message: 1 });

@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, TriggerRequest, WorkersReply};
 use crate::dashboard::{DashboardReply, DashboardRequest};
+use crate::incidents::{Incident, IncidentList, IncidentsQuery};
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
@@ -272,6 +273,18 @@ impl Client {
     /// `GET /v1/stalls/{target}`; a name, an id or `all`.
     pub async fn stalls(&mut self, target: &str) -> Result<StallsReply, ClientError> {
         self.get(&path_with(Route::Stalls, target)).await
+    }
+
+    /// `GET /v1/incidents`: what happened that nobody asked for.
+    pub async fn incidents(&mut self, query: &IncidentsQuery) -> Result<IncidentList, ClientError> {
+        let IncidentsQuery { targets, since_ms, after } = query;
+        let path = Route::Incidents.path();
+        self.get(&format!("{path}?targets={}&since_ms={since_ms}&after={after}", escape(targets))).await
+    }
+
+    /// `GET /v1/incidents/{id}`: one of these.
+    pub async fn incident(&mut self, id: u64) -> Result<Incident, ClientError> {
+        self.get(&path_with(Route::Incident, &id.to_string())).await
     }
 
     /// `GET /v1/jlist`: all workers in PM2's shape.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::incidents::IncidentSummary;
 use crate::jlist::Pm2Env;
 use crate::stalls::StallEvent;
 #[cfg(test)]
@@ -38,6 +39,8 @@ pub enum DaemonEvent {
     Message(MessageEvent),
     /// A worker's event loop stood still.
     Stall(StallEvent),
+    /// Something has happened to an app that nobody asked for.
+    Incident(IncidentSummary),
     /// A worker wrote a line.
     Log(LogLine),
     /// Events were left out here, because they came faster than they were read.
@@ -53,6 +56,7 @@ impl DaemonEvent {
             Self::Process(_) => "process:event",
             Self::Message(_) => "process:msg",
             Self::Stall(_) => "process:stall",
+            Self::Incident(_) => "app:incident",
             Self::Log(line) => log_event_name(line.stream),
             Self::Skipped(_) => "events:skipped",
             Self::Ending(_) => "daemon:ending",

@@ -58,6 +58,10 @@ routes! {
     Environment = GET "/v1/environment/{target}",
     /// Where the event loops of some apps stood still.
     Stalls = GET "/v1/stalls/{target}",
+    /// What happened to apps that nobody asked for.
+    Incidents = GET "/v1/incidents",
+    /// One of these, with all that was known then.
+    Incident = GET "/v1/incidents/{id}",
     /// What is measured, for Prometheus.
     Metrics = GET "/v1/metrics",
     /// What was measured in the last week.

@@ -12,7 +12,7 @@
 //!   made true · `look`: lists that wait for workers
 //! - `processes`: process ids, trees, pid files · `starting`: starts under way, with `work`: what takes its time, a little
 //!   in each turn, and `launch`: one process
-//! - `conversation`: events, messages, actions; `stdin`
+//! - `conversation`: events, messages, actions; `stdin`; `incidents`: what nobody asked for
 //! - `persistence`: what is saved; `resurrect`: the way back · `written`: what is written down for a daemon that follows this
 //!   one; `adoption`: the way back
 //! - `update`: the program of another version looks at what was written down
@@ -36,6 +36,7 @@ mod dependencies;
 mod exit_tail;
 mod faults;
 mod groups;
+mod incidents;
 mod jobs;
 mod keep;
 mod lacks;
@@ -82,6 +83,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use forkful_api::incidents::IncidentSummary;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::foreground::{OnSignal, Stop, exit_code};
@@ -98,6 +100,7 @@ use tokio::sync::mpsc;
 use crate::command::{COMMAND_QUEUE, Command};
 use crate::history::History;
 use crate::home::Home;
+use crate::incidents::Incidents;
 use crate::logs::LogService;
 use app::{App, AppId};
 use apps::Apps;
@@ -178,6 +181,10 @@ pub(crate) enum Back {
         /// Gets it.
         waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
     },
+    /// An incident has been written.
+    Noted(IncidentSummary),
+    /// The disk of a log file is full.
+    DiskFull { path: PathBuf, fault: String },
     /// A process that is no worker has ended, and was reaped.
     HelperEnded { pid: u32 },
 }
@@ -270,18 +277,26 @@ impl Engine {
             if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
         let mut starts = Starts::new(marks, back.clone());
         starts.listen(&options.home, wake.reactor(), &options.keeping);
+        let (tell_noted, tell_full) = (back.clone(), back.clone());
+        // The engine is gone only when the daemon ends.
+        let incidents = Incidents::new(options.home.incidents(), move |summary| {
+            let _gone = tell_noted.send(Back::Noted(summary));
+        });
+        let logs = LogService::start_telling(move |path, fault| {
+            let _gone = tell_full.send(Back::DiskFull { path, fault });
+        })?;
         let seed = clock::wall_ms() ^ (u64::from(std::process::id()) << 32);
         let engine = Self {
             clock: Clock,
             processes: Processes::new(Rc::clone(wake.reactor()), &options.keeping)?,
             wake,
-            logs: LogService::start()?,
+            logs,
             apps: Apps::new(Random::new(seed), options.history.clone()),
             starts,
             jobs: Jobs::default(),
             plans: apply::Plans::default(),
             looks: Looks::default(),
-            conversations: conversation::Conversations::default(),
+            conversations: conversation::Conversations::new(incidents),
             closes: Closes::default(),
             options,
             persistence,
@@ -412,6 +427,8 @@ impl Engine {
         match back {
             Back::Step(command) => self.on_command(command),
             Back::Applied(applied) => self.plans.end(applied),
+            Back::Noted(summary) => self.conversations.publish_incident(summary),
+            Back::DiskFull { path, fault } => self.conversations.note_full_disk(&path, &fault, &self.apps),
             Back::Flushed { job, app, fault } => {
                 self.jobs.note(job, app, fault);
                 self.jobs.answered(job);

@@ -107,11 +107,11 @@ impl Hub {
     }
 
     /// Tells all who want to know.
-    pub(crate) fn publish(&mut self, app: &str, pm_id: u32, event: &DaemonEvent) {
+    pub(crate) fn publish(&mut self, app: &str, pm_id: Option<u32>, event: &DaemonEvent) {
         let is_message = matches!(event, DaemonEvent::Message(_));
         let mut written = None;
         for watcher in &mut self.watchers {
-            if (!is_message || watcher.messages) && watcher.filter.wants(app, Some(pm_id)) {
+            if (!is_message || watcher.messages) && watcher.filter.wants(app, pm_id) {
                 watcher.offer(written.get_or_insert_with(|| frame(event)));
             }
         }
@@ -157,6 +157,7 @@ pub(crate) fn frame(event: &DaemonEvent) -> Bytes {
         DaemonEvent::Process(process) => serde_json::to_string(process),
         DaemonEvent::Message(message) => serde_json::to_string(message),
         DaemonEvent::Stall(stall) => serde_json::to_string(stall),
+        DaemonEvent::Incident(incident) => serde_json::to_string(incident),
         DaemonEvent::Log(line) => serde_json::to_string(line),
         DaemonEvent::Skipped(skipped) => serde_json::to_string(skipped),
         DaemonEvent::Ending(ending) => serde_json::to_string(ending),
@@ -199,7 +200,7 @@ mod tests {
         let mut by_id = hub.subscribe(&query("other,3", true));
         let mut other = hub.subscribe(&query("other", true));
         let mut no_messages = hub.subscribe(&query("", false));
-        hub.publish("api", 3, &message("a\nb"));
+        hub.publish("api", Some(3), &message("a\nb"));
         let expected =
             "event: process:msg\ndata: {\"at_ms\":1,\"app\":\"api\",\"pm_id\":3,\"message\":\"a\\nb\"}\n\n";
         assert_eq!(read(&mut all), [expected]);
@@ -213,11 +214,11 @@ mod tests {
         let mut slow = hub.subscribe(&query("", true));
         let large = message(&"x".repeat(1 << 20));
         for _ in 0..20 {
-            hub.publish("api", 3, &large);
+            hub.publish("api", Some(3), &large);
         }
         assert!(slow.queued.load(Ordering::Relaxed) <= QUEUE_BYTES_MAX);
         let first = read(&mut slow);
-        hub.publish("api", 3, &message("after"));
+        hub.publish("api", Some(3), &message("after"));
         let rest = read(&mut slow);
         let missed = 20 - first.len();
         assert_eq!(rest[0], format!("event: events:skipped\ndata: {{\"count\":{missed}}}\n\n"));

@@ -4,6 +4,7 @@
 //! forkful.sock   the API            forkful.lock   held while a daemon lives
 //! daemon.log     its own messages   agent-*/       the preloaded agent
 //! compiled/      code of apps that Node.js has compiled
+//! incidents/     what happened to apps
 //! logs/          output of workers  lends.sock     where processes of apps ask for listening sockets
 //! instance       what this daemon's workers are known by; gone when it has ended properly
 //! sockets        the files of its apps' unix sockets; gone when it has ended properly
@@ -78,6 +79,11 @@ impl Home {
     /// Default folder of workers' output.
     pub fn logs(&self) -> PathBuf {
         self.path.join("logs")
+    }
+
+    /// What happened to apps that nobody asked for, a file for each.
+    pub(crate) fn incidents(&self) -> PathBuf {
+        self.path.join("incidents")
     }
 
     /// Code of apps that Node.js has compiled.

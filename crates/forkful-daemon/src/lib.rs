@@ -32,6 +32,7 @@ mod guard;
 mod history;
 pub mod home;
 mod home_keeper;
+mod incidents;
 mod inherited;
 mod left_behind;
 pub mod logs;

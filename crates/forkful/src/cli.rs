@@ -9,6 +9,7 @@ mod config;
 mod dashboard;
 mod deploy;
 mod doctor;
+mod events;
 mod experiment;
 mod export;
 pub(crate) mod gone;
@@ -39,6 +40,7 @@ pub(crate) use config::{EnvArgs, IdArgs, InitArgs, InitKind, PidArgs, ReportArgs
 pub(crate) use dashboard::DashboardArgs;
 pub(crate) use deploy::DeployArgs;
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use events::EventsArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportPlatform};
 pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, McpArgs, SendArgs, TriggerArgs};
@@ -125,6 +127,8 @@ pub(crate) enum Verb {
     Describe(Later<DescribeArgs>),
     /// Show where event loops stood still, and what that cost.
     Stalls(Later<StallsArgs>),
+    /// Show what happened to apps that nobody asked for, such as crashes.
+    Events(Later<EventsArgs>),
     /// Say why an app is slow, with the evidence and what to do.
     Doctor(Later<DoctorArgs>),
     /// Let programs that speak the Model Context Protocol look at the apps.

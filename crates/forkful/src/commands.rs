@@ -15,6 +15,7 @@ mod deploy;
 mod describe;
 mod doctor;
 mod env;
+mod events;
 mod experiment;
 mod export;
 mod id;
@@ -104,6 +105,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Verb::Api(args) => on_runtime(async |home| api::run(&home, &args).await),
         Verb::Describe(args) => connected(async |home| describe::run(&home, &args).await),
         Verb::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
+        Verb::Events(args) => connected(async |home| events::run(&home, args.into_inner()).await),
         Verb::Doctor(args) => connected(async |home| doctor::run(&home, &args).await),
         Verb::Mcp(args) => on_runtime(async |home| mcp::run(&home, &args).await),
         Verb::Monit(args) => connected(async |home| monit::run(home, &args).await),

@@ -3,6 +3,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod excerpt;
 pub(crate) mod failure;
 pub(crate) mod format;

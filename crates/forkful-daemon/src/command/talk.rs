@@ -4,6 +4,8 @@ use forkful_api::conversation::{
     EnvironmentReply, EventsQuery, MessageRequest, StdinRequest, TriggerRequest, WorkersReply,
 };
 
+use forkful_api::incidents::{Incident, IncidentList, IncidentsQuery};
+
 use super::Reply;
 use crate::events::Subscription;
 
@@ -36,6 +38,10 @@ pub enum Talk {
         /// Answered when all have taken it, or their time is over.
         reply: Reply<WorkersReply>,
     },
+    /// `GET /v1/incidents`.
+    Incidents { query: IncidentsQuery, reply: Reply<IncidentList> },
+    /// `GET /v1/incidents/{id}`.
+    Incident { id: u64, reply: Reply<Incident> },
     /// `GET /v1/environment/{target}`.
     Environment {
         /// A name, id or `all`.

@@ -2,6 +2,7 @@
 
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
+use forkful_core::incidents::{is_bad_health, noticed};
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
@@ -42,6 +43,7 @@ impl Engine {
         self.apps.note_unwritten(app);
         let others = others_of(&self.apps, app);
         let Some(entry) = self.apps.get_mut(app) else { return };
+        let bad_health = is_bad_health(&event);
         let has_left = |job: &JobId| self.jobs.has_client_left(*job);
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now, others: &others, abandoned: &abandoned };
@@ -51,6 +53,11 @@ impl Engine {
         let holds = entry.supervisor.waits_for_others();
         self.apps.note_holds(holds);
         for effect in effects.drain(..) {
+            if let Some(noticed) = noticed(&effect, bad_health)
+                && let Some(entry) = self.apps.get_mut(app)
+            {
+                self.conversations.note(noticed, entry, &self.logs);
+            }
             self.perform(app, effect, now);
         }
         self.inbox.effects = effects;
@@ -289,6 +296,7 @@ impl Engine {
             if let Report::Online { generation, .. } = report {
                 self.processes.write_pid_file(entry, slot, *generation);
             }
+            self.conversations.note_failed_start((slot, report), entry, now, &self.logs);
             self.conversations.publish_report((slot, report), entry, now, &self.logs);
         }
         if let Some(text) = report_text(report) {

@@ -77,6 +77,8 @@ pub(crate) struct Place {
     pub(crate) processes: BTreeMap<Generation, Process>,
     /// Why the last process ended, where its exit does not say it.
     pub(crate) exit_cause: Option<String>,
+    /// What the process did that the daemon is about to kill because its event loop stands still.
+    pub(crate) stuck: Option<String>,
     /// When it was last looked up who has the port of a refused listen.
     pub(crate) owner_looked_at: Option<Time>,
     /// The last lines of stderr of the process that ended last, from the log service.
@@ -145,6 +147,7 @@ impl App {
             pm_id,
             processes: BTreeMap::new(),
             exit_cause: None,
+            stuck: None,
             owner_looked_at: None,
             exit_tail: ExitTail::default(),
             started_at_ms: None,

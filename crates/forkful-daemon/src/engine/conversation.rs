@@ -28,6 +28,7 @@ use super::stdin::write_to_all;
 use super::targets::Roster;
 use crate::command::{Reply, Talk};
 use crate::events::Hub;
+use crate::incidents::Incidents;
 use crate::logs::LogService;
 use crate::worker_message::{self, WorkerMessage};
 
@@ -35,9 +36,11 @@ use crate::worker_message::{self, WorkerMessage};
 const TRIGGERS_MAX: usize = 1024;
 
 /// What the engine keeps for this.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Conversations {
-    hub: Hub,
+    pub(super) hub: Hub,
+    /// What happens that nobody asked for.
+    pub(super) incidents: Incidents,
     /// Processes that have been said to be online, by the worker's id.
     online: HashMap<u32, Generation>,
     triggers: Vec<Trigger>,
@@ -61,6 +64,10 @@ pub(crate) struct Partner {
 }
 
 impl Conversations {
+    pub(crate) fn new(incidents: Incidents) -> Self {
+        Self { hub: Hub::default(), incidents, online: HashMap::new(), triggers: Vec::new() }
+    }
+
     /// Serves a client that watches or speaks.
     pub(crate) fn serve(
         &mut self,
@@ -92,6 +99,8 @@ impl Conversations {
                 Ok(partners) => write_to_all(apps, partners, &request.text, reply),
                 Err(refusal) => answer(reply, Err(refusal)),
             },
+            Talk::Incidents { query, reply } => self.list_incidents(query, roster, reply),
+            Talk::Incident { id, reply } => self.incidents.show(id, reply),
             Talk::Environment { target, show_secrets, reply } => {
                 answer(reply, roster.environment(&target, show_secrets));
             }
@@ -184,7 +193,7 @@ impl Conversations {
             process: jlist::pm2_env(&view, worker),
         };
         let (name, pm_id) = (event.app.clone(), event.pm_id);
-        self.hub.publish(&name, pm_id, &DaemonEvent::Process(Box::new(event)));
+        self.hub.publish(&name, Some(pm_id), &DaemonEvent::Process(Box::new(event)));
     }
 
     /// Event loops have stood still.
@@ -192,7 +201,7 @@ impl Conversations {
         if self.hub.is_watched() {
             for stall in stalls {
                 let (app, pm_id) = (stall.app.clone(), stall.stall.pm_id);
-                self.hub.publish(&app, pm_id, &DaemonEvent::Stall(stall));
+                self.hub.publish(&app, Some(pm_id), &DaemonEvent::Stall(stall));
             }
         }
     }
@@ -233,7 +242,7 @@ impl Conversations {
         let at_ms = super::clock::wall_ms();
         let event = MessageEvent { at_ms, app: name, pm_id, message };
         let name = event.app.clone();
-        self.hub.publish(&name, pm_id, &DaemonEvent::Message(event));
+        self.hub.publish(&name, Some(pm_id), &DaemonEvent::Message(event));
     }
 
     fn on_action_done(&mut self, app: AppId, worker: WorkerId, action: &str, result: Value) {

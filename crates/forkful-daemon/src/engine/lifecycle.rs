@@ -162,6 +162,7 @@ impl Engine {
         if let Some(cause) = &cause {
             log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
         }
+        let dying = entry.dying(slot, generation, &ended.exit, cause.clone());
         if let Some(process) = entry.remove_process(slot, generation) {
             self.processes.bury(process);
         }
@@ -169,7 +170,11 @@ impl Engine {
         place.exit_cause = cause;
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
+        let dying = dying.map(|draft| draft.with_tail(self.logs.stderr_tail(place.pm_id)));
         self.feed(app, slot, Event::Exited(generation, ended.exit));
+        if let Some(draft) = dying {
+            self.conversations.note_death(draft, slot, self.apps.get(&app), now);
+        }
         self.apps.free_ports(app);
     }
 }

@@ -83,6 +83,11 @@ impl ProcessMetrics {
         self.follower.sample(self.is_fresh(now))
     }
 
+    /// What was last known of it, however long ago.
+    pub(super) fn last_sample(&self) -> Sample {
+        self.follower.sample(true)
+    }
+
     fn is_fresh(&self, now: Time) -> bool {
         self.said_at.is_some_and(|at| self.follower.is_fresh(now.since(at)))
     }

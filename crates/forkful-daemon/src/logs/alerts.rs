@@ -14,9 +14,13 @@ pub(super) const ALERT_EVERY: Duration = Duration::from_secs(60);
 /// Different alerts that are remembered.
 const REMEMBERED_MAX: usize = 1024;
 
+/// Hears of a file whose disk is full.
+pub(super) type TellFull = Box<dyn Fn(PathBuf, String) + Send>;
+
 /// What was told, and when.
 pub(super) struct Alerts {
     report: Report,
+    full: TellFull,
     told: HashMap<(PathBuf, What), Instant>,
     /// Lines that were dropped and not told of, and when the last were.
     shed_lines: u64,
@@ -31,8 +35,8 @@ enum What {
 }
 
 impl Alerts {
-    pub(super) fn new(report: Report) -> Self {
-        Self { report, told: HashMap::new(), shed_lines: 0, shed_told: None }
+    pub(super) fn new(report: Report, full: TellFull) -> Self {
+        Self { report, full, told: HashMap::new(), shed_lines: 0, shed_told: None }
     }
 
     /// A file cannot be written. Says whether that was told.
@@ -43,6 +47,9 @@ impl Alerts {
                 "error: cannot write the log file {}; lines are dropped and counted until it can be written again\ncaused by: {cause}",
                 path.display()
             ));
+            if matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                (self.full)(path.to_owned(), cause.to_string());
+            }
         }
         is_new
     }

@@ -13,6 +13,7 @@ use forkful_os::keeper::Hold;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::oneshot;
 
+use super::alerts::{Alerts, TellFull};
 use super::archivist::Archivist;
 use super::echo::Echo;
 use super::follow::{FOLLOWER_CHUNKS_MAX, FollowRequest};
@@ -49,6 +50,8 @@ struct Shared {
 
 pub(super) struct Options {
     pub(super) report: Report,
+    /// Hears of each file whose disk is full, as seldom as it is reported.
+    pub(super) full: TellFull,
     pub(super) echo: Echo,
     pub(super) line_bytes_max: usize,
     pub(super) partial_bytes_max: usize,
@@ -59,6 +62,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             report: Arc::new(|text: &str| crate::own_log::line(text.to_owned())),
+            full: Box::new(|_, _| {}),
             echo: Echo::to_ours(),
             line_bytes_max: LINE_BYTES_MAX,
             partial_bytes_max: PARTIAL_BYTES_MAX,
@@ -73,8 +77,13 @@ impl LogService {
         Self::start_with(Options::default())
     }
 
+    /// The same; `full` hears of files whose disk is full, with the error in words.
+    pub(crate) fn start_telling(full: impl Fn(PathBuf, String) + Send + 'static) -> io::Result<Self> {
+        Self::start_with(Options { full: Box::new(full), ..Options::default() })
+    }
+
     pub(super) fn start_with(options: Options) -> io::Result<Self> {
-        let Options { report, echo, line_bytes_max, partial_bytes_max, disk_wait_max } = options;
+        let Options { report, full, echo, line_bytes_max, partial_bytes_max, disk_wait_max } = options;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let queue = Arc::new(Queue::new(disk_wait_max));
         let (inbox, messages) = channel();
@@ -83,7 +92,7 @@ impl LogService {
         let (to_read_back, requests) = channel();
         let helpers = Helpers { archivist: to_archivist, read_back: to_read_back };
         let archivist = Archivist::new(notices, Arc::clone(&report));
-        let writer = Writer::new(Arc::clone(&queue), echo, Arc::clone(&report), helpers);
+        let writer = Writer::new(Arc::clone(&queue), echo, Alerts::new(Arc::clone(&report), full), helpers);
         let queue_end = Arc::clone(&queue);
         let reader =
             Reader::new(Arc::clone(&wake), messages, queue_end, report, line_bytes_max, partial_bytes_max)?;

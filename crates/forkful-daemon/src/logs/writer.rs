@@ -95,7 +95,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(queue: Arc<Queue>, echo: Echo, report: Report, helpers: Helpers) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, echo: Echo, alerts: Alerts, helpers: Helpers) -> Self {
         Self {
             queue,
             files: HashMap::new(),
@@ -106,7 +106,7 @@ impl Writer {
             echo,
             helpers,
             space: Space::default(),
-            alerts: Alerts::new(report),
+            alerts,
             rendered: Vec::new(),
         }
     }

@@ -11,6 +11,7 @@ use forkful_api::conversation::{
     ACTION_BYTES_MAX, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, STDIN_TEXT_BYTES_MAX,
     StdinRequest, TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
 };
+use forkful_api::incidents::{Incident, IncidentList, IncidentsQuery};
 use forkful_api::jlist::JlistEntry;
 use forkful_api::types::{LogsQuery, TARGETS_MAX};
 use serde_json::Value;
@@ -36,6 +37,23 @@ pub(super) async fn events(
     };
     let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((head, Body::new(EventBody::new(events, logs, api.commands))).into_response())
+}
+
+pub(super) async fn incidents(
+    State(api): State<Api>,
+    query: Result<Query<IncidentsQuery>, QueryRejection>,
+) -> Result<Json<IncidentList>, Refusal> {
+    let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    api.ask(|reply| Command::Talk(Talk::Incidents { query, reply })).await.map(Json)
+}
+
+pub(super) async fn incident(
+    State(api): State<Api>,
+    Segment(id): Segment,
+) -> Result<Json<Incident>, Refusal> {
+    let id =
+        id.parse().map_err(|_| Refusal::bad_request(format!("{id:?} is not the number of an incident")))?;
+    api.ask(|reply| Command::Talk(Talk::Incident { id, reply })).await.map(Json)
 }
 
 pub(super) async fn messages(

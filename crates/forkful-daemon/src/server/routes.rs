@@ -66,6 +66,8 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Trigger => of(route, conversation::trigger),
         Route::Environment => of(route, conversation::environment),
         Route::Stalls => of(route, stalls),
+        Route::Incidents => of(route, conversation::incidents),
+        Route::Incident => of(route, conversation::incident),
         Route::Metrics => of(route, metrics),
         Route::History => of(route, history),
         Route::Jlist => of(route, conversation::jlist),

@@ -26,7 +26,19 @@ pub(crate) const GROUPS: [Group; 5] = [
     Group {
         heading: "Logs and status",
         commands: &["list", "describe", "monit", "logs"],
-        more: &["dashboard", "stalls", "metrics", "mcp", "flush", "env", "id", "pid", "ping", "report"],
+        more: &[
+            "dashboard",
+            "events",
+            "stalls",
+            "metrics",
+            "mcp",
+            "flush",
+            "env",
+            "id",
+            "pid",
+            "ping",
+            "report",
+        ],
     },
     Group { heading: "Measure", commands: &["doctor", "bench", "compare", "tune", "experiment"], more: &[] },
     Group {

@@ -27,7 +27,7 @@ fn help_of_the_command() {
       describe   Show everything about an app
       monit      Watch and control apps, workers and their output on one screen
       logs       Show and follow the output of apps
-      also: dashboard, stalls, metrics, mcp, flush, env, id, pid, ping, report
+      also: dashboard, events, stalls, metrics, mcp, flush, env, id, pid, ping, report
 
     Measure
       doctor     Say why an app is slow, with the evidence and what to do

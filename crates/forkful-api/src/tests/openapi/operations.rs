@@ -10,6 +10,7 @@ use crate::conversation::{
     ProcessEvent, SkippedEvents, StdinRequest, TriggerRequest, WorkersReply, log_event_name,
 };
 use crate::dashboard::{DashboardReply, DashboardRequest};
+use crate::incidents::{Incident, IncidentList, IncidentSummary, IncidentsQuery};
 use crate::jlist::JlistEntry;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
@@ -92,6 +93,11 @@ impl Operation {
             description,
             path: match route {
                 Route::Describe | Route::Environment | Route::Stalls => target(),
+                Route::Incident => vec![json!({
+                    "name": "id", "in": "path", "required": true,
+                    "schema": { "type": "integer", "format": "uint64", "minimum": 0 },
+                    "description": "The number of an incident, as the list has it",
+                })],
                 Route::Action => vec![json!({
                     "name": "verb", "in": "path", "required": true, "schema": schemas.request::<Verb>(),
                     "description": "What is done",
@@ -104,6 +110,7 @@ impl Operation {
                 Route::Metrics => schemas.query::<MetricsQuery>(),
                 Route::History => schemas.query::<HistoryQuery>(),
                 Route::Events => schemas.query::<EventsQuery>(),
+                Route::Incidents => schemas.query::<IncidentsQuery>(),
                 Route::Environment | Route::Jlist => schemas.query::<EnvironmentQuery>(),
                 _ => Vec::new(),
             },
@@ -202,6 +209,18 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "Where event loops stood still",
             "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with what they cost.",
         ),
+        Route::Incidents => (
+            "incidents",
+            "apps",
+            "What happened to apps that nobody asked for",
+            "Crashes, crash loops, failed reloads, failed health checks, workers that were stuck, full disks. The oldest first; those of earlier daemons too.",
+        ),
+        Route::Incident => (
+            "incident",
+            "apps",
+            "An incident with all that was known then",
+            "Of a crash: the reason in words, the last lines of stderr, what was measured last, and what follows. 404 when it is not kept any more.",
+        ),
         Route::Metrics => (
             "metrics",
             "apps",
@@ -281,6 +300,8 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
         Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps that the target names"),
+        Route::Incidents => schemas.reply::<IncidentList>("Incidents in short, the oldest first"),
+        Route::Incident => schemas.reply::<Incident>("The incident"),
         Route::Metrics => Reply::Text {
             description: "The page, in Prometheus' text format or in OpenMetrics",
             media: &[
@@ -305,6 +326,7 @@ fn events(schemas: &mut Schemas) -> Vec<(&'static str, Value)> {
         ("process:event", schemas.part::<ProcessEvent>()),
         ("process:msg", schemas.part::<MessageEvent>()),
         ("process:stall", schemas.part::<StallEvent>()),
+        ("app:incident", schemas.part::<IncidentSummary>()),
         (log_event_name(LogStream::Out), schemas.part::<LogLine>()),
         (log_event_name(LogStream::Err), schemas.part::<LogLine>()),
         (DaemonEvent::Skipped(SkippedEvents { count: 0 }).name(), schemas.part::<SkippedEvents>()),
@@ -321,6 +343,8 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         | Route::Describe
         | Route::Environment
         | Route::Stalls
+        | Route::Incidents
+        | Route::Incident
         | Route::Metrics
         | Route::History
         | Route::Messages

@@ -1,0 +1,99 @@
+//! Incidents as they travel and are kept: what happened to apps that nobody asked for, such as crashes, and what was known then.
+
+use std::collections::BTreeMap;
+
+pub use forkful_core::incidents::IncidentKind;
+use serde::{Deserialize, Serialize};
+
+/// Query of `GET /v1/incidents`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct IncidentsQuery {
+    /// Names of apps as [`crate::types::join_targets`] writes them, also of apps that are gone, or other targets; empty means all.
+    #[serde(default)]
+    pub targets: String,
+    /// Only incidents at this time or later, in milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub since_ms: u64,
+    /// Only incidents with a higher number.
+    #[serde(default)]
+    pub after: u64,
+}
+
+/// Reply of `GET /v1/incidents`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct IncidentList {
+    /// The oldest first; at most 200.
+    pub incidents: Vec<IncidentSummary>,
+}
+
+/// What happened to an app that nobody asked for, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct IncidentSummary {
+    /// Its number; later incidents have higher numbers.
+    pub id: u64,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What kind.
+    pub kind: IncidentKind,
+    /// The app.
+    pub app: String,
+    /// The worker, where it is about one.
+    pub pm_id: Option<u32>,
+    /// Why, in words.
+    pub reason: String,
+    /// What follows, in words.
+    pub next: Option<String>,
+}
+
+/// Reply of `GET /v1/incidents/{id}`: an incident with all that was known then. Values of secrets of the app's environment are
+/// not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Incident {
+    /// The incident in short.
+    #[serde(flatten)]
+    pub summary: IncidentSummary,
+    /// How the process ended, where one did.
+    #[serde(default)]
+    pub end: Option<ProcessEnd>,
+    /// The last lines that the process wrote to stderr, the error first; at most 20.
+    #[serde(default)]
+    pub stderr_tail: Vec<String>,
+    /// What to do about it, where that is known.
+    #[serde(default)]
+    pub hint: Option<String>,
+    /// What was measured of the process last, by the names of docs/METRICS.md.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProcessEnd {
+    /// Its id; none when it never began.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// How long it lived.
+    #[serde(default)]
+    pub uptime_ms: u64,
+    /// Its exit code.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(default)]
+    pub signal: Option<String>,
+    /// Restarts in a row, without a stable life between them.
+    #[serde(default)]
+    pub restarts_in_a_row: u32,
+    /// All restarts of the worker.
+    #[serde(default)]
+    pub restarts: u32,
+    /// The version of its Node.js, where it is known.
+    #[serde(default)]
+    pub node_version: Option<String>,
+}

@@ -1,0 +1,140 @@
+//! Incidents: what happens to an app that nobody asked for, such as a crash or a failed reload. Here is which effects are
+//! one, how its reason reads, and which of the incidents that are kept go when there are too many. The files are the daemon's.
+
+mod death;
+mod keeping;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+use crate::slot::{Exit, FailReason, State};
+use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
+
+pub use death::{Death, Role, role};
+pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, redacted, surplus};
+
+/// What kind of incident it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentKind {
+    /// A worker ended without being asked to.
+    Crash,
+    /// It did so too often, and is given up.
+    CrashLoop,
+    /// A reload did not come to its end.
+    FailedReload,
+    /// Health checks have failed, and the worker is replaced.
+    Unhealthy,
+    /// The event loop of a worker stood still for so long that the worker was killed.
+    Stuck,
+    /// A log file cannot be written, because its disk is full.
+    DiskFull,
+}
+
+impl IncidentKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Crash, Self::CrashLoop, Self::FailedReload, Self::Unhealthy, Self::Stuck, Self::DiskFull];
+
+    /// Its name in configurations and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::CrashLoop => "crash_loop",
+            Self::FailedReload => "failed_reload",
+            Self::Unhealthy => "unhealthy",
+            Self::Stuck => "stuck",
+            Self::DiskFull => "disk_full",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Its name in a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::CrashLoop => "crash loop",
+            Self::FailedReload => "failed reload",
+            Self::Unhealthy => "unhealthy",
+            Self::Stuck => "stuck",
+            Self::DiskFull => "disk full",
+        }
+    }
+}
+
+/// What an effect says of an app, beside the ends of processes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Noticed {
+    /// An incident of a slot, why, and what follows.
+    Incident { kind: IncidentKind, slot: u16, reason: String, next: String },
+    /// The process of this slot is about to be killed because its event loop stands still; the text says what it did.
+    Stuck(u16, String),
+}
+
+/// Whether an event says that a worker is not well.
+pub fn is_bad_health(event: &Event) -> bool {
+    matches!(event, Event::Health { answer: Err(_), .. })
+}
+
+/// What is to be noted of an effect. `bad_health`: it follows from a health check that failed, see [`is_bad_health`].
+pub fn noticed(effect: &Effect, bad_health: bool) -> Option<Noticed> {
+    match effect {
+        Effect::Notice(Some(slot), Notice::Renewed(why)) if bad_health => Some(Noticed::Incident {
+            kind: IncidentKind::Unhealthy,
+            slot: *slot,
+            reason: why.clone(),
+            next: "it is replaced".to_owned(),
+        }),
+        Effect::Notice(Some(slot), Notice::KilledWhileStuck(report)) => {
+            Some(Noticed::Stuck(*slot, report.clone()))
+        }
+        Effect::Reloaded(_, result) => result.failure.as_ref().map(failed_reload),
+        _ => None,
+    }
+}
+
+fn failed_reload(failure: &ReloadFailure) -> Noticed {
+    let ReloadFailure { slot, fault, listen_fault, old_serves } = failure;
+    let reason = match listen_fault {
+        Some(listen) => format!("a new worker failed: {fault}: {}", listen.error),
+        None => format!("a new worker failed: {fault}"),
+    };
+    let next = if *old_serves { "the worker before serves on" } else { "the reload ends here" };
+    Noticed::Incident { kind: IncidentKind::FailedReload, slot: *slot, reason, next: next.to_owned() }
+}
+
+/// Whether an app's policy takes an end that nobody asked for as the end of the work: its code says so, and the slot rests.
+pub fn is_done(exit: &Exit, after: Option<&State>, stop_exit_codes: &[i32]) -> bool {
+    let has_code = matches!(exit, Exit::Code(code) if *code == 0 || stop_exit_codes.contains(code));
+    has_code && matches!(after, Some(State::Stopped { .. }))
+}
+
+/// What follows the end of a process, from what its slot does after it; `None` where the slot is gone.
+pub fn follows(role: Role, after: Option<&State>, now: Time) -> (Option<FailReason>, String) {
+    let at_once = || (None, "restart at once".to_owned());
+    match (role, after) {
+        (Role::Successor, _) => (None, "the worker before serves on".to_owned()),
+        (_, Some(State::Failed { reason, .. })) => (Some(*reason), format!("given up: {reason}")),
+        (_, Some(State::Backoff { start_at, .. })) => {
+            let delay = start_at.since(now);
+            let delay = match delay.as_millis() {
+                short @ ..1000 => format!("{short} ms"),
+                _ => format!("{:.1} s", delay.as_secs_f64()),
+            };
+            (None, format!("restart in {delay}"))
+        }
+        (Role::Serving, Some(State::Starting { .. })) => at_once(),
+        (Role::Replaced, Some(State::Starting { .. })) => {
+            (None, "its successor was starting already".to_owned())
+        }
+        (_, Some(State::Starting { .. } | State::Online(_) | State::Replacing { .. })) => at_once(),
+        (_, Some(State::Stopped { .. } | State::Stopping { .. }) | None) => {
+            (None, "it is not started again".to_owned())
+        }
+    }
+}

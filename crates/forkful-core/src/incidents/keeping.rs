@@ -1,0 +1,50 @@
+//! How many incidents are kept, and which lines of output are kept with them.
+
+use std::collections::BTreeMap;
+
+use crate::spec::environment::REDACTED;
+
+/// Incidents that are kept at most.
+pub const ENTRIES_MAX: usize = 200;
+/// Bytes of their files at most.
+pub const BYTES_MAX: u64 = 10 << 20;
+
+/// Shorter secrets are not looked for in lines: a password such as `1` would take every digit away.
+const SECRET_BYTES_MIN: usize = 6;
+
+/// An incident that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its number; later ones are higher.
+    pub id: u64,
+    pub app: &'a str,
+    pub bytes: u64,
+}
+
+/// The incidents that go, so that the rest is within the bounds: always the oldest of the app that has the most. So an app that
+/// crashes again and again does not push the incidents of others out.
+pub fn surplus(entries: &[Entry<'_>]) -> Vec<u64> {
+    let mut by_app: BTreeMap<&str, Vec<&Entry<'_>>> = BTreeMap::new();
+    for entry in entries {
+        by_app.entry(entry.app).or_default().push(entry);
+    }
+    // The oldest one at the end, where it is taken from.
+    by_app.values_mut().for_each(|of| of.sort_by_key(|entry| std::cmp::Reverse(entry.id)));
+    let (mut count, mut bytes) = (entries.len(), entries.iter().map(|entry| entry.bytes).sum::<u64>());
+    let mut gone = Vec::new();
+    while count > ENTRIES_MAX || bytes > BYTES_MAX {
+        let most = by_app.values_mut().max_by_key(|of| (of.len(), of.last().map(|e| u64::MAX - e.id)));
+        let Some(oldest) = most.and_then(Vec::pop) else { break };
+        (count, bytes) = (count - 1, bytes - oldest.bytes);
+        gone.push(oldest.id);
+    }
+    gone
+}
+
+/// A line without the values of secrets.
+pub fn redacted(line: String, secrets: &[String]) -> String {
+    let known = secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN);
+    known.fold(line, |line, secret| {
+        if line.contains(secret.as_str()) { line.replace(secret.as_str(), REDACTED) } else { line }
+    })
+}

@@ -1,0 +1,197 @@
+//! Incidents, kept as files below the home. A thread completes, writes and reads them, so that no disk delays a connection.
+//! What is an incident, how it reads and which ones are kept is decided by `forkful_core::incidents`.
+
+mod shelf;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use forkful_api::incidents::{Incident, IncidentList, IncidentSummary};
+use forkful_api::types::{ErrorCode, ErrorReply};
+use forkful_core::incidents::{Death, redacted};
+use forkful_core::stderr_excerpt;
+use tokio::sync::oneshot;
+
+use crate::command::Reply;
+use shelf::Shelf;
+
+/// Stack of the thread, which reads and writes small JSON texts.
+const STACK_BYTES: usize = 256 * 1024;
+/// Orders that wait. More of them come only while the disk hangs; further incidents are then counted and left out.
+const ORDERS_MAX: usize = 256;
+
+/// An incident before it has its number.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    /// What is known; its reason is made of `death` where there is one.
+    pub(crate) incident: Incident,
+    /// How the process ended.
+    pub(crate) death: Option<Death>,
+    /// The last lines of its stderr, from the log service.
+    pub(crate) tail: Option<oneshot::Receiver<Vec<String>>>,
+    /// Values that are not kept.
+    pub(crate) secrets: Vec<String>,
+    /// The folder that the app runs in.
+    pub(crate) cwd: String,
+}
+
+/// Which incidents a client wants to see.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Of these apps; `None` of all.
+    pub(crate) apps: Option<Vec<String>>,
+    pub(crate) since_ms: u64,
+    pub(crate) after: u64,
+    /// What a client is told that names an app which neither is there nor has any incident.
+    pub(crate) unknown: Option<ErrorReply>,
+}
+
+enum Order {
+    Note(Box<Draft>),
+    List(Wanted, Reply<IncidentList>),
+    Show(u64, Reply<Incident>),
+}
+
+/// Hears of each incident when it is written.
+type Tell = Box<dyn Fn(IncidentSummary) + Send>;
+
+/// See the module's documentation.
+pub(crate) struct Incidents {
+    folder: PathBuf,
+    /// Until the thread is started.
+    tell: Option<Tell>,
+    desk: Option<(SyncSender<Order>, JoinHandle<()>)>,
+    left_out: u64,
+}
+
+impl std::fmt::Debug for Incidents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incidents").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Incidents {
+    /// Nothing is read or started before the first order. `tell` hears of each incident when it is written.
+    pub(crate) fn new(folder: PathBuf, tell: impl Fn(IncidentSummary) + Send + 'static) -> Self {
+        Self { folder, tell: Some(Box::new(tell)), desk: None, left_out: 0 }
+    }
+
+    /// Keeps an incident.
+    pub(crate) fn note(&mut self, draft: Draft) {
+        if self.order(Order::Note(Box::new(draft))).is_ok() {
+            return;
+        }
+        self.left_out += 1;
+        if self.left_out == 1 {
+            log_line!("forkful: incidents are left out, because the disk does not keep up with them");
+        }
+    }
+
+    /// The incidents that are kept, in short.
+    pub(crate) fn list(&mut self, wanted: Wanted, reply: Reply<IncidentList>) {
+        if let Err(Order::List(_, reply)) = self.order(Order::List(wanted, reply)) {
+            let _gone = reply.send(Err(busy()));
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn show(&mut self, id: u64, reply: Reply<Incident>) {
+        if let Err(Order::Show(_, reply)) = self.order(Order::Show(id, reply)) {
+            let _gone = reply.send(Err(busy()));
+        }
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), Order> {
+        if self.desk.is_none()
+            && let Some(tell) = self.tell.take()
+        {
+            let started = start(self.folder.clone(), tell);
+            self.desk = started.map_err(|error| log_line!("forkful: no incidents are kept: {error}")).ok();
+        }
+        let Some((desk, _)) = &self.desk else { return Err(order) };
+        desk.try_send(order).map_err(|refused| match refused {
+            TrySendError::Full(order) | TrySendError::Disconnected(order) => order,
+        })
+    }
+}
+
+impl Drop for Incidents {
+    /// What was noted is written before the daemon ends.
+    fn drop(&mut self) {
+        if let Some((desk, thread)) = self.desk.take() {
+            drop(desk);
+            // It cannot be asked for more than to end.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn busy() -> ErrorReply {
+    ErrorReply::new(
+        ErrorCode::Internal,
+        "the incidents cannot be read now: the disk of the home is slow",
+        None,
+    )
+}
+
+fn start(folder: PathBuf, tell: Tell) -> io::Result<(SyncSender<Order>, JoinHandle<()>)> {
+    let (desk, orders) = sync_channel(ORDERS_MAX);
+    let thread = thread::Builder::new()
+        .name("incidents".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || work(Shelf::open(folder), &orders, &tell))?;
+    Ok((desk, thread))
+}
+
+fn work(mut shelf: Shelf, orders: &Receiver<Order>, tell: &Tell) {
+    for order in orders {
+        match order {
+            Order::Note(draft) => tell(shelf.keep(complete(*draft))),
+            Order::List(wanted, reply) => {
+                let _gone = reply.send(list(&shelf, wanted));
+            }
+            Order::Show(id, reply) => {
+                let _gone = reply.send(shelf.read(id).ok_or_else(|| no_such(id)));
+            }
+        }
+    }
+}
+
+/// Puts what the process wrote last into the incident, and the reason into words.
+fn complete(draft: Draft) -> Incident {
+    let Draft { mut incident, death, tail, secrets, cwd } = draft;
+    // The log service answers as soon as it has read what is in the pipes; it waits for no disk.
+    let lines = tail.and_then(|tail| tail.blocking_recv().ok()).unwrap_or_default();
+    let lines: Vec<String> = lines.into_iter().map(|line| redacted(line, &secrets)).collect();
+    if let Some(death) = &death {
+        incident.summary.reason = death.reason(&lines);
+    }
+    let reason = std::mem::take(&mut incident.summary.reason);
+    incident.summary.reason = redacted(reason, &secrets);
+    let cause = stderr_excerpt::cause(&lines);
+    incident.hint = cause.and_then(|cause| stderr_excerpt::next_step(cause, &cwd)).map(|hint| hint.text);
+    incident.stderr_tail = lines;
+    incident
+}
+
+fn list(shelf: &Shelf, wanted: Wanted) -> Result<IncidentList, ErrorReply> {
+    let Wanted { apps, since_ms, after, unknown } = wanted;
+    let is_of_apps =
+        |summary: &&IncidentSummary| apps.as_ref().is_none_or(|apps| apps.contains(&summary.app));
+    let of_apps: Vec<&IncidentSummary> = shelf.summaries().filter(is_of_apps).collect();
+    if let Some(unknown) = unknown.filter(|_| of_apps.is_empty()) {
+        return Err(unknown);
+    }
+    let is_wanted = |summary: &&IncidentSummary| summary.at_ms >= since_ms && summary.id > after;
+    Ok(IncidentList { incidents: of_apps.into_iter().filter(is_wanted).cloned().collect() })
+}
+
+fn no_such(id: u64) -> ErrorReply {
+    ErrorReply::new(
+        ErrorCode::NoSuchTarget,
+        format!("there is no incident {id}, or it is not kept any more"),
+        None,
+    )
+}
