@@ -11,7 +11,7 @@ import { waitUntil } from './lib/wait.mjs';
 
 const ONCE = ['--no-autorestart'];
 
-/** Throws when it gets SIGUSR1's neighbour, after it has said something with a secret in it. */
+/** Throws when it gets a signal, after it has written a secret. */
 function throws({ require }) {
   require('http').createServer((_request, response) => response.end()).listen(0);
   process.on('SIGUSR2', () => {

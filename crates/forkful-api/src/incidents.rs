@@ -71,6 +71,38 @@ pub struct Incident {
     pub metrics: BTreeMap<String, f64>,
 }
 
+/// What a command or a webhook of `alerts` gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// All of it in one line, for services that show a `text`.
+    pub text: String,
+    /// The name of the machine.
+    pub host: String,
+    /// Incidents of the same kind since the last alert that were not told.
+    pub left_out: u64,
+    /// The incident.
+    #[serde(flatten)]
+    pub incident: Incident,
+}
+
+impl Alert {
+    /// Of an incident on a machine.
+    pub fn new(incident: Incident, left_out: u64, host: String) -> Self {
+        let IncidentSummary { kind, app, pm_id, reason, next, .. } = &incident.summary;
+        let mut text = format!("{app} on {host}: {}: {reason}", kind.words());
+        if let Some(pm_id) = pm_id {
+            text = format!("{app}, worker {pm_id}, on {host}: {}: {reason}", kind.words());
+        }
+        if let Some(next) = next {
+            text.push_str(&format!("; {next}"));
+        }
+        if left_out > 0 {
+            text.push_str(&format!(" ({left_out} more of this kind since the last alert)"));
+        }
+        Self { text, host, left_out, incident }
+    }
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -1,6 +1,7 @@
 //! From a value as the user wrote it to the type that an option has. Each function says what it
 //! expected instead, in words that fit after "expected".
 
+mod alerts;
 mod parts;
 mod rotation;
 mod warmup;
@@ -16,6 +17,7 @@ use crate::error::{ConfigError, Place};
 use crate::keys::Kind;
 use crate::tree::{Node, Spot, Value};
 
+use alerts::alerts;
 pub use parts::parse_bytes;
 use parts::{bytes, cores, count_from_1, cron, date_format, filter_env, flag_or_path, health};
 pub(crate) use parts::{names, period};
@@ -92,6 +94,7 @@ pub(crate) fn read(kind: Kind, node: &Node) -> Checked<Json> {
         Kind::WatchOptions => watch_options(node)?,
         Kind::Health => health(node)?,
         Kind::Warmup => warmup(node)?,
+        Kind::Alerts => alerts(node)?,
         Kind::LogRotation => log_rotation(node)?,
         Kind::Paths | Kind::Names => names(node)?.into(),
         // `env` has a place of its own, and `Any` is not read.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
+use crate::alerts::AlertPolicy;
 use crate::named;
 pub use environment::{EnvBlocks, EnvSources};
 pub use low_ports::lowest_port;
@@ -64,6 +65,9 @@ pub struct AppSpec {
     /// What a new worker is asked before it counts as ready.
     #[serde(default)]
     pub warmup: Option<Warmup>,
+    /// Who is told of incidents.
+    #[serde(default)]
+    pub alerts: Option<AlertPolicy>,
     /// How a worker is asked to leave, and for how long.
     pub stop: StopPolicy,
     pub logs: LogSpec,
@@ -126,6 +130,7 @@ impl AppSpec {
             restart: RestartPolicy::default(),
             readiness: Readiness::default(),
             warmup: None,
+            alerts: None,
             stop: StopPolicy::default(),
             logs: LogSpec::default(),
             agent: true,

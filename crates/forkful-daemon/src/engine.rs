@@ -23,6 +23,7 @@
 
 mod actions;
 mod adoption;
+mod alerts;
 mod app;
 mod app_metrics;
 mod apply;
@@ -83,7 +84,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use forkful_api::incidents::IncidentSummary;
+use forkful_api::incidents::Incident;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::foreground::{OnSignal, Stop, exit_code};
@@ -182,7 +183,7 @@ pub(crate) enum Back {
         waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
     },
     /// An incident has been written.
-    Noted(IncidentSummary),
+    Noted(Box<Incident>),
     /// The disk of a log file is full.
     DiskFull { path: PathBuf, fault: String },
     /// A process that is no worker has ended, and was reaped.
@@ -279,8 +280,8 @@ impl Engine {
         starts.listen(&options.home, wake.reactor(), &options.keeping);
         let (tell_noted, tell_full) = (back.clone(), back.clone());
         // The engine is gone only when the daemon ends.
-        let incidents = Incidents::new(options.home.incidents(), move |summary| {
-            let _gone = tell_noted.send(Back::Noted(summary));
+        let incidents = Incidents::new(options.home.incidents(), move |incident| {
+            let _gone = tell_noted.send(Back::Noted(Box::new(incident)));
         });
         let logs = LogService::start_telling(move |path, fault| {
             let _gone = tell_full.send(Back::DiskFull { path, fault });
@@ -427,7 +428,10 @@ impl Engine {
         match back {
             Back::Step(command) => self.on_command(command),
             Back::Applied(applied) => self.plans.end(applied),
-            Back::Noted(summary) => self.conversations.publish_incident(summary),
+            Back::Noted(incident) => {
+                let now = self.clock.now();
+                self.conversations.publish_incident(*incident, &self.apps, &mut self.starts, now);
+            }
             Back::DiskFull { path, fault } => self.conversations.note_full_disk(&path, &fault, &self.apps),
             Back::Flushed { job, app, fault } => {
                 self.jobs.note(job, app, fault);

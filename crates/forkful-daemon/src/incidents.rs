@@ -55,7 +55,7 @@ enum Order {
 }
 
 /// Hears of each incident when it is written.
-type Tell = Box<dyn Fn(IncidentSummary) + Send>;
+type Tell = Box<dyn Fn(Incident) + Send>;
 
 /// See the module's documentation.
 pub(crate) struct Incidents {
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Incidents {
 
 impl Incidents {
     /// Nothing is read or started before the first order. `tell` hears of each incident when it is written.
-    pub(crate) fn new(folder: PathBuf, tell: impl Fn(IncidentSummary) + Send + 'static) -> Self {
+    pub(crate) fn new(folder: PathBuf, tell: impl Fn(Incident) + Send + 'static) -> Self {
         Self { folder, tell: Some(Box::new(tell)), desk: None, left_out: 0 }
     }
 

@@ -48,6 +48,7 @@ mod store;
 mod testing;
 mod wait;
 mod watch;
+mod webhook;
 mod worker_message;
 
 pub use engine::check_state;

@@ -3,13 +3,23 @@
 mod detach;
 mod lock;
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
 pub use detach::{Detached, READY_FD, spawn_detached};
 pub use lock::LockFile;
+
+/// The longest name of a machine is shorter: `HOST_NAME_MAX` of limits.h, and a line break.
+const HOST_NAME_BYTES_MAX: u64 = 128;
+
+/// The name of this machine.
+pub fn host_name() -> io::Result<String> {
+    let mut name = String::new();
+    std::fs::File::open("/proc/sys/kernel/hostname")?.take(HOST_NAME_BYTES_MAX).read_to_string(&mut name)?;
+    Ok(name.trim().to_owned())
+}
 
 /// The process at the other end of a unix socket, as it was when it connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

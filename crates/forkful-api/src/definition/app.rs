@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use forkful_core::spec::{
@@ -77,6 +78,9 @@ pub struct AppDefinition {
     /// What a new worker is asked before it is ready.
     #[serde(default)]
     pub warmup: Option<Warmup>,
+    /// Who is told of incidents.
+    #[serde(default)]
+    pub alerts: Option<AlertPolicy>,
     /// First signal of a stop, as a number.
     pub kill_signal: i32,
     /// From that signal to SIGKILL.
@@ -263,6 +267,7 @@ impl From<&AppSpec> for AppDefinition {
             wait_ready: spec.readiness.wait_ready,
             listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
             warmup: spec.warmup.clone(),
+            alerts: spec.alerts.clone(),
             kill_signal: spec.stop.signal.0,
             kill_timeout_ms: millis(spec.stop.kill_timeout),
             drain_timeout_ms: millis(spec.stop.drain_timeout),
@@ -382,6 +387,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             restart,
             readiness,
             warmup: definition.warmup,
+            alerts: definition.alerts,
             stop,
             logs,
             agent: definition.agent,

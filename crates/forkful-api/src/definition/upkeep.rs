@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::spec::{
@@ -112,7 +113,24 @@ impl Check<'_> {
     /// What workers are asked.
     pub(super) fn requests(&self, definition: &AppDefinition) -> Result<(), DefinitionError> {
         definition.health.iter().try_for_each(|health| self.health(health))?;
+        definition.alerts.iter().try_for_each(|alerts| self.alerts(alerts))?;
         definition.warmup.iter().try_for_each(|warmup| self.warmup(warmup))
+    }
+
+    fn alerts(&self, alerts: &AlertPolicy) -> Result<(), DefinitionError> {
+        self.range("alerts.command", alerts.command.len() as u64, 0, LIST_MAX)?;
+        self.texts("alerts.command", &alerts.command)?;
+        if alerts.command.is_empty() && alerts.webhook.is_none() {
+            return Err(self.fault(format_args!("alerts has neither a command nor a webhook")));
+        }
+        if alerts.webhook.as_deref().is_some_and(|webhook| !AlertPolicy::is_webhook(webhook)) {
+            return Err(
+                self.fault(format_args!("alerts.webhook is no https URL, and no http URL of this machine"))
+            );
+        }
+        self.range("alerts.on", alerts.on.len() as u64, 1, LIST_MAX)?;
+        self.within("alerts.every_ms", Some(alerts.every), 1)?;
+        self.range("alerts.timeout_ms", millis(alerts.timeout), 1, millis(AlertPolicy::TIMEOUT_MAX))
     }
 
     fn warmup(&self, warmup: &Warmup) -> Result<(), DefinitionError> {

@@ -1,6 +1,7 @@
 //! Kinds of values: what each takes, in words, as a schema and as a type of TypeScript. How one is read is in
 //! [`values`](crate::values).
 
+use forkful_core::incidents::IncidentKind;
 use forkful_core::logs::LogRotation;
 use forkful_core::spec::WARMUP_REQUESTS_MAX;
 use serde_json::{Value, json};
@@ -67,6 +68,8 @@ pub enum Kind {
     Health,
     /// What a new worker is asked.
     Warmup,
+    /// Who is told of incidents.
+    Alerts,
     /// How log files are set aside.
     LogRotation,
     /// One path or a list of them.
@@ -138,6 +141,7 @@ impl Kind {
             Self::FlagOrPath => forms("true or path", "boolean | string", json!({ "type": ["boolean", "string"] })),
             Self::Health => forms("path, URL, or object", "string | false | Record<string, unknown>", health(&list())),
             Self::Warmup => forms("path, list, or object", "string | string[] | false | Record<string, unknown>", warmup(&list())),
+            Self::Alerts => forms("URL, command, or object", "string | string[] | false | Record<string, unknown>", alerts(&list())),
             Self::LogRotation => forms("true, false, or object", "boolean | string | Record<string, unknown>", log_rotation()),
             Self::Any => forms("any", "unknown", json!({})),
         }
@@ -176,6 +180,22 @@ fn warmup(paths: &Value) -> Value {
             "path": { "type": "string" },
             "paths": paths,
             "requests": { "type": "integer", "minimum": 1, "maximum": WARMUP_REQUESTS_MAX },
+            "timeout": Kind::Duration.schema(),
+        },
+        "additionalProperties": false,
+    }] })
+}
+
+fn alerts(list: &Value) -> Value {
+    let kinds: Vec<&str> = IncidentKind::ALL.iter().map(|kind| kind.name()).collect();
+    let kind = json!({ "enum": kinds });
+    json!({ "anyOf": [list, { "const": false }, {
+        "type": "object",
+        "properties": {
+            "webhook": { "type": "string" },
+            "command": list,
+            "on": { "anyOf": [kind, { "type": "array", "items": kind }] },
+            "every": Kind::Duration.schema(),
             "timeout": Kind::Duration.schema(),
         },
         "additionalProperties": false,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use forkful_api::types::{AppDefinition, LogStream};
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
@@ -467,11 +468,14 @@ impl Place {
     }
 }
 
-/// Shown in replies: everything but the environment's values, and those of its blocks.
+/// Shown in replies: everything but the environment's values, and those of its blocks, and the path of a webhook.
 pub(crate) fn public_definition(spec: &AppSpec) -> (AppDefinition, Vec<String>) {
     let mut definition = AppDefinition::from(spec);
     let names = definition.env.keys().cloned().collect();
     definition.env.clear();
+    if let Some(webhook) = definition.alerts.as_mut().and_then(|alerts| alerts.webhook.as_mut()) {
+        *webhook = AlertPolicy::shown_webhook(webhook);
+    }
     let blocks = &mut definition.env_sources.blocks;
     blocks.named.values_mut().chain([&mut blocks.common]).for_each(BTreeMap::clear);
     (definition, names)

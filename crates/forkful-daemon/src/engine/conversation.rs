@@ -20,6 +20,7 @@ use forkful_core::supervisor::{Answer, Asked};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::alerts::AlertDesk;
 use super::app::{App, AppId};
 use super::apps::Apps;
 use super::commands::{answer, refuse};
@@ -41,6 +42,7 @@ pub(crate) struct Conversations {
     pub(super) hub: Hub,
     /// What happens that nobody asked for.
     pub(super) incidents: Incidents,
+    pub(super) alerts: AlertDesk,
     /// Processes that have been said to be online, by the worker's id.
     online: HashMap<u32, Generation>,
     triggers: Vec<Trigger>,
@@ -65,7 +67,13 @@ pub(crate) struct Partner {
 
 impl Conversations {
     pub(crate) fn new(incidents: Incidents) -> Self {
-        Self { hub: Hub::default(), incidents, online: HashMap::new(), triggers: Vec::new() }
+        Self {
+            hub: Hub::default(),
+            incidents,
+            alerts: AlertDesk::default(),
+            online: HashMap::new(),
+            triggers: Vec::new(),
+        }
     }
 
     /// Serves a client that watches or speaks.

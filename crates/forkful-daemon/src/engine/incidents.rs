@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::app::{App, Process};
 use super::apps::Apps;
 use super::conversation::Conversations;
+use super::starting::Starts;
 use super::targets::Roster;
 use crate::command::Reply;
 use crate::incidents::{Draft, Wanted};
@@ -163,11 +164,22 @@ impl Conversations {
         self.incidents.note(draft);
     }
 
-    /// An incident has been written: those who watch hear of it.
-    pub(super) fn publish_incident(&mut self, summary: IncidentSummary) {
+    /// An incident has been written: those who watch hear of it, and those whom its app tells.
+    pub(super) fn publish_incident(
+        &mut self,
+        incident: Incident,
+        apps: &Apps,
+        starts: &mut Starts,
+        now: Time,
+    ) {
         if self.hub.is_watched() {
+            let summary = incident.summary.clone();
             let (app, pm_id) = (summary.app.clone(), summary.pm_id);
             self.hub.publish(&app, pm_id, &DaemonEvent::Incident(summary));
+        }
+        let entry = apps.find(&incident.summary.app).and_then(|id| apps.get(&id));
+        if let Some(entry) = entry {
+            self.alerts.tell(incident, entry.spec(), starts, now);
         }
     }
 

@@ -405,6 +405,11 @@ impl Starts {
         workers.chain(self.helpers.values()).any(|flight| flight.pid() == pid)
     }
 
+    /// Where threads and tasks send to the engine.
+    pub(super) fn back(&self) -> mpsc::UnboundedSender<Back> {
+        self.back.clone()
+    }
+
     /// Has a thread start a process that is no worker, by an order that may look for its program first.
     pub(super) fn start_helper(
         &mut self,

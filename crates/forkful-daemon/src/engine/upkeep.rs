@@ -10,6 +10,8 @@ mod health;
 mod stuck;
 mod warmup;
 
+pub(super) use command::{Helper, watch};
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -54,7 +54,7 @@ impl Shelf {
     }
 
     /// Gives an incident its number and writes it; the oldest ones go where there are too many.
-    pub(super) fn keep(&mut self, mut incident: Incident) -> IncidentSummary {
+    pub(super) fn keep(&mut self, mut incident: Incident) -> Incident {
         match self.write(&mut incident) {
             Ok(bytes) => {
                 self.is_told = false;
@@ -80,7 +80,7 @@ impl Shelf {
             let _gone = fs_err::remove_file(self.path(id));
             self.kept.remove(&id);
         }
-        incident.summary
+        incident
     }
 
     /// Gives it the next number that no file has.
@@ -164,8 +164,8 @@ mod tests {
         let folder = home.path().join("incidents");
         let mut shelf = Shelf::open(folder.clone());
         assert_eq!(ids(&shelf), [0_u64; 0]);
-        let kept = shelf.keep(incident("api"));
-        assert_eq!(shelf.keep(incident("api")).id, 2);
+        let kept = shelf.keep(incident("api")).summary;
+        assert_eq!(shelf.keep(incident("api")).summary.id, 2);
         let mode = |path: &Path| fs_err::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&folder.join("1.json"))), (0o700, 0o600));
         fs_err::write(folder.join(".draft.3.json"), "{").unwrap();
@@ -175,7 +175,7 @@ mod tests {
         assert!(!folder.join(".draft.3.json").exists());
         assert_eq!(next.read(1).map(|incident| incident.summary), Some(kept));
         assert_eq!(next.read(1).unwrap().stderr_tail, ["Error: no"]);
-        let numbers: Vec<u64> = (0..5).map(|_| next.keep(incident("api")).id).collect();
+        let numbers: Vec<u64> = (0..5).map(|_| next.keep(incident("api")).summary.id).collect();
         assert_eq!(numbers, [3, 4, 5, 6, 8], "what is no incident keeps its name");
         assert_eq!(next.read(7), None);
     }
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(ids(&shelf).len(), UNWRITTEN_MAX);
         assert!(shelf.read(*ids(&shelf).last().unwrap()).is_some());
         fs_err::remove_file(&folder).unwrap();
-        let id = shelf.keep(incident("api")).id;
+        let id = shelf.keep(incident("api")).summary.id;
         assert_eq!(ids(&shelf).last(), Some(&id));
     }
 }

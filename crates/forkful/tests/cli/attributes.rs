@@ -90,6 +90,11 @@ fn cases_of_start() -> Vec<Case> {
             json!(["/", "/b"]),
             json!({ "warmup": { "paths": ["/", "/b"], "requests": 10, "timeout_ms": 10_000 } }),
         ),
+        (
+            "alerts",
+            json!("https://hooks.example.com/T1"),
+            json!({ "alerts": { "webhook": "https://hooks.example.com/[redacted]", "every_ms": 300_000, "timeout_ms": 10_000 } }),
+        ),
         ("compile_cache", json!(false), json!({ "compile_cache": false })),
         ("wait_ready", json!(true), json!({ "wait_ready": true })),
         ("listen_timeout", json!("10s"), json!({ "listen_timeout_ms": 10_000 })),

@@ -33,8 +33,10 @@ impl App {
         ];
         let launch = self.spec().launch.clone();
         let (words, mark) = (words.to_vec(), starts.give_mark());
-        let (flight, started) =
-            starts.start_helper(move |flight| start(&launch, words, identity, mark, flight));
+        let (flight, started) = starts.start_helper(move |flight| {
+            Helper { what: "health check", words, identity: identity.into(), stdin: None }
+                .start(&launch, mark, flight)
+        });
         tokio::task::spawn_local(async move {
             let deadline = tokio::time::Instant::now() + timeout;
             let answer = match tokio::time::timeout_at(deadline, started).await {
@@ -56,40 +58,54 @@ impl App {
     }
 }
 
-/// Finds and starts the command; on a thread that may wait for a disk.
-fn start(
-    launch: &Launch,
-    words: Vec<String>,
-    identity: [(String, String); 3],
-    mark: Mark,
-    flight: &Flight,
-) -> Result<Child, String> {
-    let Some(word) = words.first() else { return Err("the command of the health check is empty".to_owned()) };
-    let path = launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
-    let program = find(word, &launch.cwd, path)
-        .ok_or_else(|| format!("the command of the health check, `{word}`, was not found"))?;
-    let null =
-        || -> io::Result<OwnedFd> { Ok(fs_err::OpenOptions::new().write(true).open("/dev/null")?.into()) };
-    let (stdout, stderr) = null().and_then(|out| Ok((out, null()?))).map_err(|error| error.to_string())?;
-    let mut env = launch.env.clone();
-    env.extend(identity);
-    env.insert(MARK_VARIABLE.to_owned(), mark.to_string());
-    let plan = SpawnPlan {
-        stdin: None,
-        program,
-        argv: words,
-        env: env.into_iter().collect(),
-        cwd: launch.cwd.clone(),
-        stdout,
-        stderr,
-        channel: None,
-        run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
-        mark: Some(mark),
-        groups: None,
-        // It ends with the daemon whose question it answers.
-        keeping: forkful_os::keeper::Keeping::default(),
-    };
-    process::spawn_watched(plan, flight).map_err(|error| error.to_string())
+/// A command of an app that is no worker.
+pub(in crate::engine) struct Helper {
+    /// What it is for.
+    pub(in crate::engine) what: &'static str,
+    pub(in crate::engine) words: Vec<String>,
+    /// Variables beside those of the app.
+    pub(in crate::engine) identity: Vec<(String, String)>,
+    pub(in crate::engine) stdin: Option<OwnedFd>,
+}
+
+impl Helper {
+    /// Finds and starts the command; on a thread that may wait for a disk.
+    pub(in crate::engine) fn start(
+        self,
+        launch: &Launch,
+        mark: Mark,
+        flight: &Flight,
+    ) -> Result<Child, String> {
+        let Self { what, words, identity, stdin } = self;
+        let Some(word) = words.first() else { return Err(format!("the command of the {what} is empty")) };
+        let path = launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+        let program = find(word, &launch.cwd, path)
+            .ok_or_else(|| format!("the command of the {what}, `{word}`, was not found"))?;
+        let null = || -> io::Result<OwnedFd> {
+            Ok(fs_err::OpenOptions::new().write(true).open("/dev/null")?.into())
+        };
+        let (stdout, stderr) =
+            null().and_then(|out| Ok((out, null()?))).map_err(|error| error.to_string())?;
+        let mut env = launch.env.clone();
+        env.extend(identity);
+        env.insert(MARK_VARIABLE.to_owned(), mark.to_string());
+        let plan = SpawnPlan {
+            stdin,
+            program,
+            argv: words,
+            env: env.into_iter().collect(),
+            cwd: launch.cwd.clone(),
+            stdout,
+            stderr,
+            channel: None,
+            run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
+            mark: Some(mark),
+            groups: None,
+            // It ends with the daemon whose question it answers.
+            keeping: forkful_os::keeper::Keeping::default(),
+        };
+        process::spawn_watched(plan, flight).map_err(|error| error.to_string())
+    }
 }
 
 /// A program by its name, as a shell would find it.
@@ -101,7 +117,12 @@ fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
 }
 
 /// Waits for the command's answer; whatever it has started goes with it.
-async fn watch(child: &Child, mark: Mark, deadline: Instant, timeout: Duration) -> Result<(), String> {
+pub(in crate::engine) async fn watch(
+    child: &Child,
+    mark: Mark,
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<(), String> {
     let outcome = tokio::time::timeout_at(deadline, ended(child)).await;
     // What it has left in its group, while its own number is still its own.
     let _gone = child.signal_group(9);

@@ -1,0 +1,122 @@
+//! Alerts: which incidents are told to somebody, and how often. How they are told is the daemon's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+use crate::incidents::IncidentKind;
+
+/// Pairs of app and kind that are remembered; a bound on what apps with ever new names can leave behind.
+const REMEMBERED_MAX: usize = 1024;
+
+/// Whom an app tells of its incidents. At least one of `command` and `webhook` is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "AlertsDefinition", deny_unknown_fields)
+)]
+pub struct AlertPolicy {
+    /// A program with its arguments, run as the app's user. It gets the alert as JSON on stdin.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// A URL to which the alert is posted as JSON: https, or http to the machine itself. Not shown in replies, for who knows it may post there.
+    #[serde(default)]
+    pub webhook: Option<String>,
+    /// The kinds that are told.
+    pub on: BTreeSet<IncidentKind>,
+    /// An incident of the same kind is told no sooner than this after the last one.
+    #[serde(rename = "every_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub every: Duration,
+    /// How long the command or the request may take.
+    #[serde(rename = "timeout_ms", with = "crate::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub timeout: Duration,
+}
+
+impl AlertPolicy {
+    pub const EVERY_DEFAULT: Duration = Duration::from_secs(5 * 60);
+    pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+    /// The longest command or request.
+    pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+    pub const WEBHOOK_BYTES_MAX: usize = 2048;
+
+    /// What is told of what an app does, unless it says something else.
+    pub fn of_everything() -> Self {
+        Self {
+            command: Vec::new(),
+            webhook: None,
+            on: IncidentKind::ALL.into(),
+            every: Self::EVERY_DEFAULT,
+            timeout: Self::TIMEOUT_DEFAULT,
+        }
+    }
+
+    /// Whether something may be posted to a URL: over https, or over http to the machine itself.
+    pub fn is_webhook(url: &str) -> bool {
+        let is_plain = |c: char| c.is_ascii_graphic();
+        let Some((scheme, rest)) = url.split_once("://") else { return false };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = authority
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'))
+            .map_or_else(|| authority.split(':').next().unwrap_or_default(), |(address, _)| address);
+        // Redacted by a reply: https://hooks.example.com/[redacted].
+        let is_whole = !url.contains(crate::spec::environment::REDACTED);
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let is_here =
+            host == "localhost" || host == "::1" || host.starts_with("127.") && host.chars().all(is_number);
+        let is_safe = scheme == "https" || scheme == "http" && is_here;
+        let fits = url.len() <= Self::WEBHOOK_BYTES_MAX && url.chars().all(is_plain);
+        is_safe && fits && is_whole && !host.is_empty() && !authority.contains('@')
+    }
+
+    /// Where the webhook is, without what only those should know who post there.
+    pub fn shown_webhook(url: &str) -> String {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        format!("{scheme}://{authority}/{}", crate::spec::environment::REDACTED)
+    }
+}
+
+/// What was told, and when.
+#[derive(Debug, Default)]
+pub struct AlertBook {
+    told: BTreeMap<(String, IncidentKind), Told>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    at: Time,
+    every: Duration,
+    /// Incidents since then that were not told.
+    left_out: u64,
+}
+
+impl AlertBook {
+    /// Decides whether an incident of an app is told. Gives how many of its kind were left out since the last one that was told;
+    /// `None` leaves this one out, too.
+    pub fn step(&mut self, app: &str, kind: IncidentKind, alerts: &AlertPolicy, now: Time) -> Option<u64> {
+        if !alerts.on.contains(&kind) {
+            return None;
+        }
+        let key = (app.to_owned(), kind);
+        if let Some(told) = self.told.get_mut(&key)
+            && now.since(told.at) < alerts.every
+        {
+            told.left_out += 1;
+            return None;
+        }
+        if self.told.len() >= REMEMBERED_MAX {
+            self.told.retain(|_, told| now.since(told.at) < told.every);
+        }
+        if self.told.len() >= REMEMBERED_MAX {
+            self.told.clear();
+        }
+        let told = Told { at: now, every: alerts.every, left_out: 0 };
+        Some(self.told.insert(key, told).map_or(0, |before| before.left_out))
+    }
+}

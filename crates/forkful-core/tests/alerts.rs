@@ -1,0 +1,74 @@
+//! Which incidents are told, and where.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::alerts::{AlertBook, AlertPolicy};
+use forkful_core::incidents::IncidentKind;
+
+fn at(secs: u64) -> Time {
+    Time::default() + Duration::from_secs(secs)
+}
+
+#[test]
+fn a_burst_is_told_once_and_counted() {
+    let alerts = AlertPolicy { every: Duration::from_secs(60), ..AlertPolicy::of_everything() };
+    let mut book = AlertBook::default();
+    let mut step = |app, kind, secs| book.step(app, kind, &alerts, at(secs));
+    assert_eq!(step("api", IncidentKind::Crash, 0), Some(0));
+    for second in 1..20 {
+        assert_eq!(step("api", IncidentKind::Crash, second), None);
+    }
+    assert_eq!(step("api", IncidentKind::CrashLoop, 20), Some(0), "another kind");
+    assert_eq!(step("web", IncidentKind::Crash, 20), Some(0), "another app");
+    assert_eq!(step("api", IncidentKind::Crash, 59), None);
+    assert_eq!(step("api", IncidentKind::Crash, 60), Some(20));
+    assert_eq!(step("api", IncidentKind::Crash, 120), Some(0));
+}
+
+#[test]
+fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
+    let alerts = AlertPolicy { on: [IncidentKind::CrashLoop].into(), ..AlertPolicy::of_everything() };
+    let mut book = AlertBook::default();
+    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), None);
+    assert_eq!(book.step("api", IncidentKind::CrashLoop, &alerts, at(0)), Some(0));
+}
+
+#[test]
+fn ever_new_names_leave_a_bounded_book() {
+    let alerts = AlertPolicy::of_everything();
+    let mut book = AlertBook::default();
+    for number in 0..5000 {
+        assert_eq!(book.step(&format!("app-{number}"), IncidentKind::Crash, &alerts, at(0)), Some(0));
+    }
+    assert!(format!("{book:?}").matches("Told").count() <= 1025);
+}
+
+#[test]
+fn a_webhook_is_encrypted_or_stays_on_the_machine() {
+    for fine in [
+        "https://hooks.example.com/services/a?b=c",
+        "http://127.0.0.1:8080/x",
+        "http://localhost/",
+        "http://[::1]:9/x",
+    ] {
+        assert!(AlertPolicy::is_webhook(fine), "{fine}");
+    }
+    for bad in [
+        "http://example.com/",
+        "http://127.0.0.1@example.com/",
+        "http://127.0.0.1.example.com/",
+        "ftp://localhost/",
+        "https://",
+        "https://user:word@example.com/",
+        "https://a b/",
+        "https://hooks.example.com/[redacted]",
+        "/notify.sh",
+    ] {
+        assert!(!AlertPolicy::is_webhook(bad), "{bad}");
+    }
+    assert_eq!(
+        AlertPolicy::shown_webhook("https://hooks.example.com/services/secret"),
+        "https://hooks.example.com/[redacted]"
+    );
+}

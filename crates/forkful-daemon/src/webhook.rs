@@ -1,0 +1,167 @@
+//! Posts JSON to a URL: over https, or over http to this machine. Bounded in time and in tries; the answer's body is not read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forkful_core::alerts::AlertPolicy;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Pauses before the further tries.
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Why a try has failed, and whether another one may succeed.
+struct Failed {
+    why: String,
+    is_final: bool,
+}
+
+fn again(why: impl ToString) -> Failed {
+    Failed { why: why.to_string(), is_final: false }
+}
+
+fn in_the_end(why: impl ToString) -> Failed {
+    Failed { why: why.to_string(), is_final: true }
+}
+
+/// Posts a body; each try takes at most `timeout`.
+pub(crate) async fn post(url: &str, body: Bytes, timeout: Duration) -> Result<(), String> {
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let tried = tokio::time::timeout(timeout, post_once(url, body.clone())).await;
+        let failed = match tried {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(failed)) => failed,
+            // It may have been taken: a second one would be one too many.
+            Err(_) => in_the_end(format_args!("no answer within {} ms", timeout.as_millis())),
+        };
+        let Some(pause) = pauses.next().filter(|_| !failed.is_final) else { return Err(failed.why) };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn post_once(url: &str, body: Bytes) -> Result<(), Failed> {
+    // Checked when it was defined; once more, since it is about to be used.
+    let uri = url.parse::<Uri>().ok().filter(|_| AlertPolicy::is_webhook(url));
+    let uri = uri.ok_or_else(|| in_the_end("the URL may not be posted to"))?;
+    let is_tls = uri.scheme_str() == Some("https");
+    let authority = uri.authority().ok_or_else(|| in_the_end("the URL names no host"))?;
+    let host = authority.host().trim_matches(['[', ']']).to_owned();
+    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(again)?;
+    let addresses: Vec<_> = found.filter(|address| is_tls || address.ip().is_loopback()).collect();
+    if addresses.is_empty() {
+        return Err(again(format_args!("{host} has no address that may be posted to")));
+    }
+    let request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
+        .header(HOST, authority.as_str())
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("forkful/", env!("CARGO_PKG_VERSION")))
+        .header(CONNECTION, "close")
+        .body(Full::new(body))
+        .map_err(in_the_end)?;
+    let stream = TcpStream::connect(addresses.as_slice()).await.map_err(again)?;
+    let status = if is_tls {
+        let name = ServerName::try_from(host).map_err(in_the_end)?;
+        send(tls().await?.connect(name, stream).await.map_err(again)?, request).await?
+    } else {
+        send(stream, request).await?
+    };
+    match status {
+        _ if status.is_success() => Ok(()),
+        StatusCode::TOO_MANY_REQUESTS => Err(again(status)),
+        _ if status.is_server_error() => Err(again(status)),
+        _ => Err(in_the_end(status)),
+    }
+}
+
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: Request<Full<Bytes>>,
+) -> Result<StatusCode, Failed> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(again)?;
+    let mut connection = std::pin::pin!(connection);
+    let mut sending = std::pin::pin!(sender.send_request(request));
+    let response = tokio::select! {
+        response = &mut sending => response,
+        // With it, what was sent has its answer or an error.
+        _ended = &mut connection => sending.await,
+    };
+    response.map(|response| response.status()).map_err(again)
+}
+
+/// With the system's certificates, which are read from a disk.
+async fn tls() -> Result<TlsConnector, Failed> {
+    let config = tokio::task::spawn_blocking(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        Ok::<_, rustls::Error>(builder.with_root_certificates(roots).with_no_client_auth())
+    });
+    let config = config.await.map_err(again)?.map_err(in_the_end)?;
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one connection after the other; gives what was posted.
+    async fn serve(listener: TcpListener, answers: &[&str]) -> Vec<String> {
+        let mut requests = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"{}") {
+                assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            requests.push(String::from_utf8(request).unwrap());
+        }
+        requests
+    }
+
+    async fn posted(answers: &[&str]) -> (Result<(), String>, Vec<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook?a=b", listener.local_addr().unwrap());
+        let post = post(&url, Bytes::from_static(b"{}"), Duration::from_secs(60));
+        tokio::join!(post, serve(listener, answers))
+    }
+
+    const FINE: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+    const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_body_is_posted_once() {
+        let (outcome, requests) = posted(&[FINE]).await;
+        assert_eq!(outcome, Ok(()));
+        assert!(requests[0].starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{}", requests[0]);
+        assert!(requests[0].to_lowercase().contains("content-type: application/json\r\n"));
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_is_tried_again_and_one_that_refuses_is_not() {
+        assert_eq!(posted(&[BUSY, FINE]).await.0, Ok(()));
+        assert_eq!(posted(&[GONE]).await.0, Err("410 Gone".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn plain_http_does_not_leave_the_machine() {
+        let refused = post("http://192.0.2.1/", Bytes::new(), Duration::from_secs(1)).await;
+        assert_eq!(refused, Err("the URL may not be posted to".to_owned()));
+    }
+}
