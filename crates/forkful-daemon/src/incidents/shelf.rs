@@ -85,11 +85,12 @@ impl Shelf {
 
     /// Gives it the next number that no file has.
     fn write(&mut self, incident: &mut Incident) -> io::Result<u64> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let mut tries = 0;
         loop {
             self.last += 1;
+            // First, because an incident that cannot be written has a number, too.
             incident.summary.id = self.last;
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             let text = serde_json::to_vec(&incident)?;
             let path = self.path(self.last);
             match draft(&path, 0o600, &text)?.persist_noclobber(&path) {
