@@ -94,6 +94,9 @@ test('a disk that is full, and then is not', async (t) => {
   assert.match(list.stderr.replace(/\s+/g, ' '), fault);
   assert.match((await app.forkful.ok(['describe', 'app'])).stdout, fault);
   assert.match((await app.forkful.ok(['logs', 'app', '--nostream'])).stdout, fault);
+  const { incidents } = JSON.parse((await app.forkful.ok(['events', 'app', '--json'])).stdout);
+  assert.deepEqual(incidents.map(({ kind }) => kind), ['disk_full']);
+  assert.match(incidents[0].reason, /cannot write \S+app-out\.log: No space left on device/);
   await app.unharmed();
   await app.forkful.ok(['flush', 'app']);
   await arrivesAgain(app, 'third');

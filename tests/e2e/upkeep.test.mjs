@@ -53,6 +53,11 @@ describe('upkeep', { concurrency: 4 }, () => {
     (await get(app.port, path)).body === String(worker.pid));
 
   const describeJson = async (name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0];
+  /** Waits until an incident of an app is kept. */
+  const noted = (name, kind, reason) => waitUntil(`${kind} of ${name}`, async () => {
+    const { incidents } = JSON.parse((await forkful.ok(['events', name, '--json'])).stdout);
+    return incidents.some((incident) => incident.kind === kind && reason.test(incident.reason));
+  });
 
   test('a worker that has grown too large is replaced, and the other is not', async () => {
     const app = await configured('memory', { max_memory_restart: '180M' });
@@ -127,6 +132,7 @@ describe('upkeep', { concurrency: 4 }, () => {
     await replaced(app, first);
     assert.match((await describeJson('health')).workers[first.slot].renewed, /2 health checks in a row failed: status 500/);
     assert.ok(app.living().some(({ pid }) => pid === second.pid) || await replaced(app, second));
+    await noted('health', 'unhealthy', /^2 health checks in a row failed: status 500/);
     await forkful.ok(['delete', 'health']);
   });
 
@@ -162,6 +168,7 @@ describe('upkeep', { concurrency: 4 }, () => {
     second.order(() => { for (;;); });
     await replaced(app, second);
     assert.match((await describeJson('stuck')).workers[second.slot].renewed, /did not turn for .*; it ran (?:only )?\d+ % of the time/);
+    await noted('stuck', 'stuck', /^killed by Forkful: .*did not turn for/);
     await forkful.ok(['delete', 'stuck']);
   });
 
