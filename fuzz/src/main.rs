@@ -22,6 +22,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("config-toml", forkful_config::fuzzing::toml),
     ("config-yaml", forkful_config::fuzzing::yaml),
     ("env", forkful_config::fuzzing::env),
+    ("event-stream", forkful_load::fuzzing::event_stream),
     ("frames", forkful_cluster::fuzzing::frames),
     ("http1", forkful_load::fuzzing::http1),
     ("http2", forkful_load::fuzzing::http2),

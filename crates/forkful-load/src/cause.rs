@@ -62,6 +62,10 @@ causes! {
     TlsCertificate, "tls_certificate", "the server's certificate is not valid";
     /// The TLS handshake failed in another way.
     TlsHandshake, "tls_handshake", "the TLS handshake failed";
+    /// The server did not make a WebSocket of the connection.
+    NoWebSocket, "no_websocket", "the server did not accept the WebSocket";
+    /// The server answered with something else than an event stream.
+    NoEventStream, "no_event_stream", "the server did not answer with an event stream";
     /// The server speaks no HTTP/2: it chose another protocol, or answered with something else.
     NoHttp2, "no_http2", "the server does not speak HTTP/2";
     /// TLS failed after the handshake.
@@ -100,6 +104,10 @@ causes! {
     GoAway, "goaway", "HTTP/2 connection ended by the server";
     /// HTTP/2: the server broke the protocol, or does not speak it.
     Http2Protocol, "http2_protocol", "HTTP/2 protocol error";
+    /// The server closed the WebSocket while a message had no answer; the example has the code.
+    SocketClosed, "socket_closed", "WebSocket closed by the server before an answer";
+    /// What came is no valid WebSocket frame, or too large.
+    SocketProtocol, "socket_protocol", "WebSocket protocol error";
     /// A complete answer with a status that was not expected.
     UnexpectedStatus, "unexpected_status", "unexpected status";
     /// A complete answer with a body that was not expected.
@@ -120,6 +128,8 @@ impl ErrorCause {
             Self::TlsHandshake => Some("does the server speak TLS on this port?"),
             Self::NotHttp => Some("does the server speak HTTP on this port, or TLS?"),
             Self::NoHttp2 | Self::Http2Protocol => Some("try HTTP/1.1"),
+            Self::NoWebSocket => Some("is there a WebSocket server on this path?"),
+            Self::NoEventStream => Some("does this path answer with `Content-Type: text/event-stream`?"),
             Self::StreamRefused => Some("ask for fewer streams on a connection"),
             _ => None,
         }

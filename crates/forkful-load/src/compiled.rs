@@ -102,8 +102,7 @@ fn bounded(field: &'static str, most: usize, given: usize) -> (bool, &'static st
 
 /// Refuses what makes no load; the first fault that is found is told.
 fn check(plan: &Plan) -> Result<(), LoadError> {
-    let is_http2 = plan.http == HttpVersion::Http2;
-    let together = if is_http2 { "streams" } else { "pipelined requests" };
+    let together = plan.http.together();
     let threads = if let Threads::Count(threads) = plan.threads { threads } else { 1 };
     let (requests, duration) = match plan.stop {
         Stop::Requests(requests) => (requests, Duration::MAX),
@@ -155,7 +154,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
             format!("to begin with ({}) are more than their bound ({connections_max})", plan.connections),
         ),
         (
-            is_open && plan.pipelining > 1 && !is_http2,
+            is_open && plan.pipelining > 1 && !plan.http.is_on_tasks(),
             together,
             "need a closed loop: a rate decides when a request starts".to_owned(),
         ),
@@ -168,5 +167,20 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     if let Some((_, field, reason)) = faults.into_iter().find(|(is_fault, ..)| *is_fault) {
         return Err(LoadError::Plan { field, reason });
     }
-    if is_http2 { crate::http2::check(plan) } else { Ok(()) }
+    check_protocol(plan)
+}
+
+/// Refuses what the protocol cannot do.
+fn check_protocol(plan: &Plan) -> Result<(), LoadError> {
+    if let Some(request) = plan.requests.iter().find(|request| request.url.socket)
+        && plan.http != HttpVersion::WebSocket
+    {
+        let reason = format!("{} is a WebSocket, and this load speaks HTTP", request.url);
+        return Err(LoadError::Plan { field: "URL", reason });
+    }
+    match plan.http {
+        HttpVersion::Http10 | HttpVersion::Http11 => Ok(()),
+        HttpVersion::Http2 => crate::tasks::check_http2(plan),
+        HttpVersion::WebSocket | HttpVersion::EventStream => crate::tasks::check_streams(plan),
+    }
 }

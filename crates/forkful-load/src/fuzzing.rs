@@ -1,10 +1,10 @@
-//! Fuzz targets of the load engine: whatever a server answers, over HTTP/1 and HTTP/2.
+//! Fuzz targets of the load engine: whatever a server answers, over HTTP/1 and HTTP/2, and as an event stream.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::http1::{HeadCache, Reader, ReaderContext};
-use crate::http2;
 use crate::plan::Expect;
+use crate::tasks;
 
 /// What an in-memory connection holds in each direction.
 const PIPE_BYTES: usize = 64 << 10;
@@ -34,6 +34,12 @@ pub fn http1(bytes: &[u8]) {
     let _ = reader.end_of_input();
 }
 
+/// An answer that may be an event stream. The first byte says in which pieces it comes.
+pub fn event_stream(bytes: &[u8]) {
+    let Some((first, bytes)) = bytes.split_first() else { return };
+    tasks::fuzzing::read_events(bytes, 1 + usize::from(*first));
+}
+
 /// What a server sends on one HTTP/2 connection, on which two requests are under way.
 pub fn http2(bytes: &[u8]) {
     RUNTIME.with(|runtime| runtime.block_on(answer_http2(bytes)));
@@ -59,12 +65,17 @@ async fn answer_http2(bytes: &[u8]) {
         let mut sink = vec![0; 4096];
         while matches!(from.read(&mut sink).await, Ok(1..)) {}
     };
-    tokio::join!(http2::fuzzing::ask(ours), write, read);
+    tokio::join!(tasks::fuzzing::ask(ours), write, read);
 }
 
 #[cfg(test)]
 mod tests {
     use forkful_testkit::replay;
+
+    #[test]
+    fn corpus_of_event_stream() {
+        replay("event-stream", super::event_stream);
+    }
 
     #[test]
     fn corpus_of_http1() {

@@ -6,5 +6,6 @@ pub(crate) mod engine;
 mod head;
 mod reader;
 
+pub(crate) use chunked::{ChunkStep, Chunked};
 pub(crate) use head::HeadCache;
 pub(crate) use reader::{Answer, HEAD_BYTES_MAX, INTERIM_MAX, Reader, ReaderContext};

@@ -29,7 +29,6 @@ mod error;
 pub mod fuzzing;
 pub mod har;
 mod http1;
-mod http2;
 mod meter;
 mod network;
 mod plan;
@@ -42,6 +41,7 @@ pub mod search;
 pub mod secrets;
 mod shared;
 mod system;
+mod tasks;
 mod template;
 mod timeline;
 mod tls;
@@ -55,7 +55,7 @@ pub use plan::{
 };
 pub use progress::{Phase, Progress, StopHandle};
 pub use report::facts::{
-    Bytes, Connections, Counts, FirstResponse, Histogram, Host, Kernel, Report, RequestFacts, Sample,
-    ThreadFacts, Window, Worker,
+    Bytes, Connections, Counts, FirstResponse, Histogram, Host, Kernel, Messages, Report, RequestFacts,
+    Sample, ThreadFacts, Window, Worker,
 };
 pub use run::run;

@@ -265,6 +265,36 @@ pub enum HttpVersion {
     Http11,
     /// HTTP/2, the second engine: over TLS with ALPN, in the clear with prior knowledge.
     Http2,
+    /// Messages on WebSockets, the second engine: a request is a message, its answer the next message that comes.
+    WebSocket,
+    /// Server-sent events, the second engine: a request waits for the next event of its connection.
+    EventStream,
+}
+
+impl HttpVersion {
+    /// Whether the second engine performs it.
+    pub(crate) fn is_on_tasks(self) -> bool {
+        matches!(self, Self::Http2 | Self::WebSocket | Self::EventStream)
+    }
+
+    /// What several requests under way on one connection are called.
+    pub(crate) fn together(self) -> &'static str {
+        match self {
+            Self::Http10 | Self::Http11 => "pipelined requests",
+            Self::Http2 => "streams",
+            Self::WebSocket => "messages under way on a connection",
+            Self::EventStream => "events awaited on a connection",
+        }
+    }
+
+    /// What is counted.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Http10 | Self::Http11 | Self::Http2 => "request",
+            Self::WebSocket => "message",
+            Self::EventStream => "event",
+        }
+    }
 }
 
 /// How to trust, and to be trusted, over TLS.

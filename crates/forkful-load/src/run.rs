@@ -9,12 +9,12 @@ use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::compiled::Compiled;
 use crate::http1::engine::{Engine, Outcome};
-use crate::http2;
 use crate::plan::{HttpVersion, Load, Plan, Stop};
 use crate::progress::{Phase, Progress, StopHandle};
 use crate::recorder::merged;
 use crate::shared::{Shared, Times, Totals, Update};
 use crate::system::{Snapshot, allow_descriptors, memory};
+use crate::tasks;
 use crate::timeline::Timeline;
 use crate::{LoadError, Report};
 
@@ -96,8 +96,8 @@ fn thread_of<'s>(
     index: usize,
     updates: SyncSender<Update>,
 ) -> Result<Box<dyn FnOnce() -> Outcome + Send + 's>, LoadError> {
-    if shared.compiled.plan.http == HttpVersion::Http2 {
-        let engine = http2::Engine::new(Arc::clone(shared), index, updates)?;
+    if shared.compiled.plan.http.is_on_tasks() {
+        let engine = tasks::Engine::new(Arc::clone(shared), index, updates)?;
         return Ok(Box::new(move || engine.run()));
     }
     let engine = Engine::new(shared, index, updates);
@@ -338,6 +338,8 @@ impl<'c> Conductor<'c> {
             HttpVersion::Http10 => "raw epoll, HTTP/1.0",
             HttpVersion::Http11 => "raw epoll, HTTP/1.1",
             HttpVersion::Http2 => "h2, HTTP/2",
+            HttpVersion::WebSocket => "tungstenite, WebSocket",
+            HttpVersion::EventStream => "event stream, HTTP/1.1",
         });
         report.elapsed = elapsed;
         report.stopped_early = self.stopped_early;

@@ -42,7 +42,9 @@ impl Template {
         body.push(&request.body);
         let (target, version) = match plan.http {
             HttpVersion::Http10 => (&request.url.path, "HTTP/1.0"),
-            HttpVersion::Http11 | HttpVersion::Http2 => (&request.url.path, "HTTP/1.1"),
+            HttpVersion::Http11 | HttpVersion::Http2 | HttpVersion::WebSocket | HttpVersion::EventStream => {
+                (&request.url.path, "HTTP/1.1")
+            }
         };
         head.push(format!("{} {target} {version}\r\n", request.method).as_bytes());
         for (name, value) in headers(request, plan) {

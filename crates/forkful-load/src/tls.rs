@@ -43,7 +43,7 @@ pub(crate) fn client(
     };
     config.alpn_protocols = match http {
         HttpVersion::Http10 => Vec::new(),
-        HttpVersion::Http11 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Http11 | HttpVersion::WebSocket | HttpVersion::EventStream => vec![b"http/1.1".to_vec()],
         HttpVersion::Http2 => vec![b"h2".to_vec()],
     };
     let name = options.server_name.as_deref().unwrap_or(host).to_owned();

@@ -24,7 +24,7 @@ impl Value {
             "user" => Some(Self::Credentials),
             "header" => Some(Self::Header),
             "env" => Some(Self::Variable),
-            "body" | "expect-body" | "data" => Some(Self::Body),
+            "body" | "message" | "expect-body" | "data" => Some(Self::Body),
             _ => None,
         }
     }
@@ -168,6 +168,7 @@ mod tests {
             ("--path=/a?password=secret#x", "--path=/a?password=…#x"),
             ("--body a=1&token=secret", "--body a=1&token=…"),
             ("--body {\"password\":\"secret\"}", "--body {\"password\":\"…\"}"),
+            ("--message {\"token\":\"secret\"}", "--message {\"token\":\"…\"}"),
             ("-- -b {\"token\":\"secret\"}", "-- -b {\"token\":\"…\"}"),
             ("--body @file -c 50 -d10s --users 3", "--body @file -c 50 -d10s --users 3"),
             ("-- --port 80 -u me:secret", "-- --port 80 -u …"),

@@ -6,11 +6,18 @@ use percent_encoding::percent_decode_str;
 
 use crate::LoadError;
 
-/// An `http` or `https` URL.
+/// What a URL may begin with.
+const SCHEMES: [&str; 2] = ["http", "https"];
+/// The same, where WebSockets may be loaded, too.
+const SCHEMES_WITH_SOCKETS: [&str; 4] = ["http", "https", "ws", "wss"];
+
+/// An `http`, `https`, `ws` or `wss` URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Url {
-    /// `https`.
+    /// `https` or `wss`.
     pub tls: bool,
+    /// `ws` or `wss`.
+    pub socket: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
     /// Given, or 80 and 443.
@@ -22,21 +29,35 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads a URL. Without a scheme it is `http`.
+    /// Reads an `http` or `https` URL. Without a scheme it is `http`.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
+        Self::parse_as(text, &SCHEMES)
+    }
+
+    /// Reads a URL that may be a WebSocket's (`ws`, `wss`), too.
+    pub fn parse_with_sockets(text: &str) -> Result<Self, LoadError> {
+        Self::parse_as(text, &SCHEMES_WITH_SOCKETS)
+    }
+
+    fn parse_as(text: &str, schemes: &[&str]) -> Result<Self, LoadError> {
         let bad = |reason: &str| LoadError::Url { url: text.to_owned(), reason: reason.to_owned() };
         if let Some(bad_byte) = text.chars().find(|c| c.is_control() || *c == ' ' || !c.is_ascii()) {
             return Err(bad(&format!("{bad_byte:?} must be percent-encoded")));
         }
-        let (tls, rest) = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
+                (scheme.to_ascii_lowercase(), rest)
+            }
             // `host/?to=http://…` has no scheme of its own.
             Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => {
-                return Err(bad(&format!("the scheme must be http or https, not `{scheme}`")));
+                let known = schemes.join(", ");
+                let known =
+                    known.rsplit_once(", ").map_or(known.clone(), |(all, last)| format!("{all} or {last}"));
+                return Err(bad(&format!("the scheme must be {known}, not `{scheme}`")));
             }
-            _ => (false, text),
+            _ => ("http".to_owned(), text),
         };
+        let (tls, socket) = (scheme.ends_with('s') && scheme != "ws", scheme.starts_with("ws"));
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         let (userinfo, authority) = match authority.rsplit_once('@') {
@@ -50,7 +71,7 @@ impl Url {
         let (host, port) = host_and_port(authority).map_err(|reason| bad(&reason))?;
         let path = tail.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { tls, host, port: port.unwrap_or(if tls { 443 } else { 80 }), path, userinfo })
+        Ok(Self { tls, socket, host, port: port.unwrap_or(if tls { 443 } else { 80 }), path, userinfo })
     }
 
     /// Host and port as in a `Host` header: the port only when it is not the scheme's.
@@ -59,9 +80,18 @@ impl Url {
         if self.port == if self.tls { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
     }
 
+    fn scheme(&self) -> &'static str {
+        match (self.socket, self.tls) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "ws",
+            (true, true) => "wss",
+        }
+    }
+
     /// Scheme, host and port.
     pub fn origin(&self) -> String {
-        format!("{}://{}", if self.tls { "https" } else { "http" }, self.authority())
+        format!("{}://{}", self.scheme(), self.authority())
     }
 }
 
@@ -115,6 +145,12 @@ mod tests {
         assert_eq!(url.userinfo, Some(("me".to_owned(), "se cret".to_owned())));
         assert_eq!(url.to_string(), "https://[::1]:8443/a?b={id}");
         assert_eq!(Url::parse("localhost:3000").unwrap().to_string(), "http://localhost:3000/");
+        let sockets = ["ws://h", "WSS://h/a"].map(|text| Url::parse_with_sockets(text).unwrap());
+        assert_eq!(
+            sockets.each_ref().map(|url| (url.tls, url.socket, url.port)),
+            [(false, true, 80), (true, true, 443)]
+        );
+        assert_eq!(sockets[1].to_string(), "wss://h/a");
         assert_eq!(Url::parse("http://h:80?q").unwrap().to_string(), "http://h/?q");
         assert_eq!(Url::parse("h/?to=http://x").unwrap().path, "/?to=http://x");
     }
@@ -124,7 +160,8 @@ mod tests {
         for (text, expected) in [
             ("", "there is no host"),
             ("http://", "there is no host"),
-            ("ftp://h/", "must be http or https"),
+            ("ftp://h/", "must be http or https, not `ftp`"),
+            ("ws://h/", "must be http or https, not `ws`"),
             ("http://h:99999/", "1 to 65535"),
             ("http://h:x/", "1 to 65535"),
             ("http://[::1/", "closing bracket"),
@@ -135,5 +172,7 @@ mod tests {
             let error = Url::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
         }
+        let error = Url::parse_with_sockets("ftp://h/").unwrap_err().to_string();
+        assert!(error.contains("must be http, https, ws or wss, not `ftp`"), "{error}");
     }
 }

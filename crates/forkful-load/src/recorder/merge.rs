@@ -42,6 +42,7 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
         report.connections.reused += part.connections.reused;
         report.connections.retransmits += part.connections.retransmits;
         report.connections.syn_retransmits += part.connections.syn_retransmits;
+        report.messages.add(&part.messages);
         report.connections.streams = match (report.connections.streams, part.connections.streams) {
             (0, streams) | (streams, 0) => streams,
             (one, other) => one.min(other),
@@ -54,7 +55,7 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
     if let [only] = report.requests.as_mut_slice() {
         only.response.clone_from(&report.response);
     }
-    let seen = statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+    let seen = statuses.iter().enumerate().filter(|(status, count)| *status > 0 && **count > 0);
     report.statuses = seen.map(|(status, count)| (status as u16, *count)).collect();
     report.errors.sort_by_key(|error| error.cause);
     report.workers.sort_by(|one, other| natural(&one.name).cmp(&natural(&other.name)));

@@ -12,8 +12,8 @@ use super::json;
 use super::plot::{Plot, plots, spectrum};
 use super::threshold::Judgement;
 use crate::{
-    Bytes, Connections, Counts, ErrorCause, ErrorCount, ErrorExample, Histogram, Host, Kernel, Load, Report,
-    RequestFacts, Stop, ThreadFacts, Window,
+    Bytes, Connections, Counts, ErrorCause, ErrorCount, ErrorExample, Histogram, Host, HttpVersion, Kernel,
+    Load, Messages, Report, RequestFacts, Stop, ThreadFacts, Window,
 };
 
 /// The version of the document.
@@ -46,6 +46,9 @@ pub struct Document<'a> {
     errors: Errors<'a>,
     bytes: Traffic,
     connections: Connections,
+    /// Of WebSockets and event streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    messages: Option<&'a Messages>,
     workers: Option<&'a Workers>,
     urls: &'a [RequestFacts],
     generator: Generator<'a>,
@@ -238,6 +241,8 @@ impl<'a> Document<'a> {
                 received_per_second: (seconds > 0.0).then(|| report.bytes.received as f64 / seconds),
             },
             connections: report.connections,
+            messages: matches!(findings.plan.http, HttpVersion::WebSocket | HttpVersion::EventStream)
+                .then_some(&report.messages),
             workers: findings.workers,
             urls: &report.requests,
             generator: generator(findings),

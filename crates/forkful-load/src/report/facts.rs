@@ -2,6 +2,7 @@
 //!
 //! Times in histograms are nanoseconds. Nothing is rounded but by the histograms: three significant digits.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub struct Report {
     pub censored: Histogram,
     pub bytes: Bytes,
     pub connections: Connections,
+    /// What only sockets and event streams have.
+    pub messages: Messages,
     /// The measurement in windows of equal length (the last may be shorter), at most [`Report::WINDOWS_MAX`].
     pub windows: Vec<Window>,
     pub threads: Vec<ThreadFacts>,
@@ -239,6 +242,45 @@ pub struct Connections {
     /// is less. 0 before HTTP/2.
     #[serde(serialize_with = "json::known")]
     pub streams: u64,
+}
+
+/// What happens on connections that stay open, beside messages and their answers.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Messages {
+    /// Messages that came while none was awaited, within the measurement.
+    pub unasked: u64,
+    /// Connections that were made again in the place of one that had ended.
+    pub reconnects: u64,
+    /// WebSockets that the server closed, by the code of its close frame; 1005 for a frame without a code, 1006 for none.
+    pub closes: BTreeMap<u16, u64>,
+    /// Event streams: from the request to the first event.
+    #[serde(rename = "first_event_ms", serialize_with = "json::times_if_any")]
+    pub first_event: Option<Histogram>,
+}
+
+impl Messages {
+    /// Codes that are told apart; the rest counts as 1006.
+    const CODES_MAX: usize = 64;
+
+    pub(crate) fn closed_with(&mut self, code: u16) {
+        let is_known = self.closes.contains_key(&code) || self.closes.len() < Self::CODES_MAX;
+        *self.closes.entry(if is_known { code } else { 1006 }).or_default() += 1;
+    }
+
+    pub(crate) fn first_event(&mut self, nanoseconds: u64) {
+        self.first_event.get_or_insert_with(Histogram::default).note(nanoseconds);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.unasked += other.unasked;
+        self.reconnects += other.reconnects;
+        for (code, count) in &other.closes {
+            *self.closes.entry(*code).or_default() += count;
+        }
+        if let Some(times) = &other.first_event {
+            self.first_event.get_or_insert_with(Histogram::default).merge(times);
+        }
+    }
 }
 
 /// A part of the measurement.

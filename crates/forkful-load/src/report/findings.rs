@@ -56,6 +56,7 @@ impl Findings<'_> {
     pub fn target(&self) -> String {
         match self.plan.requests.as_slice() {
             [] => "nothing".to_owned(),
+            [one] if one.url.socket => format!("WebSocket {}", one.url),
             [one] => format!("{} {}", one.method, one.url),
             [first, ..] => format!("{} requests at {}", self.plan.requests.len(), first.url.origin()),
         }
@@ -76,22 +77,26 @@ impl Findings<'_> {
             Load::Closed { think: Think::UpTo(pause) } => {
                 format!("closed loop with up to {pause:?} of thought")
             }
-            Load::Open { rate, .. } => format!("open loop at {rate} requests/s"),
+            Load::Open { rate, .. } => format!("open loop at {rate} {}s/s", plan.http.unit()),
         });
         parts.push(match plan.reuse {
             Reuse::Always => "keep-alive".to_owned(),
-            Reuse::Never => "a connection per request".to_owned(),
-            Reuse::Requests(requests) => format!("{requests} requests per connection"),
+            Reuse::Never => format!("a connection per {}", plan.http.unit()),
+            Reuse::Requests(requests) => format!("{requests} {}s per connection", plan.http.unit()),
         });
         if plan.pipelining > 1 {
-            let what = if plan.http == HttpVersion::Http2 { "streams each" } else { "pipelined" };
-            parts.push(format!("{} {what}", plan.pipelining));
+            parts.push(match plan.http {
+                HttpVersion::Http10 | HttpVersion::Http11 => format!("{} pipelined", plan.pipelining),
+                HttpVersion::Http2 => format!("{} streams each", plan.pipelining),
+                HttpVersion::WebSocket => format!("up to {} messages under way on each", plan.pipelining),
+                HttpVersion::EventStream => "1 event awaited on each".to_owned(),
+            });
         }
         if !plan.warmup.is_zero() {
             parts.push(format!("{:?} of warm-up", plan.warmup));
         }
         parts.push(match plan.stop {
-            Stop::Requests(requests) => count(requests as usize, "request"),
+            Stop::Requests(requests) => count(requests as usize, plan.http.unit()),
             Stop::Duration(time) => format!("{time:?}"),
         });
         parts.join(", ")
@@ -99,6 +104,9 @@ impl Findings<'_> {
 
     /// What the latencies are, in words.
     pub fn latency_meaning(&self) -> &'static str {
+        if self.plan.http == HttpVersion::EventStream {
+            return "time between one event and the next of its connection";
+        }
         match self.plan.load {
             Load::Closed { .. } => "closed loop: service time under this load",
             Load::Open { .. } => "open loop: from the moment each request was due",
@@ -108,7 +116,8 @@ impl Findings<'_> {
     /// The verdict in one line: what was measured, or why it means nothing.
     pub fn headline(&self) -> String {
         use super::spread::{Percentile, duration, thousands};
-        let mut parts = vec![format!("{} requests/s", thousands(self.report.per_second().round() as u64))];
+        let rate = thousands(self.report.per_second().round() as u64);
+        let mut parts = vec![format!("{rate} {}s/s", self.plan.http.unit())];
         for name in ["p50", "p99"] {
             if let Some(value) =
                 Percentile::named(name).and_then(|percentile| percentile.of(&self.report.response))

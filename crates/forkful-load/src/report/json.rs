@@ -45,6 +45,15 @@ pub(crate) fn known<S: Serializer>(count: &(impl Copy + Into<u64>), to: S) -> Re
     }
 }
 
+/// The same, or `null`.
+#[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
+pub(crate) fn times_if_any<S: Serializer>(histogram: &Option<Histogram>, to: S) -> Result<S::Ok, S::Error> {
+    match histogram {
+        Some(histogram) => times(histogram, to),
+        None => to.serialize_none(),
+    }
+}
+
 /// Mean, extremes and percentiles in ms; `null` where there are too few samples to say.
 pub(crate) fn times<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
     let spread = Spread::of(histogram);

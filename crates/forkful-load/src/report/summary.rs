@@ -6,7 +6,7 @@ use super::check::Level;
 use super::findings::Findings;
 use super::spread::{Percentile, duration, thousands};
 use super::text::{Tone, decimals, mark};
-use crate::{ErrorCause, Report};
+use crate::{ErrorCause, HttpVersion, Report};
 
 const STRING: &str = "a String takes everything";
 
@@ -23,10 +23,11 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
     line(findings.load());
     line(String::new());
     let early = if report.stopped_early { ", ended early" } else { "" };
+    let unit = findings.plan.http.unit();
     let answers = thousands(report.counts.completed + report.counts.carried_in);
     let took = duration(report.elapsed.as_nanos() as f64);
-    let rate = paint(Tone::Strong, &format!("{} requests/s", decimals(report.per_second())));
-    line(format!("Requests  {rate}   {answers} answers in {took}{early}"));
+    let rate = paint(Tone::Strong, &format!("{} {unit}s/s", decimals(report.per_second())));
+    line(format!("{:<10}{rate}   {answers} {} in {took}{early}", title(findings), came(findings)));
     for name in ["p50", "p99"] {
         let known = Percentile::named(name).expect("it is in the table");
         let told = match known.of(&report.response) {
@@ -34,6 +35,9 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
             None => format!("– (too few answers: it takes {})", thousands(known.samples_min)),
         };
         line(format!("{name:<10}{told}"));
+    }
+    for text in streams(findings) {
+        line(text);
     }
     for text in errors(findings, paint) {
         line(text);
@@ -44,6 +48,51 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
     line(String::new());
     line(paint(Tone::Faint, "--verbose shows all percentiles, connections, workers and checks"));
     out
+}
+
+/// What is counted, as a heading.
+pub(super) fn title(findings: &Findings) -> &'static str {
+    match findings.plan.http {
+        HttpVersion::Http10 | HttpVersion::Http11 | HttpVersion::Http2 => "Requests",
+        HttpVersion::WebSocket => "Messages",
+        HttpVersion::EventStream => "Events",
+    }
+}
+
+/// What came of it.
+pub(super) fn came(findings: &Findings) -> &'static str {
+    match findings.plan.http {
+        HttpVersion::EventStream => "events",
+        _ => "answers",
+    }
+}
+
+/// What only connections have that stay open.
+pub(super) fn streams(findings: &Findings) -> Vec<String> {
+    let messages = &findings.report.messages;
+    let mut lines = Vec::new();
+    if matches!(findings.plan.http, HttpVersion::WebSocket | HttpVersion::EventStream) {
+        let connect = Percentile::named("p50").and_then(|p50| p50.of(&findings.report.connect));
+        let connect = connect.map_or("–".to_owned(), |p50| duration(p50 as f64));
+        let opened = thousands(findings.report.connections.opened);
+        let again = thousands(messages.reconnects);
+        lines.push(format!(
+            "Opened    {opened} connections, half of them within {connect}; {again} reconnects"
+        ));
+    }
+    if let Some(times) = &messages.first_event {
+        let [half, last] = [times.value_at_quantile(0.5), times.max()].map(|value| duration(value as f64));
+        lines.push(format!("First     event after {half} (median), {last} (longest)"));
+    }
+    if !messages.closes.is_empty() {
+        let closes: Vec<String> =
+            messages.closes.iter().map(|(code, count)| format!("{code}: {}", thousands(*count))).collect();
+        lines.push(format!("Closed    by the server, by code: {}", closes.join(", ")));
+    }
+    if messages.unasked > 0 {
+        lines.push(format!("Pushed    {} messages that answered none", thousands(messages.unasked)));
+    }
+    lines
 }
 
 /// Whether the figures can be trusted, with the reasons where they cannot.
@@ -60,7 +109,7 @@ fn verdict(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String 
 }
 
 /// The number of errors beside that of the requests that ended, those after the time was up included.
-pub(super) fn share_of_errors(report: &Report) -> String {
+pub(super) fn share_of_errors(report: &Report, unit: &str) -> String {
     let (total, late) = (report.errors_total(), report.counts.late);
     // Bytes that nobody asked for are an error without a request.
     let ended = (report.counts.completed + report.counts.failed + late).max(total);
@@ -70,7 +119,7 @@ pub(super) fn share_of_errors(report: &Report) -> String {
     } else {
         String::new()
     };
-    format!("{} of {} requests ({share}{after})", thousands(total), thousands(ended))
+    format!("{} of {} {unit}s ({share}{after})", thousands(total), thousands(ended))
 }
 
 fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<String> {
@@ -79,7 +128,8 @@ fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<Stri
     if total == 0 {
         return vec![format!("Errors    {}", paint(Tone::Good, "none"))];
     }
-    let mut lines = vec![format!("Errors    {}", paint(Tone::Bad, &share_of_errors(report)))];
+    let mut lines =
+        vec![format!("Errors    {}", paint(Tone::Bad, &share_of_errors(report, findings.plan.http.unit())))];
     let mut causes: Vec<_> = report.errors.iter().collect();
     causes.sort_by_key(|error| std::cmp::Reverse(error.count));
     for error in causes.iter().take(CAUSES_MAX) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::check::Level;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
-use super::summary::share_of_errors;
+use super::summary::{came, share_of_errors, streams, title};
 use super::threshold::Judgement;
 use super::trust::percent;
 use crate::{Histogram, Load, Report, ThreadFacts};
@@ -33,7 +33,7 @@ pub fn text(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String
     let mut page = Page { out: String::new(), paint };
     page.head(findings);
     page.totals(findings);
-    page.errors(findings.report);
+    page.errors(findings.report, findings.plan.http.unit());
     page.latency(findings);
     page.urls(findings.report);
     if let Some(workers) = findings.workers {
@@ -77,11 +77,14 @@ impl Page<'_> {
     fn totals(&mut self, findings: &Findings) {
         let report = findings.report;
         let answers = report.counts.completed + report.counts.carried_in;
-        let rate = self.paint(Tone::Strong, &format!("{} requests/s", decimals(report.per_second())));
+        let unit = findings.plan.http.unit();
+        let rate = self.paint(Tone::Strong, &format!("{} {unit}s/s", decimals(report.per_second())));
         let early = if report.stopped_early { ", ended early" } else { "" };
         self.line(format_args!(
-            "Requests     {rate}   {} answers in {}{early}",
+            "{:<13}{rate}   {} {} in {}{early}",
+            title(findings),
             thousands(answers),
+            came(findings),
             duration(report.elapsed.as_nanos() as f64)
         ));
         if report.offered > 0 {
@@ -99,13 +102,11 @@ impl Page<'_> {
             bytes(report.bytes.received as f64),
             bytes(report.bytes.received_bodies as f64)
         ));
-        let statuses: Vec<String> = report
-            .statuses
-            .iter()
-            .map(|(status, count)| format!("{status}: {}", thousands(*count)))
-            .collect();
-        let statuses = if statuses.is_empty() { "none".to_owned() } else { statuses.join("   ") };
-        self.line(format_args!("Statuses     {statuses}"));
+        self.statuses(report, unit);
+        for line in streams(findings) {
+            let (title, rest) = line.split_at(10);
+            self.line(format_args!("{title:<13}{rest}"));
+        }
         let connections = report.connections;
         // An open loop opens more than it begins with when all are busy.
         let reached = match findings.plan.load {
@@ -115,7 +116,7 @@ impl Page<'_> {
             Load::Open { .. } => format!("up to {}", thousands(connections.reached)),
         };
         self.line(format_args!(
-            "Connections  {reached} reached   {} opened, {} requests on a kept one, {} closed by the target",
+            "Connections  {reached} reached   {} opened, {} {unit}s on a kept one, {} closed by the target",
             thousands(connections.opened),
             thousands(connections.reused),
             thousands(connections.closed_by_server)
@@ -143,6 +144,19 @@ impl Page<'_> {
         }
     }
 
+    /// Messages and events have no statuses.
+    fn statuses(&mut self, report: &Report, unit: &str) {
+        let statuses: Vec<String> = report
+            .statuses
+            .iter()
+            .map(|(status, count)| format!("{status}: {}", thousands(*count)))
+            .collect();
+        let statuses = if statuses.is_empty() { "none".to_owned() } else { statuses.join("   ") };
+        if !report.statuses.is_empty() || unit == "request" {
+            self.line(format_args!("Statuses     {statuses}"));
+        }
+    }
+
     /// How busy each thread of the generator was, where there are several.
     fn threads(&mut self, threads: &[ThreadFacts]) {
         let mut shares: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
@@ -162,13 +176,13 @@ impl Page<'_> {
         }
     }
 
-    fn errors(&mut self, report: &Report) {
+    fn errors(&mut self, report: &Report, unit: &str) {
         if report.errors_total() == 0 {
             let none = self.paint(Tone::Good, "none");
             self.line(format_args!("Errors       {none}"));
             return;
         }
-        let head = self.paint(Tone::Bad, &share_of_errors(report));
+        let head = self.paint(Tone::Bad, &share_of_errors(report, unit));
         self.line(format_args!("Errors       {head}"));
         for error in &report.errors {
             self.line(format_args!("  {:>10}  {}", thousands(error.count), error.cause.words()));

@@ -7,7 +7,7 @@ mod steadiness;
 
 use super::check::{Check, Level};
 use super::findings::Workers;
-use crate::{Plan, Report};
+use crate::{HttpVersion, Plan, Report};
 
 /// The checks of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Trust {
             network::queues(report),
             network::retransmits(report),
             Some(samples(report)),
-            Some(unfinished(report)),
+            (plan.http != HttpVersion::EventStream).then(|| unfinished(report)),
             errors(plan, report),
         ];
         Self { checks: checks.into_iter().flatten().collect() }

@@ -5,6 +5,7 @@ mod http2;
 mod http2_misbehaviour;
 mod misbehaviour;
 mod node_server;
+mod streams;
 mod support;
 mod transports;
 mod uploads;

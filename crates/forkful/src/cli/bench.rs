@@ -19,6 +19,9 @@ are doubled and halved; a rate is too high when two runs miss, and the answer ha
 The first line says whether the results can be trusted; --verbose shows every check. docs/MEASURING.md explains
 the checks. Percentiles with too few samples are left out: p99 needs 1,000, p99.9 needs 10,000.
 
+A ws:// or wss:// URL sends messages on WebSockets: each message that comes answers the oldest one without an
+answer. --sse reads server-sent events. Both connect again when the server closes a connection, and count that.
+
 --as takes the flags of ab, siege, loadtest, autocannon or wrk behind `--` and prints that tool's report, with
 notes on stderr where its own numbers would be wrong. --expect and the files of Output work there, too; --json
 replaces the tool's report on stdout.
@@ -46,6 +49,8 @@ Examples:
   forkful bench --har session.har http://127.0.0.1:8000
   forkful bench --json http://127.0.0.1:8000/ | jq .latency_ms.p99
   forkful bench --http2 -c 10 --streams 20 https://127.0.0.1:8443/ --cacert ca.pem
+  forkful bench ws://127.0.0.1:3000/ -c 100 -d 5s --message '{\"n\":{id}}' --rate 1000
+  forkful bench --sse http://127.0.0.1:3000/events -c 100 -d 10s
   forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
   forkful bench --as wrk --expect 'p99<20ms' -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
 
@@ -147,6 +152,12 @@ pub(crate) struct BenchRequestArgs {
     /// Basic authentication as user:password.
     #[arg(long, short, value_name = "USER:PASSWORD")]
     pub(crate) user: Option<String>,
+    /// With a ws:// URL: the message that is sent, and that the server answers with one of its own (`hello`).
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["body", "body_file", "method"])]
+    pub(crate) message: Option<String>,
+    /// Server-sent events: each connection asks once, and the time between events is measured.
+    #[arg(long, conflicts_with_all = ["rate", "search", "think", "pipelining", "no_keepalive", "reconnect", "http2", "http10", "message", "expect_status", "expect_body", "expect_body_file", "worker_header"])]
+    pub(crate) sse: bool,
     /// A file of requests, see below.
     #[arg(long, value_name = "FILE")]
     pub(crate) urls_file: Option<PathBuf>,

@@ -35,7 +35,7 @@ fn wrong_command_lines_are_refused_with_a_reason() {
     let table: [(&[&str], &str); 20] = [
         (&[], "there is no URL"),
         (&["http://"], "`http://` is no usable URL: there is no host"),
-        (&["ftp://h/"], "the scheme must be http or https, not `ftp`"),
+        (&["ftp://h/"], "the scheme must be http, https, ws or wss, not `ftp`"),
         (&["-d", "10", "http://h/"], "a time needs a unit: 10s or 10ms?"),
         (&["-c", "0", "http://127.0.0.1:1/"], "connections"),
         (&["-n", "0", "http://127.0.0.1:1/"], "requests"),
@@ -67,6 +67,41 @@ fn wrong_command_lines_are_refused_with_a_reason() {
         assert_eq!((code(&output), stderr.contains(what)), (2, true), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
+}
+
+#[test]
+fn what_sockets_and_event_streams_do_not_have_is_refused() {
+    let (socket, events) = ("ws://127.0.0.1:1/", "http://127.0.0.1:1/");
+    let table: [(&[&str], &str); 17] = [
+        (&["--http2", socket], "WebSockets are opened over HTTP/1.1: leave out --http2 and --http10"),
+        (&["--http10", socket], "leave out --http2 and --http10"),
+        (&["-m", "PUT", socket], "WebSockets are opened with GET: leave out --method"),
+        (&["--message", "x", "--body", "y", socket], "cannot be used with '--body"),
+        (&["--expect-status", "200", socket], "expected statuses are for HTTP answers"),
+        (&["--worker-header", "X", socket], "worker header is for HTTP answers"),
+        (&["-H", "a b: c", socket], "invalid HTTP header name"),
+        (&["ws://127.0.0.1:1/{id}"], "`{id}` can be in the message alone"),
+        (&["-H", "X: {id}", socket], "`{id}` can be in the message alone"),
+        (&["--sse", "http://127.0.0.1:1/{id}"], "`{id}` cannot be used with event streams"),
+        (&[socket, "ws://127.0.0.1:1/other"], "requests on WebSockets and event streams must have one URL"),
+        (&[socket, events], "requests on WebSockets and event streams must have one URL"),
+        (&["--message", "x", events], "--message is for ws:// and wss:// URLs"),
+        (&["--sse", socket], "--sse is for http:// and https:// URLs"),
+        (&["--sse", "--rate", "5", events], "cannot be used with"),
+        (&["--sse", "--expect-body", "x", events], "cannot be used with"),
+        (&["--sse", "--search", "p99<1s", events], "cannot be used with"),
+    ];
+    let sandbox = Sandbox::new();
+    for (args, what) in table {
+        let output = sandbox.run(&[&["bench", "-c", "1"][..], args].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!((code(&output), stderr.contains(what)), (2, true), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+    // Tools that know no WebSockets refuse their URLs in their own way.
+    let output = sandbox.run(&["bench", "--as", "ab", "--", "-n", "5", socket]);
+    let stderr = text(&output.stderr);
+    assert_eq!((code(&output), stderr.contains("must be http or https, not `ws`")), (22, true), "{stderr}");
 }
 
 #[test]

@@ -20,7 +20,13 @@ const CONNECTIONS: usize = 50;
 const DURATION: Duration = Duration::from_secs(10);
 
 /// The most connections of an open loop, where nothing is said.
-pub(super) const CONNECTIONS_MAX: usize = 10_000;
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// With a rate: the most messages that a WebSocket may have under way, where nothing is said.
+const MESSAGES_UNDER_WAY: usize = 1_000;
+
+/// What a WebSocket is sent, where nothing is said.
+const MESSAGE: &str = "hello";
 
 /// A file of requests may have so many.
 const REQUESTS_MAX: usize = 10_000;
@@ -31,7 +37,7 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
     let weighted =
         !args.request.weights.is_empty() || plan.requests.iter().any(|request| request.weight != 1);
     plan.order = if weighted { Order::Weighted { seed: args.load.seed } } else { Order::InOrder };
-    load(&mut plan, args);
+    plan.http = protocol(args, &plan)?;
     plan.warmup = args.load.warmup;
     plan.ramp = args.load.ramp;
     plan.timeout = args.load.timeout;
@@ -46,11 +52,7 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
     };
     plan.pipelining = connection.streams.unwrap_or(connection.pipelining);
     plan.gathering = !connection.no_gathering;
-    plan.http = match (connection.http2, connection.http10) {
-        (true, _) => HttpVersion::Http2,
-        (false, true) => HttpVersion::Http10,
-        (false, false) => HttpVersion::Http11,
-    };
+    load(&mut plan, args);
     plan.unix_socket.clone_from(&connection.unix_socket);
     plan.tls = TlsOptions {
         insecure: connection.insecure,
@@ -64,6 +66,28 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
+/// What is spoken, by the URL and the options.
+fn protocol(args: &BenchArgs, plan: &Plan) -> Result<HttpVersion, Failure> {
+    let connection = &args.connection;
+    let is_socket = plan.requests.iter().any(|request| request.url.socket);
+    let wrong = |text: &str| Err(Failure::new(Exit::WrongUse, text.to_owned()));
+    match (is_socket, args.request.sse) {
+        (true, _) if connection.http2 || connection.http10 => {
+            wrong("WebSockets are opened over HTTP/1.1: leave out --http2 and --http10")
+        }
+        (true, true) => wrong("--sse is for http:// and https:// URLs"),
+        (true, _) if args.request.method.is_some() => {
+            wrong("WebSockets are opened with GET: leave out --method")
+        }
+        (true, false) => Ok(HttpVersion::WebSocket),
+        (false, _) if args.request.message.is_some() => wrong("--message is for ws:// and wss:// URLs"),
+        (false, true) => Ok(HttpVersion::EventStream),
+        (false, false) if connection.http2 => Ok(HttpVersion::Http2),
+        (false, false) if connection.http10 => Ok(HttpVersion::Http10),
+        (false, false) => Ok(HttpVersion::Http11),
+    }
+}
+
 fn load(plan: &mut Plan, args: &BenchArgs) {
     let load = &args.load;
     let default = load.requests.map_or(CONNECTIONS, |requests| CONNECTIONS.min(requests.max(1) as usize));
@@ -74,13 +98,26 @@ fn load(plan: &mut Plan, args: &BenchArgs) {
     };
     // With a number of requests: whichever ends first.
     plan.time_limit = load.requests.and(load.duration);
-    plan.load = match load.rate {
-        Some(rate) => Load::Open {
-            rate,
-            connections_max: load.connections_max.unwrap_or(CONNECTIONS_MAX.max(plan.connections)),
-            arrivals: if load.poisson { Arrivals::Poisson { seed: load.seed } } else { Arrivals::Even },
-        },
-        None => Load::Closed { think: load.think.unwrap_or(Think::None) },
+    match load.rate {
+        Some(rate) => open_loop(plan, rate, args),
+        None => plan.load = Load::Closed { think: load.think.unwrap_or(Think::None) },
+    }
+}
+
+/// Makes it an open loop at this rate. Messages of WebSockets are sent on time on the connections that there are, so
+/// that as many users stay connected as were asked for.
+pub(super) fn open_loop(plan: &mut Plan, rate: f64, args: &BenchArgs) {
+    let load = &args.load;
+    let keeps_sockets = plan.http == HttpVersion::WebSocket && plan.reuse != Reuse::Never;
+    if keeps_sockets && plan.pipelining == 1 {
+        plan.pipelining = MESSAGES_UNDER_WAY;
+    }
+    let connections_max =
+        if keeps_sockets { plan.connections } else { CONNECTIONS_MAX.max(plan.connections) };
+    plan.load = Load::Open {
+        rate,
+        connections_max: load.connections_max.unwrap_or(connections_max),
+        arrivals: if load.poisson { Arrivals::Poisson { seed: load.seed } } else { Arrivals::Even },
     };
 }
 
@@ -175,7 +212,7 @@ fn weigh(requests: &mut [Request], weights: &[u32]) -> Result<(), Failure> {
 
 /// What all requests share.
 fn template(options: &BenchRequestArgs) -> Result<Request, Failure> {
-    let body = match (&options.body, &options.body_file) {
+    let body = match (options.message.as_ref().or(options.body.as_ref()), &options.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(path)) => read(path)?,
         (None, None) => Vec::new(),
@@ -204,7 +241,13 @@ fn header(text: &str) -> Result<(String, String), Failure> {
 
 fn with_url(template: &Request, url: &str) -> Result<Request, Failure> {
     let mut request = template.clone();
-    request.url = Url::parse(url)?;
+    request.url = Url::parse_with_sockets(url)?;
+    if request.url.socket {
+        "GET".clone_into(&mut request.method);
+        if request.body.is_empty() {
+            request.body = MESSAGE.as_bytes().to_vec();
+        }
+    }
     if let (None, Some((user, password))) = (&request.basic_auth, &request.url.userinfo) {
         request.basic_auth = Some(BasicAuth { user: user.clone(), password: password.clone() });
     }
@@ -246,7 +289,9 @@ fn of_line(template: &Request, line: &str, place: &str) -> Result<Request, Failu
     }
     match method {
         Some(method) => request.method = method,
-        None if !rest.is_empty() && request.method == "GET" => "POST".clone_into(&mut request.method),
+        None if !rest.is_empty() && request.method == "GET" && !request.url.socket => {
+            "POST".clone_into(&mut request.method);
+        }
         None => {}
     }
     Ok(request)

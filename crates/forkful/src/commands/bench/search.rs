@@ -9,7 +9,7 @@ use forkful_core::pages::Page;
 use forkful_load::report::spread::thousands;
 use forkful_load::report::{Level, Threshold, Trust};
 use forkful_load::search::{Limits, Next, Try, next};
-use forkful_load::{Arrivals, Load, Plan, Report, Stop, StopHandle, Think, run};
+use forkful_load::{Load, Plan, Report, Stop, StopHandle, Think, run};
 use forkful_os::wall_clock::now_ms;
 
 use super::progress;
@@ -128,16 +128,13 @@ fn at_rate(plan: &Plan, rate: f64, args: &BenchArgs, thresholds: &[Threshold]) -
             .hint("a lower percentile needs fewer; `-d` makes the runs longer")
             .see(Page::BenchSearch));
     }
-    let connections_max =
-        args.load.connections_max.unwrap_or(super::plan::CONNECTIONS_MAX.max(plan.connections));
-    let arrivals =
-        if args.load.poisson { Arrivals::Poisson { seed: args.load.seed } } else { Arrivals::Even };
+    let mut plan = plan.clone();
+    super::plan::open_loop(&mut plan, rate, args);
     Ok(Plan {
-        load: Load::Open { rate, connections_max, arrivals },
         stop: Stop::Duration(needed.max(args.load.duration.unwrap_or(STEP))),
         warmup: LEAD_IN,
         ramp: Duration::ZERO,
-        ..plan.clone()
+        ..plan
     })
 }
 

@@ -1,4 +1,5 @@
-//! The second engine: HTTP/2, over TLS with ALPN or in the clear with prior knowledge, on the `h2` library.
+//! The second engine: what needs more than one request after the other on a connection. HTTP/2 (on the `h2` library), over
+//! TLS with ALPN or in the clear with prior knowledge; messages on WebSockets (on `tungstenite`); server-sent events.
 //!
 //! One thread is one single-threaded runtime. A closed loop has a task ("lane") for each request that may be under
 //! way: connections times streams. An open loop has a task that follows the schedule, and one for each request. The
@@ -7,11 +8,12 @@
 //! An answer's time is the moment at which the bytes that completed it were read from the socket; how much later its
 //! task came to it is the report's residency.
 //!
-//! `http2.rs` is a thread's life; `context.rs` is what its tasks share, `place.rs` a place for a connection,
-//! `link.rs` the connection in it, `exchange.rs` one request, `fault.rs` what its errors mean, `pacing.rs` what
-//! starts when, `request.rs` what is sent.
+//! `tasks.rs` is a thread's life; `context.rs` is what its tasks share, `place.rs` a place for a connection,
+//! `wire.rs` and `link.rs` the connection in it, `websocket.rs` and `events.rs` what is spoken on it beside HTTP/2,
+//! `exchange.rs` one request, `fault.rs` what its errors mean, `pacing.rs` what starts when, `request.rs` what is sent.
 
 mod context;
+mod events;
 mod exchange;
 mod fault;
 #[cfg(any(test, forkful_fuzzing))]
@@ -21,6 +23,8 @@ mod pacing;
 mod place;
 mod request;
 mod timer;
+mod websocket;
+mod wire;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,15 +37,60 @@ use tokio::task::LocalSet;
 use crate::LoadError;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::http1::engine::Outcome;
+use crate::plan::{HttpVersion, Load, Plan, Reuse};
 use crate::recorder::Facts;
 use crate::shared::{Shared, Update};
+use crate::template::COUNTER;
 use context::Context;
-pub(crate) use request::check;
+pub(crate) use request::check as check_http2;
 
 /// The end of the run, an early one too, is looked for this often.
 const LOOK_EVERY: Nanos = 50_000_000;
 /// How long connections may take to say goodbye after the run.
 const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Refuses what a socket or an event stream cannot do, before the run.
+pub(crate) fn check_streams(plan: &Plan) -> Result<(), LoadError> {
+    let refused = |field, reason: &str| Err(LoadError::Plan { field, reason: reason.to_owned() });
+    if plan.requests.len() > 1 {
+        return refused("requests", "on WebSockets and event streams must have one URL");
+    }
+    if !plan.expect.statuses.is_empty() {
+        return refused("expected statuses", "are for HTTP answers: messages and events have none");
+    }
+    if plan.worker_header.is_some() {
+        return refused("worker header", "is for HTTP answers: messages and events have no headers");
+    }
+    let request = &plan.requests[0];
+    let in_head = request.url.path.contains(COUNTER)
+        || request.headers.iter().any(|(_, value)| value.contains(COUNTER));
+    if plan.http == HttpVersion::WebSocket {
+        if request.counter && in_head {
+            return refused(
+                "`{id}`",
+                "can be in the message alone: URL and headers are sent once for a connection",
+            );
+        }
+        return websocket::check(request, plan);
+    }
+    let in_body = memchr::memmem::find(&request.body, COUNTER.as_bytes()).is_some();
+    if request.counter && (in_head || in_body) {
+        return refused("`{id}`", "cannot be used with event streams: each connection asks once");
+    }
+    if plan.expect.body.is_some() {
+        return refused(
+            "expected body",
+            "is for answers and messages: events are counted without a look at their data",
+        );
+    }
+    if matches!(plan.load, Load::Open { .. }) {
+        return refused("rate", "cannot be set: the server decides when it sends events");
+    }
+    if plan.pipelining > 1 || plan.reuse != Reuse::Always {
+        return refused("connections", "with event streams are kept, with one request on each");
+    }
+    Ok(())
+}
 
 /// One thread of the engine.
 pub(crate) struct Engine {

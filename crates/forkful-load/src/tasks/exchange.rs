@@ -6,28 +6,35 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::ResponseFuture;
 use http::HeaderMap;
 use http::response::Parts;
+use tokio::sync::oneshot;
 
 use super::context::{Context, Started};
 use super::fault::Fault;
-use super::link::Link;
+use super::link::{Link, Talk};
 use super::place::Place;
 use super::timeout_of;
+use super::websocket::Received;
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
 use crate::http1::INTERIM_MAX;
-use crate::http1::engine::{STALE_AFTER, judge};
+use crate::http1::engine::{STALE_AFTER, judge, retry_pause};
 use crate::plan::{Expect, Reuse};
 use crate::recorder::Ending;
 use crate::report::facts::FirstResponse;
 use crate::workers::NO_WORKER;
 
+/// The status of what has none.
+const NO_STATUS: u16 = 0;
+
 struct Answer {
     link: Rc<Link>,
-    head: Parts,
+    /// Of a message or an event there is none.
+    head: Option<Parts>,
     body_bytes: u64,
     /// As much of it as is looked at.
     body: Vec<u8>,
@@ -51,6 +58,7 @@ pub(super) async fn perform(context: &Rc<Context>, place: &Rc<Place>, mut reques
 
 /// Tries, and once more where the server gave up an idle connection, or says that it did not touch the request.
 async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started) -> Result<Answer, Fault> {
+    let mut empty_streams = 0;
     loop {
         let link = match place.current() {
             Some(link) => link,
@@ -61,6 +69,8 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
             Ok(answer) => return Ok(answer),
             Err(fault) => fault,
         };
+        // As in a browser, the stream goes on on another connection, and the client waits for its next event.
+        let goes_on = fault.connection && matches!(link.talk, Talk::Events(_));
         let timing = &mut request.timing;
         if fault.connection {
             if place.leave(context, Some(&link)) {
@@ -73,6 +83,14 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
             {
                 fault = Fault { untouched: false, ..end };
             }
+        }
+        if goes_on {
+            if link.answers.get() == 0 {
+                // A server that ends streams before their first event is not asked as fast as it answers.
+                empty_streams += 1;
+                context.sleep_until(context.now() + retry_pause(empty_streams)).await;
+            }
+            continue;
         }
         let stale = fault.cause.is_closed_or_reset()
             && timing.first_byte == 0
@@ -95,13 +113,28 @@ async fn exchange(
     let template = &context.templates[usize::from(request.timing.request)];
     let (head, body) =
         template.of(request.id).map_err(|error| Fault::new(ErrorCause::SendFailed, error.to_string()))?;
-    let mut sender = link.sender.clone();
+    let mut sender = match &link.talk {
+        Talk::Http2(sender) => sender.clone(),
+        Talk::WebSocket(_) => return message(context, place, link, request, body).await,
+        Talk::Events(_) => return event(context, link, request).await,
+    };
     let lost = |error: h2::Error| Fault::of(&error, false);
     poll_fn(|cx| sender.poll_ready(cx)).await.map_err(lost)?;
     note_sent(context, request);
     request.held_back = link.streams() == 0;
     let (response, mut stream) = sender.send_request(head, body.is_empty()).map_err(lost)?;
     drop(sender);
+    note_use(context, place, link);
+    let body_bytes = body.len();
+    context.recorder.borrow_mut().sent(request.timing.measured, 0, body_bytes);
+    if !body.is_empty() {
+        stream.send_data(body, true).map_err(lost)?;
+    }
+    receive(context, link, request, response).await
+}
+
+/// A request goes out on a connection, which may be its last one.
+fn note_use(context: &Context, place: &Rc<Place>, link: &Rc<Link>) {
     link.sends.set(link.sends.get() + 1);
     let spent = match context.plan().reuse {
         Reuse::Always => false,
@@ -111,12 +144,54 @@ async fn exchange(
     if spent {
         place.leave(context, Some(link));
     }
-    let body_bytes = body.len();
-    context.recorder.borrow_mut().sent(request.timing.measured, 0, body_bytes);
-    if !body.is_empty() {
-        stream.send_data(body, true).map_err(lost)?;
+}
+
+/// Sends a message, and awaits the one that answers it.
+async fn message(
+    context: &Rc<Context>,
+    place: &Rc<Place>,
+    link: &Rc<Link>,
+    request: &mut Started,
+    body: Bytes,
+) -> Result<Answer, Fault> {
+    let Talk::WebSocket(socket) = &link.talk else { unreachable!("the link is a WebSocket") };
+    note_sent(context, request);
+    context.recorder.borrow_mut().sent(request.timing.measured, 0, body.len());
+    let answer: oneshot::Receiver<Received> = socket.send(body);
+    note_use(context, place, link);
+    let Received { body, at } = answer.await.map_err(|_| socket.fault())?;
+    request.timing.first_byte = at;
+    Ok(answer_of(link, body.len() as u64, kept(context, &body), at))
+}
+
+/// Awaits the next event. Its time is that since the one before.
+async fn event(context: &Rc<Context>, link: &Rc<Link>, request: &mut Started) -> Result<Answer, Fault> {
+    let Talk::Events(events) = &link.talk else { unreachable!("the link is an event stream") };
+    if request.timing.sent == 0 {
+        note_sent(context, request);
     }
-    receive(context, link, request, response).await
+    let event = events.next(context.times.get().start).await?;
+    let timing = &mut request.timing;
+    // On a new connection the client has waited since the event before the old one ended.
+    if link.answers.get() > 0 {
+        let since = event.since.min(timing.intended);
+        (timing.intended, timing.begun, timing.sent) = (since, since, since);
+    }
+    timing.first_byte = event.at;
+    Ok(answer_of(link, event.bytes, Vec::new(), event.at))
+}
+
+/// An answer without a head.
+fn answer_of(link: &Rc<Link>, body_bytes: u64, body: Vec<u8>, at: Nanos) -> Answer {
+    Answer { link: Rc::clone(link), head: None, body_bytes, body, interim: 0, at }
+}
+
+/// As much of a body as is looked at.
+fn kept(context: &Context, body: &[u8]) -> Vec<u8> {
+    if context.plan().expect.body.is_none() {
+        return Vec::new();
+    }
+    body[..body.len().min(Expect::BODY_BYTES_MAX + 1)].to_vec()
 }
 
 /// The request goes out now.
@@ -158,7 +233,7 @@ async fn receive(
     }
     let mut answer = Answer {
         link: Rc::clone(link),
-        head,
+        head: Some(head),
         body_bytes: 0,
         body: Vec::new(),
         interim,
@@ -189,8 +264,9 @@ async fn read_body(context: &Context, stream: &mut RecvStream, answer: &mut Answ
 fn answered(context: &Context, request: &Started, answer: &Answer) {
     let (plan, link, timing) = (context.plan(), &answer.link, &request.timing);
     let at = context.roll(answer.at.max(timing.sent));
-    let status = answer.head.status.as_u16();
-    let header = plan.worker_header.as_deref().and_then(|name| answer.head.headers.get(name));
+    let status = answer.head.as_ref().map_or(NO_STATUS, |head| head.status.as_u16());
+    let header = plan.worker_header.as_deref().zip(answer.head.as_ref());
+    let header = header.and_then(|(name, head)| head.headers.get(name));
     let worker = header.map_or(NO_WORKER, |value| context.workers.borrow_mut().index(value.as_bytes()));
     let worker_is_new = worker != NO_WORKER && link.worker.get() != Some(worker);
     if worker_is_new {
@@ -221,13 +297,22 @@ fn answered(context: &Context, request: &Started, answer: &Answer) {
 }
 
 fn first_response(answer: &Answer) -> FirstResponse {
-    let server = answer.head.headers.get(http::header::SERVER);
+    let (status, server, head_bytes, version) = match (&answer.link.talk, &answer.head) {
+        (Talk::WebSocket(socket), _) => (101, socket.server.clone(), socket.head_bytes, "WebSocket"),
+        (Talk::Events(events), _) => (200, events.server.clone(), events.head_bytes, "HTTP/1.1"),
+        (Talk::Http2(_), None) => (NO_STATUS, None, 0, "HTTP/2"),
+        (Talk::Http2(_), Some(head)) => {
+            let server = head.headers.get(http::header::SERVER);
+            let server = server.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            (head.status.as_u16(), server, head_bytes(&head.headers), "HTTP/2")
+        }
+    };
     FirstResponse {
-        status: answer.head.status.as_u16(),
-        server: server.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
-        head_bytes: head_bytes(&answer.head.headers),
+        status,
+        server,
+        head_bytes,
         body_bytes: answer.body_bytes,
-        version: "HTTP/2",
+        version,
         tls: answer.link.tls.clone(),
         kept_alive: true,
     }

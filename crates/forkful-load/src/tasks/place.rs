@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::context::Context;
 use super::fault::Fault;
-use super::link::Link;
+use super::link::{Link, Talk};
 use crate::cause::ErrorCause;
 use crate::clock::Nanos;
 use crate::http1::engine::retry_pause;
@@ -28,6 +28,10 @@ pub(super) struct Place {
     changed: Notify,
     /// It is among the context's roomy ones.
     queued: Cell<bool>,
+    /// It has had a connection.
+    was_open: Cell<bool>,
+    /// What an event stream goes on after.
+    last_event: RefCell<Option<String>>,
 }
 
 impl Place {
@@ -86,7 +90,8 @@ impl Place {
     pub(super) async fn connect(self: &Rc<Self>, context: &Rc<Context>) -> Result<Rc<Link>, Fault> {
         self.connecting.set(true);
         let attempt = Attempt { place: self, context, since: context.now(), ended: false };
-        match Link::open(context).await {
+        let last_event = self.last_event.borrow().clone();
+        match Link::open(context, last_event).await {
             Ok((link, driver)) => {
                 let link = Rc::new(link);
                 attempt.opened(&link);
@@ -120,7 +125,12 @@ impl Place {
             (Some(current), Some(link)) => Rc::ptr_eq(current, link),
         };
         if is_it {
-            *current = None;
+            if let Some(link) = current.take() {
+                if let Talk::Events(events) = &link.talk {
+                    self.last_event.replace(events.last_id());
+                }
+                link.let_go();
+            }
             drop(current);
             context.open.set(context.open.get() - 1);
             self.tell(context);
@@ -197,6 +207,7 @@ impl Attempt<'_> {
         context.streams.set(context.streams.get().min(link.streams()));
         let mut recorder = context.recorder.borrow_mut();
         recorder.report.connections.opened += 1;
+        recorder.report.messages.reconnects += u64::from(place.was_open.replace(true));
         recorder.report.connect.note(context.now().saturating_sub(self.since));
         drop(recorder);
         place.tell(context);
