@@ -63,7 +63,11 @@ class Prom {
 function shortened(lists) {
   let bytes = 0;
   const families = [];
+  const seen = new Set();
   for (const { name, help, type, aggregator, values } of lists.flat()) {
+    // Two copies of prom-client measure the same things of the process.
+    if (seen.has(name)) continue;
+    seen.add(name);
     bytes += 2 * SAMPLE_BYTES + String(help).length;
     const samples = [];
     for (const { metricName, labels, value } of values) {
@@ -80,7 +84,8 @@ function shortened(lists) {
     }
     families.push({ name, help: String(help), type, aggregator, values: samples });
   }
-  return families;
+  // The estimate counts letters.
+  return Buffer.byteLength(JSON.stringify(families)) > BYTES_MAX ? undefined : families;
 }
 
 module.exports = { Prom };

@@ -21,6 +21,9 @@ use crate::process::Exit;
 /// A keeper answers in microseconds; one that does not for so long is not there any more, or is stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A stop waits for the keeper's copies of listeners no longer than this.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(200);
+
 /// Apps have this time after a start to ask for the sockets that the service manager has kept. After that, nobody would accept
 /// what comes in by them.
 const STORED_FOR: Duration = Duration::from_secs(120);
@@ -234,8 +237,24 @@ impl Keeping {
             }
         }
         if link.closes_listeners.swap(false, Ordering::SeqCst) {
-            // It answers once it has closed them, so that whoever is told next of a stop finds the address free.
-            let _nobody = self.ask(NO_CHILD);
+            self.await_closed(link);
+        }
+    }
+
+    /// Waits a little until the keeper has done what it was told, so that whoever hears next of a stop finds the address free. It
+    /// answers in order; an answer that comes later is passed over.
+    fn await_closed(&self, link: &Link) {
+        let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        link.tell(&Frame::Ask { pid: NO_CHILD }, None);
+        while wait(link.socket.as_fd(), PollFlags::IN, CLOSE_PATIENCE).is_ok() {
+            match receive_frame(link.socket.as_fd()) {
+                Ok(Some((Frame::Ended { pid: NO_CHILD, .. }, _))) => return,
+                Ok(Some((Frame::Child, _))) => link.child_told.store(true, Ordering::SeqCst),
+                Ok(Some((Frame::Look, _))) => link.tell(&Frame::Turns, None),
+                Ok(Some(_)) => {}
+                // Its end is found where its frames come in.
+                Ok(None) | Err(_) => return,
+            }
         }
     }
 
@@ -381,7 +400,7 @@ impl Link {
                 }
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock
-                        && wait(self.socket.as_fd(), PollFlags::OUT).is_ok() => {}
+                        && wait(self.socket.as_fd(), PollFlags::OUT, PATIENCE).is_ok() => {}
                 Err(_) => self.is_lost.store(true, Ordering::SeqCst),
             }
         }
@@ -469,14 +488,14 @@ fn await_frame(socket: BorrowedFd<'_>) -> io::Result<(Frame, Option<OwnedFd>)> {
         match receive_frame(socket) {
             Ok(Some(received)) => return Ok(received),
             Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(socket, PollFlags::IN)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(socket, PollFlags::IN, PATIENCE)?,
             Err(error) => return Err(error),
         }
     }
 }
 
-fn wait(socket: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
-    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+fn wait(socket: BorrowedFd<'_>, what: PollFlags, patience: Duration) -> io::Result<()> {
+    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
     let mut fds = [PollFd::from_borrowed_fd(socket, what)];
     match rustix::io::retry_on_intr(|| poll(&mut fds, Some(&timeout)))? {
         0 => Err(io::ErrorKind::TimedOut.into()),
