@@ -42,32 +42,31 @@ impl AlertDesk {
     pub(super) fn tell(&mut self, incident: Incident, spec: &AppSpec, starts: &mut Starts, now: Time) {
         let Some(policy) = &spec.alerts else { return };
         let (app, kind) = (incident.summary.app.clone(), incident.summary.kind);
+        // Before it counts as told: the next of the kind has its chance.
+        let channels = usize::from(policy.webhook.is_some()) + usize::from(!policy.command.is_empty());
+        if self.under_way.get() + channels > UNDER_WAY_MAX {
+            log_line!("forkful: {app}: an alert is left out: {} others are under way", self.under_way.get());
+            return;
+        }
         let Some(left_out) = self.book.step(&app, kind, policy, now) else { return };
         let alert = Alert::new(incident, left_out, identity::host_name().unwrap_or_default());
         let body = Bytes::from(serde_json::to_vec(&alert).expect("our own types always have a JSON form"));
-        if let Some(url) = policy.webhook.clone()
-            && let Some(under_way) = self.begin(&app)
-        {
+        if let Some(url) = policy.webhook.clone() {
+            let under_way = self.begin();
             let (app, body, timeout) = (app.clone(), body.clone(), policy.timeout);
             tokio::task::spawn_local(async move {
                 let _under_way = under_way;
                 log_failure(&app, "its webhook", webhook::post(&url, body, timeout).await);
             });
         }
-        if !policy.command.is_empty()
-            && let Some(under_way) = self.begin(&app)
-        {
-            run(policy.command.clone(), &body, spec, policy.timeout, starts, under_way);
+        if !policy.command.is_empty() {
+            run(policy.command.clone(), &body, spec, policy.timeout, starts, self.begin());
         }
     }
 
-    fn begin(&self, app: &str) -> Option<UnderWay> {
-        if self.under_way.get() >= UNDER_WAY_MAX {
-            log_line!("forkful: {app}: an alert is left out: {UNDER_WAY_MAX} others are under way");
-            return None;
-        }
+    fn begin(&self) -> UnderWay {
         self.under_way.set(self.under_way.get() + 1);
-        Some(UnderWay(Rc::clone(&self.under_way)))
+        UnderWay(Rc::clone(&self.under_way))
     }
 }
 
