@@ -258,7 +258,7 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       stopping         kill_signal=SIGINT drain_timeout=30s
                        shutdown_with_message=false treekill=true
       restarting       autorestart=true min_uptime=1s
-                       not set: exp_backoff_restart_delay max_restart_delay
+                       not set: exp_backoff_restart_delay max_restart_delay alerts
       reloading        memory=off
                        not set: watch cron_restart max_memory_restart memory_max
                        cpu_max max_requests max_age health
