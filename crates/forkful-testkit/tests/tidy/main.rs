@@ -147,7 +147,7 @@ fn nothing_depends_on_one_machine() {
 
 /// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
 /// there. Everything else goes through `forkful_os::behalf`.
-const BY_PATH: [(&str, &str); 12] = [
+const BY_PATH: [(&str, &str); 13] = [
     (
         "forkful-daemon/src/home.rs",
         "the home is its owner's alone, and /run/forkful root's; both are checked",
@@ -155,6 +155,7 @@ const BY_PATH: [(&str, &str); 12] = [
     ("forkful-daemon/src/code_cache.rs", "in the home"),
     ("forkful-daemon/src/home_keeper.rs", "in the home"),
     ("forkful-daemon/src/left_behind.rs", "in the home"),
+    ("forkful-daemon/src/incidents/shelf.rs", "in the home"),
     ("forkful-daemon/src/inherited.rs", "in the home"),
     ("forkful-daemon/src/run.rs", "in the home"),
     ("forkful-daemon/src/store/", "in the home"),

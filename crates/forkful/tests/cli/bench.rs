@@ -383,8 +383,8 @@ fn an_app_s_workers_are_told_apart_and_their_requests_add_up() {
         "--json",
         "-c",
         "16",
-        "-d",
-        "2s",
+        "-n",
+        "20000",
         &format!("http://127.0.0.1:{port}/"),
     ]));
     let workers = &document["workers"];
