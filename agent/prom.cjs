@@ -4,9 +4,12 @@
 
 /** The entry of prom-client in `require.cache`; as an ES module it is loaded from there, too. */
 const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
-/** A report with more than these bytes is not sent, and about so many are counted for a sample beside its labels. */
+/** A longer report is not sent. */
 const BYTES_MAX = 480 * 1024;
+/** The estimate for a sample without its labels, in bytes. */
 const SAMPLE_BYTES = 40;
+/** A letter has at most this many bytes in JSON: `\u0000`. */
+const LETTER_BYTES_MAX = 6;
 /** A metric's own function (`collect`) may take so long; then the last report counts. */
 const COLLECT_MS_MAX = 5000;
 
@@ -68,7 +71,7 @@ function shortened(lists) {
     // Two copies of prom-client measure the same things of the process.
     if (seen.has(name)) continue;
     seen.add(name);
-    bytes += 2 * SAMPLE_BYTES + String(help).length;
+    bytes += 2 * SAMPLE_BYTES + String(name).length + String(help).length;
     const samples = [];
     for (const { metricName, labels, value } of values) {
       const texts = {};
@@ -84,8 +87,9 @@ function shortened(lists) {
     }
     families.push({ name, help: String(help), type, aggregator, values: samples });
   }
-  // The estimate counts letters.
-  return Buffer.byteLength(JSON.stringify(families)) > BYTES_MAX ? undefined : families;
+  // The estimate counts letters; only a long report has to be measured.
+  const isLong = bytes * LETTER_BYTES_MAX > BYTES_MAX && Buffer.byteLength(JSON.stringify(families)) > BYTES_MAX;
+  return isLong ? undefined : families;
 }
 
 module.exports = { Prom };

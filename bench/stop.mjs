@@ -7,12 +7,13 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { fileURLToPath } from 'node:url';
+
+import { freePort } from './lib/server.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -37,15 +38,6 @@ const server = require('http').createServer((question, response) => setTimeout((
 server.listen(Number(process.env.PORT), '127.0.0.1');
 process.on('SIGTERM', () => { server.close(); server.closeIdleConnections(); });
 `;
-
-function freePort() {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
 
 /** One request; its status and body. @returns {Promise<{ status: number, body: string }>} */
 function get(where) {

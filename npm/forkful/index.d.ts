@@ -126,7 +126,7 @@ export interface App {
   max_age?: number | string;
   /** Health check of a worker: a path or URL to request, "tcp", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`. */
   health?: string | false | Record<string, unknown>;
-  /** Who is told of incidents: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: the same kind is told no more often) and `timeout` (10s). */
+  /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s). */
   alerts?: string | string[] | false | Record<string, unknown>;
   /** File for stdout, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
   out_file?: string;

@@ -78,7 +78,7 @@ pub struct Alert {
     pub text: String,
     /// The name of the machine.
     pub host: String,
-    /// Incidents of the same kind since the last alert that were not told.
+    /// Incidents of the same kind since the last alert, for which no alert was sent.
     pub left_out: u64,
     /// The incident.
     #[serde(flatten)]

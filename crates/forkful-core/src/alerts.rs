@@ -1,4 +1,4 @@
-//! Alerts: which incidents are told to somebody, and how often. How they are told is the daemon's.
+//! Alerts: which incidents are sent to a command or a webhook, and how often. The daemon sends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::incidents::IncidentKind;
 /// Pairs of app and kind that are remembered; a bound on what apps with ever new names can leave behind.
 const REMEMBERED_MAX: usize = 1024;
 
-/// Whom an app tells of its incidents. At least one of `command` and `webhook` is given.
+/// Where alerts of an app go. At least one of `command` and `webhook` is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -22,12 +22,13 @@ pub struct AlertPolicy {
     /// A program with its arguments, run as the app's user. It gets the alert as JSON on stdin.
     #[serde(default)]
     pub command: Vec<String>,
-    /// A URL to which the alert is posted as JSON: https, or http to the machine itself. Not shown in replies, for who knows it may post there.
+    /// A URL to which the alert is posted as JSON: https, or http to the machine itself. Replies show only its host, because the URL
+    /// is the permission to post.
     #[serde(default)]
     pub webhook: Option<String>,
-    /// The kinds that are told.
+    /// The kinds for which alerts are sent.
     pub on: BTreeSet<IncidentKind>,
-    /// An incident of the same kind is told no sooner than this after the last one.
+    /// The shortest time between two alerts of the same kind.
     #[serde(rename = "every_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub every: Duration,
@@ -44,7 +45,7 @@ impl AlertPolicy {
     pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
     pub const WEBHOOK_BYTES_MAX: usize = 2048;
 
-    /// What is told of what an app does, unless it says something else.
+    /// The defaults: all kinds, without a command or a webhook.
     pub fn of_everything() -> Self {
         Self {
             command: Vec::new(),
@@ -82,7 +83,7 @@ impl AlertPolicy {
     }
 }
 
-/// What was told, and when.
+/// Which alerts were sent, and when.
 #[derive(Debug, Default)]
 pub struct AlertBook {
     told: BTreeMap<(String, IncidentKind), Told>,
@@ -92,13 +93,13 @@ pub struct AlertBook {
 struct Told {
     at: Time,
     every: Duration,
-    /// Incidents since then that were not told.
+    /// Incidents since then without an alert.
     left_out: u64,
 }
 
 impl AlertBook {
-    /// Decides whether an incident of an app is told. Gives how many of its kind were left out since the last one that was told;
-    /// `None` leaves this one out, too.
+    /// Decides whether an alert is sent for an incident of an app. `Some` sends it, with the number of incidents of this kind since
+    /// the last alert; `None` does not.
     pub fn step(&mut self, app: &str, kind: IncidentKind, alerts: &AlertPolicy, now: Time) -> Option<u64> {
         if !alerts.on.contains(&kind) {
             return None;

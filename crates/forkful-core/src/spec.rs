@@ -65,7 +65,7 @@ pub struct AppSpec {
     /// What a new worker is asked before it counts as ready.
     #[serde(default)]
     pub warmup: Option<Warmup>,
-    /// Who is told of incidents.
+    /// Where alerts of incidents go.
     #[serde(default)]
     pub alerts: Option<AlertPolicy>,
     /// How a worker is asked to leave, and for how long.

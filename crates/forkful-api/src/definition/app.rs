@@ -78,7 +78,7 @@ pub struct AppDefinition {
     /// What a new worker is asked before it is ready.
     #[serde(default)]
     pub warmup: Option<Warmup>,
-    /// Who is told of incidents.
+    /// Where alerts of incidents go.
     #[serde(default)]
     pub alerts: Option<AlertPolicy>,
     /// First signal of a stop, as a number.

@@ -68,7 +68,7 @@ pub enum Kind {
     Health,
     /// What a new worker is asked.
     Warmup,
-    /// Who is told of incidents.
+    /// Where alerts of incidents go.
     Alerts,
     /// How log files are set aside.
     LogRotation,

@@ -161,7 +161,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Health check of a worker: a path or URL to request, \"tcp\", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`.")
         .of(Renew).is(&["health"]).option(takes("PATH", "Health check at this path or URL; `tcp` only connects")),
     key("alerts", Kind::Alerts, "false", r#"{ "webhook": "https://hooks.example.com/T1/B2", "on": ["crash_loop", "failed_reload"] }"#,
-        "Who is told of incidents: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: the same kind is told no more often) and `timeout` (10s).")
+        "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s).")
         .of(Restart).is(&["alerts"]),
     key("out_file", Kind::Path, "", r#""logs/out.log""#,
         "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")

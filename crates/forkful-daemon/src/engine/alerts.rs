@@ -1,5 +1,5 @@
-//! Alerts: an app's command or webhook is told of an incident. Whether it is, is decided by `forkful_core::alerts`; nobody waits
-//! for either.
+//! Alerts: incidents are sent to an app's command or webhook. `forkful_core::alerts` decides which incidents. Nothing waits for a
+//! command or a webhook.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -13,9 +13,8 @@ use forkful_core::spec::AppSpec;
 use forkful_os::{identity, memory_file};
 use hyper::body::Bytes;
 
-use super::Back;
 use super::starting::Starts;
-use super::upkeep::{Helper, watch};
+use super::upkeep::Helper;
 use crate::webhook;
 
 /// Commands and requests under way; further alerts are left out, and the log says so.
@@ -38,11 +37,11 @@ impl Drop for UnderWay {
 }
 
 impl AlertDesk {
-    /// Tells of an incident, if its app wants that and it was not told of such a one just now.
+    /// Sends an alert for an incident, unless the app wants none or its last alert of this kind is too recent.
     pub(super) fn tell(&mut self, incident: Incident, spec: &AppSpec, starts: &mut Starts, now: Time) {
         let Some(policy) = &spec.alerts else { return };
         let (app, kind) = (incident.summary.app.clone(), incident.summary.kind);
-        // Before it counts as told: the next of the kind has its chance.
+        // Checked before `step`, so that an alert without room does not start the pause until the next of its kind.
         let channels = usize::from(policy.webhook.is_some()) + usize::from(!policy.command.is_empty());
         if self.under_way.get() + channels > UNDER_WAY_MAX {
             log_line!("forkful: {app}: an alert is left out: {} others are under way", self.under_way.get());
@@ -84,27 +83,11 @@ fn run(
         Ok(stdin) => stdin,
         Err(error) => return log_failure(&app, "its command", Err(error.to_string())),
     };
-    let (launch, mark, back) = (spec.launch.clone(), starts.give_mark(), starts.back());
     let helper = Helper { what: "alert", words, identity: Vec::new(), stdin: Some(stdin) };
-    let (flight, started) = starts.start_helper(move |flight| helper.start(&launch, mark, flight));
+    let outcome = helper.run(spec.launch.clone(), timeout, starts);
     tokio::task::spawn_local(async move {
         let _under_way = under_way;
-        let deadline = tokio::time::Instant::now() + timeout;
-        let outcome = match tokio::time::timeout_at(deadline, started).await {
-            Ok(Ok(Ok(child))) => {
-                let outcome = watch(&child, mark, deadline, timeout).await;
-                // The engine is gone only when the daemon ends.
-                let _gone = back.send(Back::HelperEnded { pid: child.pid });
-                outcome
-            }
-            Ok(Ok(Err(why))) => Err(why),
-            Ok(Err(_)) => Err("no thread can be had to start its command".to_owned()),
-            Err(_) => {
-                flight.cancel();
-                Err(format!("its command was not started within {} ms", timeout.as_millis()))
-            }
-        };
-        log_failure(&app, "its command", outcome);
+        log_failure(&app, "its command", outcome.await);
     });
 }
 

@@ -10,7 +10,7 @@ mod health;
 mod stuck;
 mod warmup;
 
-pub(super) use command::{Helper, watch};
+pub(super) use command::Helper;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

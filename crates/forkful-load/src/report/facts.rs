@@ -249,7 +249,7 @@ pub struct Connections {
 pub struct Messages {
     /// Messages that came while none was awaited, within the measurement.
     pub unasked: u64,
-    /// Connections that were made again in the place of one that had ended.
+    /// Connections that replaced connections that had ended.
     pub reconnects: u64,
     /// WebSockets that the server closed, by the code of its close frame; 1005 for a frame without a code, 1006 for none.
     pub closes: BTreeMap<u16, u64>,

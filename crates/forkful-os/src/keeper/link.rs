@@ -50,7 +50,7 @@ struct Link {
     places: Mutex<Places>,
     /// What the keeper is to let go of; see [`Keeping::let_go`].
     later: Mutex<Vec<Frame>>,
-    /// Among that are sockets that listen: they take connections until the keeper has closed them, too.
+    /// `later` closes listeners, which take connections until the keeper has closed its copies.
     closes_listeners: AtomicBool,
     /// Held from a question to its answer.
     asking: Mutex<()>,
@@ -241,18 +241,16 @@ impl Keeping {
         }
     }
 
-    /// Waits a little until the keeper has done what it was told, so that whoever hears next of a stop finds the address free. It
-    /// answers in order; an answer that comes later is passed over.
+    /// Waits until the keeper has closed its copies of listeners, so that the address is free when the stop is answered. The keeper
+    /// handles frames in order. An answer that comes after [`CLOSE_PATIENCE`] is ignored.
     fn await_closed(&self, link: &Link) {
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Ask { pid: NO_CHILD }, None);
         while wait(link.socket.as_fd(), PollFlags::IN, CLOSE_PATIENCE).is_ok() {
             match receive_frame(link.socket.as_fd()) {
                 Ok(Some((Frame::Ended { pid: NO_CHILD, .. }, _))) => return,
-                Ok(Some((Frame::Child, _))) => link.child_told.store(true, Ordering::SeqCst),
-                Ok(Some((Frame::Look, _))) => link.tell(&Frame::Turns, None),
-                Ok(Some(_)) => {}
-                // Its end is found where its frames come in.
+                Ok(Some((frame, _))) => link.note(&frame),
+                // `take_news` finds the end of the keeper.
                 Ok(None) | Err(_) => return,
             }
         }
@@ -272,9 +270,7 @@ impl Keeping {
                         End::Unknown => None,
                     };
                 }
-                Ok((Frame::Child, _)) => link.child_told.store(true, Ordering::SeqCst),
-                Ok((Frame::Look, _)) => link.tell(&Frame::Turns, None),
-                Ok(_) => {}
+                Ok((frame, _)) => link.note(&frame),
                 Err(_) => {
                     link.is_lost.store(true, Ordering::SeqCst);
                     return None;
@@ -328,9 +324,7 @@ impl Keeping {
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match receive_frame(link.socket.as_fd()) {
-                Ok(Some((Frame::Child, _))) => link.child_told.store(true, Ordering::SeqCst),
-                Ok(Some((Frame::Look, _))) => link.tell(&Frame::Turns, None),
-                Ok(Some(_)) => {}
+                Ok(Some((frame, _))) => link.note(&frame),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(link.child_told.swap(false, Ordering::SeqCst));
                 }
@@ -364,6 +358,15 @@ impl Link {
         let until = (!kept.is_empty()).then(|| Instant::now() + STORED_FOR);
         let place_of = |kept: Kept| Some((kept.hold.forget()?, kept.fd));
         *self.stored() = (kept.into_iter().filter_map(place_of).collect(), until);
+    }
+
+    /// Follows a frame that answers no question.
+    fn note(&self, frame: &Frame) {
+        match frame {
+            Frame::Child => self.child_told.store(true, Ordering::SeqCst),
+            Frame::Look => self.tell(&Frame::Turns, None),
+            _ => {}
+        }
     }
 
     fn hold(self: &Arc<Self>, place: u32, name: Name) -> Hold {

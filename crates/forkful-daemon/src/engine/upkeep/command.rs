@@ -32,27 +32,11 @@ impl App {
             ("pm_id".to_owned(), place.pm_id.to_string()),
         ];
         let launch = self.spec().launch.clone();
-        let (words, mark) = (words.to_vec(), starts.give_mark());
-        let (flight, started) = starts.start_helper(move |flight| {
-            Helper { what: "health check", words, identity: identity.into(), stdin: None }
-                .start(&launch, mark, flight)
-        });
+        let words = words.to_vec();
+        let helper = Helper { what: "health check", words, identity: identity.into(), stdin: None };
+        let outcome = helper.run(launch, timeout, starts);
         tokio::task::spawn_local(async move {
-            let deadline = tokio::time::Instant::now() + timeout;
-            let answer = match tokio::time::timeout_at(deadline, started).await {
-                Ok(Ok(Ok(child))) => {
-                    let answer = watch(&child, mark, deadline, timeout).await;
-                    // The engine is gone only when the daemon ends.
-                    let _gone = back.send(Back::HelperEnded { pid: child.pid });
-                    answer
-                }
-                Ok(Ok(Err(why))) => Err(why),
-                Ok(Err(_)) => Err("no thread can be had to start its command".to_owned()),
-                Err(_) => {
-                    flight.cancel();
-                    Err(format!("its command was not started within {} ms", timeout.as_millis()))
-                }
-            };
+            let answer = outcome.await;
             let _gone = back.send(Back::Health { app, slot, generation, answer });
         });
     }
@@ -69,13 +53,36 @@ pub(in crate::engine) struct Helper {
 }
 
 impl Helper {
-    /// Finds and starts the command; on a thread that may wait for a disk.
-    pub(in crate::engine) fn start(
+    /// Starts the command now, and gives how it ended, or why it did not within `timeout`.
+    pub(in crate::engine) fn run(
         self,
-        launch: &Launch,
-        mark: Mark,
-        flight: &Flight,
-    ) -> Result<Child, String> {
+        launch: Launch,
+        timeout: Duration,
+        starts: &mut Starts,
+    ) -> impl Future<Output = Result<(), String>> + use<> {
+        let (mark, back) = (starts.give_mark(), starts.back());
+        let (flight, started) = starts.start_helper(move |flight| self.start(&launch, mark, flight));
+        async move {
+            let deadline = Instant::now() + timeout;
+            match tokio::time::timeout_at(deadline, started).await {
+                Ok(Ok(Ok(child))) => {
+                    let outcome = watch(&child, mark, deadline, timeout).await;
+                    // The engine is gone only when the daemon ends.
+                    let _gone = back.send(Back::HelperEnded { pid: child.pid });
+                    outcome
+                }
+                Ok(Ok(Err(why))) => Err(why),
+                Ok(Err(_)) => Err("no thread can be had to start its command".to_owned()),
+                Err(_) => {
+                    flight.cancel();
+                    Err(format!("its command was not started within {} ms", timeout.as_millis()))
+                }
+            }
+        }
+    }
+
+    /// Finds and starts the command; on a thread that may wait for a disk.
+    fn start(self, launch: &Launch, mark: Mark, flight: &Flight) -> Result<Child, String> {
         let Self { what, words, identity, stdin } = self;
         let Some(word) = words.first() else { return Err(format!("the command of the {what} is empty")) };
         let path = launch.env.get("PATH").map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
@@ -117,12 +124,7 @@ fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
 }
 
 /// Waits for the command's answer; whatever it has started goes with it.
-pub(in crate::engine) async fn watch(
-    child: &Child,
-    mark: Mark,
-    deadline: Instant,
-    timeout: Duration,
-) -> Result<(), String> {
+async fn watch(child: &Child, mark: Mark, deadline: Instant, timeout: Duration) -> Result<(), String> {
     let outcome = tokio::time::timeout_at(deadline, ended(child)).await;
     // What it has left in its group, while its own number is still its own.
     let _gone = child.signal_group(9);

@@ -60,7 +60,7 @@ struct EventReader {
 }
 
 impl EventReader {
-    /// Reads a piece; `came` is told of each event: the length of its data, and its `id` if it has one.
+    /// Reads a piece of the stream. `came` is called for each event with the length of its data and its `id`, if it has an `id`.
     fn read(&mut self, bytes: &[u8], came: &mut dyn FnMut(u64, Option<&str>)) {
         for byte in bytes {
             let was_return = std::mem::replace(&mut self.after_return, *byte == b'\r');
