@@ -191,7 +191,7 @@ fn list(shelf: &Shelf, wanted: Wanted) -> Result<IncidentList, ErrorReply> {
 fn no_such(id: u64) -> ErrorReply {
     ErrorReply::new(
         ErrorCode::NoSuchTarget,
-        format!("there is no incident {id}, or it is not kept any more"),
+        format!("there is no incident {id}; old incidents are removed"),
         None,
     )
 }

@@ -21,8 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> {
     let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::new(Exit::NoDaemon, "no daemon is running, which keeps what happened")
-            .hint("`forkful resurrect` starts the saved apps and a daemon that shows it")
+        return Err(Failure::new(Exit::NoDaemon, "no daemon is running; incidents are read from a daemon")
+            .hint("`forkful resurrect` starts a daemon and the saved apps")
             .see(Page::Daemon));
     };
     if let Some(id) = args.show {

@@ -59,8 +59,8 @@ fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
     assert_snapshot!(sandbox.transcript(&["doctor", "--ago", "1h"]), @r"
     exit: 2
     --- stderr
-    error: 12 s that ended 3600 s ago are not kept
+    error: the history does not have the 12 s that ended 3600 s ago
 
-    hint: single seconds are kept for 3600 s: `--ago` and `--for` together are at most that
+    hint: the history of single seconds goes back 3600 s: `--ago` and `--for` together are at most that
     ");
 }

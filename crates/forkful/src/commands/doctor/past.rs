@@ -21,9 +21,10 @@ pub(super) async fn read(
 ) -> Result<Vec<(AppView, App)>, Failure> {
     let reach = Ring::Seconds.reach_s();
     if ago.as_secs().saturating_add(seconds) > reach {
-        let error = format!("{seconds} s that ended {} s ago are not kept", ago.as_secs());
-        let hint =
-            format!("single seconds are kept for {reach} s: `--ago` and `--for` together are at most that");
+        let error = format!("the history does not have the {seconds} s that ended {} s ago", ago.as_secs());
+        let hint = format!(
+            "the history of single seconds goes back {reach} s: `--ago` and `--for` together are at most that"
+        );
         return Err(Failure::new(Exit::WrongUse, error).hint(hint));
     }
     let mut found = Vec::new();
