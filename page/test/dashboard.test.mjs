@@ -63,16 +63,18 @@ describe('the dashboard', { skip: reason }, () => {
     return JSON.parse(result.value);
   }
 
-  /** How many pixels of a plot's drawing are neither empty nor grey. */
-  const coloured = (figure) => figure.$eval('canvas', (canvas) => {
+  /** Waits until a plot's drawing has pixels that are neither empty nor grey: a canvas is there before its drawing is. */
+  const drawn = (page, figure) => page.waitForFunction((plot) => {
+    const canvas = plot.querySelector('canvas');
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     let pixels = 0;
     for (let index = 0; index < data.length; index += 4) {
       const [red, green, blue, alpha] = data.slice(index, index + 4);
       if (alpha > 128 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) pixels += 1;
     }
-    return pixels;
-  });
+    // Nothing was throttled: a line at zero has few pixels.
+    return pixels > 20;
+  }, figure, { polling: 100 });
 
   const VIEWS = [['', 'Apps'], ['app/web', 'web'], ['app/web/0', 'web, worker 0'], ['logs', 'Logs'], ['events', 'Events'], ['reports', 'Reports']];
 
@@ -123,8 +125,7 @@ describe('the dashboard', { skip: reason }, () => {
         assert.ok(names.includes(wanted), `${wanted} in ${names.join(', ')}`);
       }
       for (const [index, figure] of figures.entries()) {
-        // Nothing was throttled: a line at zero has few pixels.
-        assert.ok(await coloured(figure) > 20, names[index]);
+        await drawn(page, figure).catch((error) => assert.fail(`${names[index]} is not drawn: ${error.message}`));
         await (await figure.$('summary')).click();
         await figure.waitForSelector('tbody tr:nth-child(20)');
         assert.ok((await figure.$eval('[role=img]', (drawing) => drawing.getAttribute('aria-label'))).length > names[index].length + 2, names[index]);
