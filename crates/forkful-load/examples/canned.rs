@@ -1,7 +1,8 @@
-//! A server that answers every request with the same bytes, without reading what was asked: faster than any
-//! generator. `canned [PORT]`; prints its address, ends with its standard input.
+//! A server that answers every request with the same bytes and does not parse requests, so that it is faster
+//! than any generator. For benchmarks of generators. `canned [PORT]` prints its address and exits when its
+//! standard input closes.
 //!
-//! One epoll loop; a request ends at an empty line, so requests have no bodies. For benchmarks of generators.
+//! One epoll loop. An empty line ends a request, so requests have no bodies.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +16,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\nhello world\n";
 const READ_BYTES: usize = 64 * 1024;
-/// Answers in one send at most.
+/// Most answers sent by one `send` call.
 const ANSWERS_MAX: usize = 1_024;
 const LISTENER: u64 = u64::MAX;
 const STDIN: u64 = u64::MAX - 1;
@@ -28,7 +29,8 @@ fn main() -> io::Result<()> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     let stdin = io::stdin();
-    // A terminal or a pipe can be watched; a file or nothing cannot, and then the server stays until it is killed.
+    // epoll can watch a terminal or a pipe, but not a file or `/dev/null`. In that case the server runs until
+    // it is killed.
     let _ = epoll::add(&epoll, &stdin, EventData::new_u64(STDIN), EventFlags::IN | EventFlags::HUP);
     let answers = ANSWER.repeat(ANSWERS_MAX);
     let mut connections: HashMap<u64, OwnedFd> = HashMap::new();
@@ -74,7 +76,7 @@ fn accept_all(
     Ok(())
 }
 
-/// Answers what came; whether the connection goes on.
+/// Answers the requests that arrived. Returns whether the connection stays open.
 fn answer(connection: &OwnedFd, buffer: &mut [u8], answers: &[u8]) -> bool {
     loop {
         match recv(connection, &mut *buffer, RecvFlags::empty()) {

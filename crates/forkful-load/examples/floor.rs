@@ -1,13 +1,14 @@
-//! What no load generator can go below: `floor http://HOST:PORT/PATH CONNECTIONS SECONDS [PAUSE_US]`. One `recv` and one
-//! `send` a request, nothing else: no waiting for events, no clock, no look into the answers, no latencies. It sleeps
-//! until half of the connections have been answered, so that hardly a wake-up is paid for on either side. For benchmarks
-//! of generators; prints one line of JSON.
+//! The lower bound of a load generator's CPU cost: `floor http://HOST:PORT/PATH CONNECTIONS SECONDS
+//! [PAUSE_US]`. One `recv` and one `send` for each request and nothing else: no polling, no clock, no parsing
+//! of answers, no latencies. It sleeps until about half of the connections have an answer, so that there are
+//! hardly any wake-ups on either side. For benchmarks of generators; prints one line of JSON.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A Node process takes about twice that for 32 answers: much less would pay for waiting, and more for waking the server.
+/// A Node.js process needs about twice this time for 32 answers. A much shorter pause would measure waiting,
+/// a much longer one would measure waking the server.
 const PAUSE_US: u64 = 300;
 const READ_BYTES: usize = 64 * 1024;
 
@@ -38,8 +39,8 @@ fn main() -> io::Result<()> {
             if index % half == 0 {
                 std::thread::sleep(Duration::from_micros(pause));
             }
-            // An answer is small enough to come in one piece; one that does not is counted as more than one, and the
-            // figure then is too low, which is what a floor may be.
+            // Answers are small enough to arrive in one read. An answer that arrives in pieces is counted
+            // more than once, so the figure is then too low, which is acceptable for a lower bound.
             if stream.read(&mut buffer)? == 0 {
                 return Err(io::Error::other("the server closed a connection"));
             }

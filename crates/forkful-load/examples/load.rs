@@ -1,5 +1,5 @@
-//! The engine without a command around it: `load URL CONNECTIONS SECONDS [THREADS] [PIPELINING] [close|prompt]`. For profiles and
-//! comparisons with other generators; prints one line of JSON.
+//! The load engine without the command: `load URL CONNECTIONS SECONDS [THREADS] [PIPELINING] [close|prompt]`.
+//! For profiling and for comparing with other generators; prints one line of JSON.
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
-//! A server whose service times are known, and that keeps its own time of every request: what latencies of a
-//! generator are held against. `timed constant|bimodal|stall [PORT]`; prints its address; when its standard input
-//! ends it prints `{"arrived_us":[…],"service_us":[…]}`, in order of arrival, and ends.
+//! A server with known service times that records the timing of every request. It is the reference for
+//! checking a generator's latencies. `timed constant|bimodal|stall [PORT]` prints its address. When its
+//! standard input closes, it prints `{"arrived_us":[…],"service_us":[…]}` in order of arrival and exits.
 //!
-//! `constant` answers after 50 ms; `bimodal` after 1 ms, and every tenth request after 100 ms; `stall` at once, but
-//! not in the first second of every ten, at whose end all that came meanwhile is answered. A thread for each
-//! connection, and one that answers at the end of a stall: hundreds of threads that wait for the same moment would keep
-//! each other from it for milliseconds. Requests have no bodies.
+//! `constant` answers after 50 ms. `bimodal` answers after 1 ms, and every tenth request after 100 ms.
+//! `stall` answers at once, except in the first second of every ten: requests that arrive in that second are
+//! answered at its end. Each connection has a thread, and one more thread answers at the end of a stall,
+//! because hundreds of threads waking at the same moment would delay each other by milliseconds. Requests
+//! have no bodies.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,22 +18,22 @@ use std::time::{Duration, Instant};
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
 const PERIOD: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(1);
-/// The last part of a pause is spun away: a sleep ends late. Long enough that cores stay awake: waking a virtual one takes
-/// 50 µs, which would be in the latencies.
+/// The last part of a pause is spent spinning, because sleeps end late. It is long enough to keep the cores
+/// awake: waking a virtual core takes 50 µs, which would be part of the latencies.
 const SPIN: Duration = Duration::from_micros(300);
 
-/// What all threads share.
+/// Shared by all threads.
 struct Server {
     kind: String,
     begun: Instant,
     requests: AtomicU64,
-    /// When requests came and when their answers left, microseconds since the start.
+    /// Arrival and answer time of each request, in microseconds since the start.
     times: Mutex<Vec<(u64, u64)>>,
-    /// Requests that came in a stall, in order of arrival.
+    /// Requests that arrived during a stall, in order of arrival.
     stalled: Sender<Request>,
 }
 
-/// A request that waits for its answer.
+/// A request without an answer so far.
 struct Request {
     stream: Arc<TcpStream>,
     arrived: Duration,
@@ -61,7 +62,7 @@ fn main() -> io::Result<()> {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let server = Arc::clone(&accepting);
-            // A connection that breaks has nothing to tell.
+            // A broken connection needs no report.
             std::thread::spawn(move || drop(server.serve(stream)));
         }
     });
@@ -95,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Waits until it is due.
+    /// Waits until the answer is due, and sends it.
     fn answer(&self, request: &Request) {
         let left = request.due.saturating_sub(self.begun.elapsed());
         if left > SPIN {
@@ -105,7 +106,7 @@ impl Server {
             std::hint::spin_loop();
         }
         let left = self.begun.elapsed();
-        // Who has gone gets no answer, and its thread sees it.
+        // If the client is gone, the thread that reads from it notices.
         let _ = (&*request.stream).write_all(ANSWER);
         let times = (request.arrived.as_micros() as u64, left.as_micros() as u64);
         self.times.lock().expect("no thread panics").push(times);
@@ -122,7 +123,7 @@ impl Server {
     }
 }
 
-/// When request `number`, which came at `arrived`, is to be answered.
+/// When to answer request `number`, which arrived at `arrived`.
 fn due(kind: &str, arrived: Duration, number: u64) -> Duration {
     match kind {
         "constant" => arrived + Duration::from_millis(50),

@@ -1,4 +1,4 @@
-//! Why a request failed: one name for each cause, its words, and what can be done about it.
+//! Why a request failed: a name, a description and a hint for each cause.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use crate::report::json;
 
-/// The causes with their keys and words, each in one place.
+/// Defines each cause with its key and its description in one place.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident, $key:literal, $words:literal;)*) => {
-        /// Why a request failed, or why a complete answer was not the wanted one.
+        /// Why a request failed, or why a complete answer was not the expected one.
         ///
-        /// The order is that of a request's life: descriptor, address, connection, TLS, sending, answer, judgement.
+        /// Causes are in the order of a request's life: descriptor, address, connection, TLS, sending,
+        /// answer, expectation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCause {
             $($(#[$doc])* $name,)*
@@ -29,7 +30,7 @@ macro_rules! causes {
                 }
             }
 
-            /// The cause in words, as a fragment of a sentence.
+            /// A description of the cause, as a fragment of a sentence.
             pub fn words(self) -> &'static str {
                 match self {
                     $(Self::$name => $words,)*
@@ -40,17 +41,17 @@ macro_rules! causes {
 }
 
 causes! {
-    /// `EMFILE`: this process may not open more descriptors.
+    /// `EMFILE`: this process has no free descriptors.
     TooManyFiles, "too_many_files", "too many open files in this process (EMFILE)";
-    /// `ENFILE`: the system may not open more descriptors.
+    /// `ENFILE`: the system has no free descriptors.
     TooManyFilesInSystem, "too_many_files_in_system", "too many open files in the system (ENFILE)";
     /// `EADDRNOTAVAIL` on connect: every local port to this address is in use or in `TIME_WAIT`.
     AddressNotAvailable, "address_not_available", "no free local port to this address (EADDRNOTAVAIL)";
-    /// `ECONNREFUSED`: nobody listens there, or the unix socket's queue is full.
+    /// `ECONNREFUSED`: no listener, or the unix socket's queue is full.
     ConnectRefused, "connect_refused", "connection refused";
     /// No connection within the timeout.
     ConnectTimeout, "connect_timeout", "no connection within the timeout";
-    /// The server reset the connection while it was being made.
+    /// The server reset the connection while it was being established.
     ConnectReset, "connect_reset", "connection reset while connecting";
     /// No route to the host or network.
     Unreachable, "unreachable", "host or network unreachable";
@@ -60,62 +61,63 @@ causes! {
     ConnectOther, "connect_other", "connecting failed";
     /// The server's certificate is not valid for this name, this time or these authorities.
     TlsCertificate, "tls_certificate", "the server's certificate is not valid";
-    /// The TLS handshake failed in another way.
+    /// The TLS handshake failed for another reason.
     TlsHandshake, "tls_handshake", "the TLS handshake failed";
-    /// The server did not make a WebSocket of the connection.
+    /// The server refused the upgrade to a WebSocket.
     NoWebSocket, "no_websocket", "the server did not accept the WebSocket";
-    /// The server answered with something else than an event stream.
+    /// The server answered with something other than an event stream.
     NoEventStream, "no_event_stream", "the server did not answer with an event stream";
-    /// The server speaks no HTTP/2: it chose another protocol, or answered with something else.
+    /// The server does not speak HTTP/2: it chose another protocol or sent something else.
     NoHttp2, "no_http2", "the server does not speak HTTP/2";
     /// TLS failed after the handshake.
     TlsBroken, "tls_broken", "TLS failed on an open connection";
-    /// Sending failed before the answer.
+    /// Sending failed before an answer arrived.
     SendFailed, "send_failed", "sending the request failed";
     /// The connection was closed before the first byte of an answer.
     ClosedBeforeAnswer, "closed_before_answer", "closed before an answer";
-    /// The connection was closed within an answer.
+    /// The connection was closed in the middle of an answer.
     ClosedInAnswer, "closed_in_answer", "closed within an answer";
     /// The connection was reset before the first byte of an answer.
     ResetBeforeAnswer, "reset_before_answer", "reset before an answer";
-    /// The connection was reset within an answer.
+    /// The connection was reset in the middle of an answer.
     ResetInAnswer, "reset_in_answer", "reset within an answer";
-    /// Not one byte of an answer within the timeout.
+    /// No byte of an answer arrived within the timeout.
     TimeoutBeforeAnswer, "timeout_before_answer", "no answer within the timeout";
-    /// The answer had begun and was not complete within the timeout.
+    /// The answer began, but was not complete within the timeout.
     TimeoutInAnswer, "timeout_in_answer", "answer not complete within the timeout";
-    /// What came is not HTTP.
+    /// The received bytes are not HTTP.
     NotHttp, "not_http", "the answer is not HTTP";
     /// The head of the answer is longer than [`crate::Plan`] allows.
     HeadTooLarge, "head_too_large", "the head of the answer is too large";
-    /// More interim (1xx) answers than a sane server sends.
+    /// Too many interim (1xx) answers.
     TooManyInterim, "too_many_interim", "too many interim (1xx) answers";
-    /// `Content-Length` is no number, too large, or given twice with different values.
+    /// `Content-Length` is not a number, is too large, or occurs twice with different values.
     BadLength, "bad_length", "bad Content-Length";
-    /// A chunk's size line is no hexadecimal number or too large, or its end is missing.
+    /// The size line of a chunk is not a hexadecimal number or is too large, or the line end after the chunk
+    /// is missing.
     BadChunk, "bad_chunk", "bad chunk";
-    /// Bytes came that no request had asked for.
+    /// Bytes arrived although no request was under way.
     UnaskedBytes, "unasked_bytes", "bytes that no request asked for";
     /// HTTP/2: the server reset this stream.
     StreamReset, "stream_reset", "HTTP/2 stream reset by the server";
-    /// HTTP/2: the server did not take this request (`REFUSED_STREAM`).
+    /// HTTP/2: the server refused this request (`REFUSED_STREAM`).
     StreamRefused, "stream_refused", "HTTP/2 stream refused by the server";
     /// HTTP/2: the server ended the connection with `GOAWAY`.
     GoAway, "goaway", "HTTP/2 connection ended by the server";
-    /// HTTP/2: the server broke the protocol, or does not speak it.
+    /// HTTP/2: the server violated the protocol, or does not speak it.
     Http2Protocol, "http2_protocol", "HTTP/2 protocol error";
-    /// The server closed the WebSocket while a message had no answer; the example has the code.
+    /// The server closed the WebSocket before a message had its answer; the example contains the close code.
     SocketClosed, "socket_closed", "WebSocket closed by the server before an answer";
-    /// What came is no valid WebSocket frame, or too large.
+    /// Received data is not a valid WebSocket frame, or too large.
     SocketProtocol, "socket_protocol", "WebSocket protocol error";
-    /// A complete answer with a status that was not expected.
+    /// A complete answer with an unexpected status.
     UnexpectedStatus, "unexpected_status", "unexpected status";
-    /// A complete answer with a body that was not expected.
+    /// A complete answer with an unexpected body.
     UnexpectedBody, "unexpected_body", "unexpected body";
 }
 
 impl ErrorCause {
-    /// What the user can do about it, where there is something.
+    /// What the user can do about it, if anything.
     pub fn hint(self) -> Option<&'static str> {
         match self {
             Self::TooManyFiles => Some("raise the limit with `ulimit -n`, or ask for fewer connections"),
@@ -135,12 +137,13 @@ impl ErrorCause {
         }
     }
 
-    /// Whether a complete answer came, but not the wanted one. Such a request is completed *and* an error.
+    /// Whether a complete answer arrived that was not the expected one. Such a request counts as completed
+    /// *and* as an error.
     pub fn is_judgement(self) -> bool {
         matches!(self, Self::UnexpectedStatus | Self::UnexpectedBody)
     }
 
-    /// Whether the request got no answer in time.
+    /// Whether the request had no complete answer within the timeout.
     pub fn is_timeout(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::TimeoutBeforeAnswer | Self::TimeoutInAnswer)
     }
@@ -150,7 +153,7 @@ impl ErrorCause {
         self <= Self::NoHttp2
     }
 
-    /// Whether the connection was ended by the other side.
+    /// Whether the server ended the connection.
     pub fn is_closed_or_reset(self) -> bool {
         matches!(
             self,
@@ -169,7 +172,7 @@ impl fmt::Display for ErrorCause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
     pub cause: ErrorCause,
-    /// Requests that it ended.
+    /// Requests that failed for this cause.
     pub count: u64,
     /// The first few, at most [`ErrorExample::PER_CAUSE_MAX`].
     pub examples: Vec<ErrorExample>,
@@ -178,16 +181,16 @@ pub struct ErrorCount {
 /// One occurrence of an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorExample {
-    /// Since the clock of the measurement started.
+    /// Time since the measurement started.
     #[serde(rename = "at_s", serialize_with = "json::seconds")]
     pub at: Duration,
-    /// What was seen: the first bytes, the status, the error of the system, the reason of the TLS library.
+    /// What was received: the first bytes, the status, the system error, or the TLS library's reason.
     pub detail: String,
 }
 
 impl ErrorExample {
-    /// So many examples of one cause are kept: enough to see whether they are alike.
+    /// Examples kept for each cause: enough to see whether they are alike.
     pub const PER_CAUSE_MAX: usize = 3;
-    /// So many bytes of an unreadable answer are shown in `detail`.
+    /// Bytes of an unreadable answer shown in `detail`.
     pub const BYTES_MAX: usize = 64;
 }

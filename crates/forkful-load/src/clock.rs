@@ -1,8 +1,8 @@
-//! Time of a run: nanoseconds since a moment that all its threads share.
+//! Time of a run: nanoseconds since a base that all threads share.
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since the run's base. 584 years fit.
+/// Nanoseconds since the run's base. A `u64` holds 584 years.
 pub(crate) type Nanos = u64;
 
 /// Later than any moment of a run.
@@ -25,7 +25,7 @@ impl Clock {
     }
 }
 
-/// A duration in nanoseconds; absurdly long ones are cut.
+/// A duration in nanoseconds, limited to what fits.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(duration.subsec_nanos()))

@@ -1,17 +1,17 @@
-//! A histogram of 4 KB for one window of time or one request of many: each power of two in 32 parts, so that a
-//! value is known within 1.6 %.
+//! A histogram of 4 KB for one time window or one request of many. Each power of two has 32 buckets, so
+//! values are exact to 1.6 %.
 
 use crate::clock::Nanos;
 
-/// Values below this are counted as it: 1 µs.
+/// Smaller values count as this one: 1 µs.
 const SMALLEST_BITS: u32 = 10;
-/// Values from this on are counted as it: more than an hour.
+/// Larger values count as this one: more than an hour.
 const LARGEST_BITS: u32 = 42;
 const PARTS_BITS: u32 = 5;
 const PARTS: usize = 1 << PARTS_BITS;
 const BUCKETS: usize = (LARGEST_BITS - SMALLEST_BITS) as usize * PARTS;
 
-/// Counts of times by size.
+/// Counts by duration.
 #[derive(Debug, Clone)]
 pub(crate) struct Coarse {
     counts: Box<[u32; BUCKETS]>,
@@ -27,7 +27,7 @@ impl Coarse {
         self.counts[bucket(value)] += 1;
     }
 
-    /// Takes what is in it, and leaves it empty.
+    /// Returns the contents and clears the histogram.
     pub(crate) fn take(&mut self) -> Sparse {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let sparse = Sparse { counts: counts.map(|(bucket, count)| (bucket as u16, *count)).collect() };
@@ -36,7 +36,7 @@ impl Coarse {
     }
 }
 
-/// The buckets of a [`Coarse`] that are not empty, in order.
+/// The non-empty buckets of a [`Coarse`], in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sparse {
     counts: Vec<(u16, u32)>,
@@ -60,7 +60,7 @@ impl Sparse {
         self.counts.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// The value that the part `quantile` of all values does not exceed; `None` when empty.
+    /// The value at `quantile`: this share of all values is not larger. `None` if there are no values.
     pub(crate) fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let total = self.total();
         let wanted = ((total as f64 * quantile).ceil() as u64).clamp(1, total.max(1));

@@ -1,4 +1,4 @@
-//! A plan that was checked, with everything computed that can be computed before the clock starts.
+//! A checked plan, with everything precomputed that does not depend on the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::template::Template;
 use crate::tls;
 use forkful_core::random::mixed;
 
-/// One generator thread for so many cores: it feeds as many Node workers as the others run.
+/// One generator thread for this many cores: it can load the Node.js workers on the other cores.
 const CORES_PER_THREAD: usize = 8;
-/// A plan's requests; their index must fit 16 bits, and each costs memory in each thread.
+/// Requests in a plan. Their index must fit 16 bits, and each takes memory in every thread.
 const REQUESTS_MAX: usize = 50_000;
-/// Threads: more than machines have cores.
+/// Threads; more than machines have cores.
 const THREADS_MAX: usize = 1_024;
 /// Requests under way on one connection.
 const PIPELINING_MAX: usize = 10_000;
 
-/// What the engines work from.
+/// What the engines work with.
 pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     pub(crate) templates: Vec<Template>,
@@ -57,7 +57,7 @@ impl Compiled {
         })
     }
 
-    /// Which of the plan's requests number `id` is.
+    /// The index in the plan of request number `id`.
     #[inline]
     pub(crate) fn choose(&self, id: u64) -> u16 {
         if self.templates.len() == 1 {
@@ -77,7 +77,7 @@ impl Compiled {
         matches!(self.address, Address::Unix(_))
     }
 
-    /// Connections at most, of all threads.
+    /// Maximum connections of all threads together.
     pub(crate) fn connections_max(&self) -> usize {
         match self.plan.load {
             Load::Closed { .. } => self.plan.connections,
@@ -95,12 +95,12 @@ fn threads(plan: &Plan) -> usize {
     wanted.min(plan.connections)
 }
 
-/// Whether a number is a fault, and how it is told.
+/// Whether a number is out of range, and the message for it.
 fn bounded(field: &'static str, most: usize, given: usize) -> (bool, &'static str, String) {
     (given == 0 || given > most, field, format!("must be 1 to {most}, not {given}"))
 }
 
-/// Refuses what makes no load; the first fault that is found is told.
+/// Refuses plans that cannot produce a load; reports the first error found.
 fn check(plan: &Plan) -> Result<(), LoadError> {
     let together = plan.http.together();
     let threads = if let Threads::Count(threads) = plan.threads { threads } else { 1 };
@@ -170,7 +170,7 @@ fn check(plan: &Plan) -> Result<(), LoadError> {
     check_protocol(plan)
 }
 
-/// Refuses what the protocol cannot do.
+/// Refuses what the protocol does not support.
 fn check_protocol(plan: &Plan) -> Result<(), LoadError> {
     if let Some(request) = plan.requests.iter().find(|request| request.url.socket)
         && plan.http != HttpVersion::WebSocket

@@ -1,10 +1,10 @@
-//! Why a load could not be run at all. What goes wrong with single requests is [`crate::ErrorCause`].
+//! Why a run failed as a whole. [`crate::ErrorCause`] has the errors of single requests.
 
 use std::io;
 
 use crate::cause::ErrorCause;
 
-/// Why a load could not be run.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The URL cannot be used; `reason` says which part and what was expected.
@@ -12,13 +12,13 @@ pub enum LoadError {
     Url {
         /// As given.
         url: String,
-        /// Which part, and what was expected.
+        /// Which part is wrong, and what was expected.
         reason: String,
     },
-    /// A value of the plan makes no sense.
+    /// A value of the plan is invalid.
     #[error("{field} {reason}")]
     Plan {
-        /// The plan's field, in words: `connections`, `rate`.
+        /// The plan's field in words, such as `connections` or `rate`.
         field: &'static str,
         /// What was expected and what was given.
         reason: String,
@@ -28,24 +28,24 @@ pub enum LoadError {
     DifferentServers {
         /// Scheme, host and port of the first request.
         first: String,
-        /// Those of another.
+        /// Scheme, host and port of a different one.
         second: String,
     },
-    /// The name has no address.
+    /// The host name did not resolve to an address.
     #[error("the host name `{host}` has no address")]
     Resolve {
         host: String,
         #[source]
         source: io::Error,
     },
-    /// Not one connection could be made.
+    /// No connection could be made.
     #[error("`{target}` cannot be reached: {cause}{}", detail_suffix(.detail))]
     Unreachable {
         /// Scheme, host and port, or the path of the unix socket.
         target: String,
         /// Why the first connection failed.
         cause: ErrorCause,
-        /// The system's or the TLS library's words, possibly empty.
+        /// The message of the system or the TLS library; may be empty.
         detail: String,
     },
     /// A file of the TLS options cannot be used.
@@ -55,16 +55,16 @@ pub enum LoadError {
         what: &'static str,
         reason: String,
     },
-    /// More connections than descriptors.
+    /// More connections than this process may have descriptors.
     #[error("{connections} connections need {needed} open files, but only {limit} are allowed")]
     Descriptors {
         connections: usize,
-        /// Descriptors that they need, with those of the engine.
+        /// Descriptors needed for the connections and the engine itself.
         needed: u64,
         /// The hard limit of this process.
         limit: u64,
     },
-    /// The system refused something the engine cannot do without.
+    /// A system call failed that the engine depends on.
     #[error("{what} failed")]
     System {
         what: &'static str,
@@ -74,7 +74,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// What the user can do about it, where there is something.
+    /// What the user can do about it, if anything.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Url { .. } => Some("write it like http://127.0.0.1:8000/path"),

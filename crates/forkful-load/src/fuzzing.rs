@@ -1,4 +1,4 @@
-//! Fuzz targets of the load engine: whatever a server answers, over HTTP/1 and HTTP/2, and as an event stream.
+//! Fuzz targets of the load engine: arbitrary answers of a server over HTTP/1, HTTP/2 and event streams.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -6,10 +6,10 @@ use crate::http1::{HeadCache, Reader, ReaderContext};
 use crate::plan::Expect;
 use crate::tasks;
 
-/// What an in-memory connection holds in each direction.
+/// Capacity of an in-memory connection in each direction.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Answers on one HTTP/1 connection. The first byte says in which pieces they come, and what was asked for.
+/// Answers on one HTTP/1 connection. The first byte selects the size of the pieces and the kind of request.
 pub fn http1(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let piece = 1 + usize::from(first >> 2) * 8;
@@ -34,13 +34,13 @@ pub fn http1(bytes: &[u8]) {
     let _ = reader.end_of_input();
 }
 
-/// An answer that may be an event stream. The first byte says in which pieces it comes.
+/// An answer that may be an event stream. The first byte selects the size of the pieces.
 pub fn event_stream(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     tasks::fuzzing::read_events(bytes, 1 + usize::from(*first));
 }
 
-/// What a server sends on one HTTP/2 connection, on which two requests are under way.
+/// What a server sends on one HTTP/2 connection with two requests under way.
 pub fn http2(bytes: &[u8]) {
     RUNTIME.with(|runtime| runtime.block_on(answer_http2(bytes)));
 }
@@ -54,10 +54,10 @@ thread_local! {
 
 async fn answer_http2(bytes: &[u8]) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-    // Both directions at once, or neither side would go on when a pipe is full.
+    // Both directions run concurrently; otherwise a full pipe would be a deadlock.
     let (mut from, mut to) = tokio::io::split(theirs);
     let write = async move {
-        // Fails when the client has given up; that is its right.
+        // Writing fails after the client has closed the connection, which is allowed.
         drop(to.write_all(bytes).await);
         drop(to.shutdown().await);
     };

@@ -1,5 +1,5 @@
-//! A HAR file (HTTP Archive 1.2, as browsers' network panels and proxies save it) as a list of requests: those of one
-//! server, in the order in which they were recorded. Answers and timings in it are not read. Pure.
+//! Reads a HAR file (HTTP Archive 1.2, saved by the network panels of browsers and by proxies) as a list of
+//! requests: those to one server, in recorded order. Answers and timings are ignored. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,17 +22,17 @@ const HEADERS_OF_CONNECTIONS: [&str; 11] = [
     "transfer-encoding",
 ];
 
-/// What a file holds for a load.
+/// The requests of a file that a load can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
     pub requests: Vec<Request>,
     /// Requests of other servers.
     pub elsewhere: usize,
-    /// Entries that are no requests of HTTP: data URLs, those to upgrade a connection.
+    /// Entries that are not plain HTTP requests: data URLs, upgrades of a connection.
     pub unusable: usize,
 }
 
-/// Why a text is no recording.
+/// Why a text is not a HAR file.
 #[derive(Debug, thiserror::Error)]
 pub enum HarError {
     #[error("it is no HAR file")]
@@ -78,7 +78,7 @@ struct Pair {
 struct Body {
     #[serde(default)]
     text: String,
-    /// `base64`, where a recorder says it.
+    /// `base64`, if the recorder sets it.
     encoding: Option<String>,
     #[serde(default)]
     params: Vec<Parameter>,
@@ -91,7 +91,7 @@ struct Parameter {
     value: String,
 }
 
-/// The requests of a recording that went to one server: the one of the first request. With `to` they are sent to that
+/// The recorded requests to one server: the server of the first request. With `to`, they are sent to that
 /// server instead.
 pub fn read(text: &[u8], to: Option<&Url>) -> Result<Recording, HarError> {
     let file: File = serde_json::from_slice(text).map_err(HarError::Form)?;
@@ -114,7 +114,7 @@ pub fn read(text: &[u8], to: Option<&Url>) -> Result<Recording, HarError> {
     Ok(recording)
 }
 
-/// Its URL, if it can be sent.
+/// The URL of a recorded request, if it can be sent.
 fn usable(recorded: &Recorded) -> Option<Url> {
     let is_upgrade = recorded.headers.iter().any(|header| header.name.eq_ignore_ascii_case("upgrade"));
     let is_tunnel = recorded.method.eq_ignore_ascii_case("connect");
@@ -147,7 +147,7 @@ fn body(body: Body) -> Option<Vec<u8>> {
     if !body.text.is_empty() || body.params.is_empty() {
         return Some(body.text.into_bytes());
     }
-    // Some recorders have the fields of a form alone.
+    // Some recorders save only the fields of a form.
     let encoded = |text: &str| {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };

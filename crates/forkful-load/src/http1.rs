@@ -1,5 +1,5 @@
-//! HTTP/1: the engine (connections in an epoll loop for each thread), and the reader of answers, which is pure: bytes in,
-//! answers or a named cause out; no socket, no clock.
+//! HTTP/1: the engine (connections in one epoll loop for each thread), and the reader of answers, which is
+//! pure: it takes bytes and returns answers or an error cause, and uses neither sockets nor a clock.
 
 mod chunked;
 pub(crate) mod engine;

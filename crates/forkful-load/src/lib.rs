@@ -1,5 +1,5 @@
-//! The load engine: sends the requests of a [`Plan`] to one server as fast, or exactly as often, as asked, and
-//! hands back everything that it saw as a [`Report`] of raw facts.
+//! The load engine sends the requests of a [`Plan`] to one server, as fast as possible or at a fixed rate,
+//! and returns the raw facts as a [`Report`].
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -13,17 +13,17 @@
 //! # Ok::<(), forkful_load::LoadError>(())
 //! ```
 //!
-//! **Invariant:** nothing here invents a sample: an open loop times from the moment a request was meant to start, a
+//! **Invariant:** no sample is synthesised: an open loop measures from the intended start of a request, a
 //! closed loop reports what it measured, and both say which they are.
 //! **Invariant:** memory does not grow with the number of requests.
-//! **Invariant:** the engine knows nothing of the daemon, of terminals or of files of results.
+//! **Invariant:** the engine does not depend on the daemon, on terminals or on result files.
 
 pub mod cause;
 mod clock;
 mod coarse;
 mod compiled;
 mod error;
-/// Targets of `dev/fuzz`, not for programs.
+/// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

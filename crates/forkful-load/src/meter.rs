@@ -1,4 +1,4 @@
-//! A thread's windows and its own CPU: the same for both engines.
+//! A thread's time windows and its CPU use, the same for both engines.
 
 use std::sync::mpsc::SyncSender;
 
@@ -10,7 +10,7 @@ use crate::recorder::Recorder;
 use crate::report::facts::ThreadFacts;
 use crate::shared::{Times, Totals, Update};
 
-/// What a thread has open and waiting at the end of a window.
+/// A thread's open connections and backlog at the end of a window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gauges {
     pub(crate) thread: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Gauges {
     pub(crate) backlog: u64,
 }
 
-/// When windows end, and what a thread knows of itself.
+/// When windows end, and a thread's measurements of itself.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     times: Times,
@@ -47,7 +47,7 @@ impl Meter {
     pub(crate) fn begin(&mut self, now: Nanos, times: Times, plan: &Plan) {
         self.times = times;
         self.window = nanos(plan.window);
-        // Before the measurement windows are for the display, and end where it begins.
+        // Windows before the measurement are for the display only, and end where the measurement begins.
         self.window_end = times.measure_from.min(now.saturating_add(self.window));
         self.window_began = now;
         self.cpu_at_window = thread_cpu();
@@ -58,12 +58,12 @@ impl Meter {
         self.window_end
     }
 
-    /// So many connections are there at one time.
+    /// Records the number of connections open at this time.
     pub(crate) fn opened(&mut self, open: u64) {
         self.open_max = self.open_max.max(open);
     }
 
-    /// A wake-up with so many events, the last of which was handled so long after it.
+    /// Records a wake-up with this many events, and how long after it the last event was handled.
     #[inline]
     pub(crate) fn woke(&mut self, recorder: &mut Recorder, events: usize, residency: Nanos) {
         if self.measuring {
@@ -73,12 +73,12 @@ impl Meter {
         }
     }
 
-    /// Answers were left to gather.
+    /// Records a pause for answers to gather.
     pub(crate) fn paused(&mut self) {
         self.pauses += u64::from(self.measuring);
     }
 
-    /// Ends the current window, and begins the one that `now` is in.
+    /// Ends the current window and begins the one that contains `now`.
     pub(crate) fn roll(
         &mut self,
         now: Nanos,
@@ -101,7 +101,7 @@ impl Meter {
         self.window_end = measure_from + (self.window_index + 1) * self.window;
     }
 
-    /// The measurement is over, though answers may still be awaited.
+    /// The measurement is over; answers may still arrive.
     pub(crate) fn end(&mut self, now: Nanos) {
         self.ended.get_or_insert_with(|| (now, thread_cpu()));
     }
@@ -150,16 +150,16 @@ impl Meter {
             opened: recorder.report.connections.opened,
         };
         let update = Update::Window { thread: gauges.thread, measured: self.measuring, window, totals };
-        // Waits while the display is slow: the queue holds minutes, and nothing may be lost.
+        // Blocks while the display is slow: the queue holds minutes of updates, and none may be lost.
         let _ = updates.send(update);
     }
 
-    /// The window's CPU, and the next one's beginning.
+    /// The CPU used in the window; starts the next window.
     fn roll_cpu(&mut self, now: Nanos) -> f64 {
         let cpu = thread_cpu();
         let used = cpu - self.cpu_at_window;
         let wall = now.saturating_sub(self.window_began);
-        // A sliver of a window says nothing.
+        // A very short window is not meaningful.
         if self.measuring && wall > self.window / 2 {
             self.busy_max = self.busy_max.max(used * 1e9 / wall as f64);
         }
@@ -169,13 +169,13 @@ impl Meter {
     }
 }
 
-/// CPU of this thread, seconds.
+/// CPU used by this thread, in seconds.
 fn thread_cpu() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Times that the kernel took the CPU from this thread.
+/// Involuntary context switches of this thread.
 fn involuntary_switches() -> u64 {
     let status = fs_err::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));

@@ -1,4 +1,4 @@
-//! Where the server is, and what the system's errors mean.
+//! The server's address, and the meaning of system errors.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -17,18 +17,18 @@ pub(crate) enum Address {
     Unix(SocketAddrUnix),
 }
 
-/// How a connection attempt went.
+/// The result of a connection attempt.
 #[derive(Debug)]
 pub(crate) enum Dial {
-    /// Made at once, as over unix sockets.
+    /// Connected at once, as over unix sockets.
     Open(OwnedFd),
-    /// Under way; the descriptor becomes writable.
+    /// In progress; the descriptor becomes writable.
     Pending(OwnedFd),
 }
 
 impl Address {
-    /// The address of a plan's server. A name with several addresses gets the first one that accepts a connection:
-    /// `localhost` is often two, and the server listens on one.
+    /// The address of a plan's server. If a name has several addresses, the first one that accepts a
+    /// connection is used: `localhost` often has two, and the server listens on one of them.
     pub(crate) fn of(plan: &Plan) -> Result<Self, LoadError> {
         if let Some(path) = &plan.unix_socket {
             return match SocketAddrUnix::new(path) {
@@ -95,13 +95,14 @@ impl Address {
 /// How long each address of a name is tried.
 const CHOICE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What an error while connecting means.
+/// The cause for an error while connecting.
 pub(crate) fn connect_cause(error: Errno, unix: bool) -> ErrorCause {
     match error {
         Errno::MFILE => ErrorCause::TooManyFiles,
         Errno::NFILE => ErrorCause::TooManyFilesInSystem,
         Errno::ADDRNOTAVAIL => ErrorCause::AddressNotAvailable,
-        // A unix socket whose queue is full answers EAGAIN at once and will not tell when it is not full any more.
+        // A unix socket with a full queue returns EAGAIN at once and does not report when there is room
+        // again.
         Errno::CONNREFUSED | Errno::AGAIN => ErrorCause::ConnectRefused,
         Errno::TIMEDOUT => ErrorCause::ConnectTimeout,
         Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE => ErrorCause::ConnectReset,
@@ -113,7 +114,7 @@ pub(crate) fn connect_cause(error: Errno, unix: bool) -> ErrorCause {
     }
 }
 
-/// The system's words for an error, with its number's name left to them.
+/// The system's message for an error, without its number.
 pub(crate) fn words(error: Errno) -> String {
     std::io::Error::from(error).to_string()
 }

@@ -1,4 +1,5 @@
-//! What to send, how, how often and until when. A plan is data; [`crate::run()`] checks and performs it.
+//! What to send, how, at which rate and for how long. A plan is data; [`crate::run()`] checks and performs
+//! it.
 
 mod url;
 
@@ -11,14 +12,14 @@ use crate::LoadError;
 
 pub use url::Url;
 
-/// Everything that a run is told.
+/// The description of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// At least one; all to one server (scheme, host and port).
+    /// At least one request; all go to one server (scheme, host and port).
     pub requests: Vec<Request>,
     /// How the next request is chosen.
     pub order: Order,
-    /// Connections. Closed loop: exactly so many. Open loop: so many at the start; see [`Load::Open`].
+    /// Connections. Closed loop: exactly this number. Open loop: the number at the start; see [`Load::Open`].
     pub connections: usize,
     /// Threads of the generator.
     pub threads: Threads,
@@ -26,35 +27,38 @@ pub struct Plan {
     pub load: Load,
     /// When the measurement ends.
     pub stop: Stop,
-    /// With [`Stop::Requests`]: it ends no later than this, exactly, with what was sent by then.
+    /// With [`Stop::Requests`]: the measurement ends at this time at the latest, even if not all requests
+    /// were sent.
     pub time_limit: Option<Duration>,
-    /// Full load before the measurement, not counted.
+    /// Full load before the measurement; not counted.
     pub warmup: Duration,
-    /// Before the warm-up: connections (closed loop) or rate (open loop) grow evenly from none to all. Not counted.
+    /// Before the warm-up: the connections (closed loop) or the rate (open loop) grow linearly from 0. Not
+    /// counted.
     pub ramp: Duration,
-    /// From the moment a request is meant to start, or a connection is begun, to the complete answer.
+    /// Counts from the intended start of a request, or the start of a connection attempt, to the complete
+    /// answer.
     pub timeout: Duration,
-    /// How long answers are awaited after the measurement's end. At most `timeout` is used.
+    /// How long the run waits for answers after the end of the measurement. Limited to `timeout`.
     pub drain: Duration,
     /// How long a connection is used.
     pub reuse: Reuse,
-    /// Requests that may be unanswered on one connection; 1 is no pipelining. HTTP/2: concurrent streams.
+    /// Requests without an answer on one connection; 1 means no pipelining. HTTP/2: concurrent streams.
     pub pipelining: usize,
-    /// Let answers gather in a closed loop whose target is the limit: see `http1/engine/gathering.rs`.
+    /// Let answers gather in a closed loop whose target is the bottleneck: see `http1/engine/gathering.rs`.
     pub gathering: bool,
-    /// Connect to this path and not to the URL's host and port.
+    /// Connect to this path instead of the URL's host and port.
     pub unix_socket: Option<PathBuf>,
     /// For `https` URLs.
     pub tls: TlsOptions,
-    /// Which protocol, and so which engine.
+    /// The protocol, which also selects the engine.
     pub http: HttpVersion,
-    /// What makes an answer a good one.
+    /// What counts as a good answer.
     pub expect: Expect,
-    /// A response header whose value names the worker that answered, in any case of letters.
+    /// A response header whose value names the worker; case-insensitive.
     pub worker_header: Option<String>,
-    /// Length of the windows of [`crate::Report::windows`]; doubled as often as a long run needs.
+    /// Length of the windows of [`crate::Report::windows`]; doubled as needed for a long run.
     pub window: Duration,
-    /// End the run once so many errors occurred.
+    /// End the run after this number of errors.
     pub errors_max: Option<u64>,
 }
 
@@ -64,7 +68,7 @@ impl Plan {
         Ok(Self::of(vec![Request::get(url)?]))
     }
 
-    /// The same load with these requests.
+    /// The default load with these requests.
     pub fn of(requests: Vec<Request>) -> Self {
         Self {
             requests,
@@ -92,7 +96,7 @@ impl Plan {
     }
 }
 
-/// One request. The engine adds `Host`, `Content-Length`, `Connection` and `User-Agent` where they are not given.
+/// One request. The engine adds `Host`, `Content-Length`, `Connection` and `User-Agent` if they are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `POST`, …; any token.
@@ -102,7 +106,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Sent with a `Content-Length`; empty: no body.
     pub body: Vec<u8>,
-    /// [`Order::Weighted`]: its share, against the sum of all weights. 0 is never sent.
+    /// [`Order::Weighted`]: the weight of this request, relative to the sum of all weights. A request with
+    /// weight 0 is never sent.
     pub weight: u32,
     /// Replace each `{id}` in URL, header values and body by the number of the request, from 0.
     pub counter: bool,
@@ -116,7 +121,7 @@ impl Request {
         Ok(Self { counter: true, ..Self::to(Url::parse(url)?) })
     }
 
-    /// `GET` with weight 1, as it is.
+    /// `GET` with weight 1, without a counter.
     pub fn to(url: Url) -> Self {
         Self {
             method: "GET".to_owned(),
@@ -139,7 +144,7 @@ pub struct BasicAuth {
 }
 
 impl BasicAuth {
-    /// Of `user:password`, or of a user alone.
+    /// From `user:password`, or a user alone.
     pub fn of(text: &str) -> Self {
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         Self { user: user.to_owned(), password: password.to_owned() }
@@ -157,7 +162,7 @@ impl std::fmt::Debug for BasicAuth {
 pub enum Order {
     /// Request number i is `requests[i % len]`, over all connections and threads together.
     InOrder,
-    /// At random by weight; the same seed gives the same sequence of numbers.
+    /// At random by weight; the same seed gives the same sequence.
     Weighted {
         /// Any number.
         seed: u64,
@@ -167,26 +172,27 @@ pub enum Order {
 /// Threads of the generator, each with its own connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// One for each eight cores, at least one, never more than connections.
+    /// One thread for each eight cores, at least one, never more than connections.
     Auto,
-    /// So many.
+    /// This number of threads.
     Count(usize),
 }
 
 /// When a request starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// A connection sends its next request when it has the answer to the last.
+    /// A connection sends its next request when it has the previous answer.
     Closed {
-        /// Pause in between.
+        /// Pause between an answer and the next request.
         think: Think,
     },
-    /// Requests start on an absolute schedule, whatever the server does.
+    /// Requests start on an absolute schedule, independent of the server.
     Open {
         /// Requests per second of the whole run.
         rate: f64,
-        /// The engine opens more connections than [`Plan::connections`] when all are busy, up to this many. A
-        /// request that finds all of them busy starts late; its latency counts from when it was meant to start.
+        /// The engine opens more connections than [`Plan::connections`], up to this number, when all are
+        /// busy. A request that finds all of them busy starts late; its latency counts from its intended
+        /// start.
         connections_max: usize,
         arrivals: Arrivals,
     },
@@ -196,9 +202,9 @@ pub enum Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
     None,
-    /// Always the same.
+    /// Always this long.
     Fixed(Duration),
-    /// Evenly distributed from none to this.
+    /// Uniformly distributed between 0 and this.
     UpTo(Duration),
 }
 
@@ -213,12 +219,12 @@ impl Think {
     }
 }
 
-/// The spacing of an open loop.
+/// The spacing of requests in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Exactly one interval apart.
+    /// At equal intervals.
     Even,
-    /// A Poisson process: independent, exponentially distributed gaps, as from many independent users.
+    /// A Poisson process: independent, exponentially distributed gaps, as with many independent users.
     Poisson {
         /// Any number; the same seed gives the same arrivals.
         seed: u64,
@@ -228,9 +234,10 @@ pub enum Arrivals {
 /// When the measurement ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// After exactly so many requests, failed ones included; warm-up not.
+    /// After exactly this number of requests, including failed ones, excluding the warm-up.
     Requests(u64),
-    /// After exactly this time; requests under way are then awaited ([`Plan::drain`]) and told apart.
+    /// After exactly this time. The run then waits for requests under way ([`Plan::drain`]) and counts them
+    /// separately.
     Duration(Duration),
 }
 
@@ -239,19 +246,19 @@ pub enum Stop {
 pub enum Reuse {
     /// As long as the server allows.
     Always,
-    /// A connection for each request, which says `Connection: close`.
+    /// One connection for each request, with `Connection: close`.
     Never,
-    /// For so many requests.
+    /// For this number of requests.
     Requests(u32),
 }
 
 impl Reuse {
-    /// Kept, or a connection for each request.
+    /// `Always` if connections are kept, otherwise `Never`.
     pub fn keep_alive(keep: bool) -> Self {
         if keep { Self::Always } else { Self::Never }
     }
 
-    /// No connection has a second request.
+    /// Each connection sends only one request.
     pub(crate) fn is_one_each(self) -> bool {
         matches!(self, Self::Never | Self::Requests(1))
     }
@@ -259,25 +266,26 @@ impl Reuse {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpVersion {
-    /// HTTP/1.0: no chunks, no keep-alive unless asked for by [`Reuse`].
+    /// HTTP/1.0: no chunks; keep-alive only if [`Reuse`] asks for it.
     Http10,
     /// HTTP/1.1, the raw engine.
     Http11,
-    /// HTTP/2, the second engine: over TLS with ALPN, in the clear with prior knowledge.
+    /// HTTP/2, the second engine: over TLS with ALPN, or in clear text with prior knowledge.
     Http2,
-    /// Messages on WebSockets, the second engine: a request is a message, its answer the next message that comes.
+    /// Messages on WebSockets, the second engine: a request is a message, its answer is the next message
+    /// received.
     WebSocket,
-    /// Server-sent events, the second engine: a request waits for the next event of its connection.
+    /// Server-sent events, the second engine: a request waits for the next event on its connection.
     EventStream,
 }
 
 impl HttpVersion {
-    /// Whether the second engine performs it.
+    /// Whether the second engine is used.
     pub(crate) fn is_on_tasks(self) -> bool {
         matches!(self, Self::Http2 | Self::WebSocket | Self::EventStream)
     }
 
-    /// What several requests under way on one connection are called.
+    /// The term for several concurrent requests on one connection.
     pub(crate) fn together(self) -> &'static str {
         match self {
             Self::Http10 | Self::Http11 => "pipelined requests",
@@ -287,7 +295,7 @@ impl HttpVersion {
         }
     }
 
-    /// What is counted.
+    /// The unit that is counted.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Http10 | Self::Http11 | Self::Http2 => "request",
@@ -297,35 +305,35 @@ impl HttpVersion {
     }
 }
 
-/// How to trust, and to be trusted, over TLS.
+/// TLS options: which servers to trust, and the client's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Do not check the server's certificate.
+    /// Do not verify the server's certificate.
     pub insecure: bool,
-    /// Trust only the authorities in this PEM file; the system's otherwise.
+    /// Trust only the authorities in this PEM file; `None`: those of the system.
     pub authorities: Option<PathBuf>,
     /// PEM file of the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
     /// PEM file of the client's key.
     pub client_key: Option<PathBuf>,
-    /// Name to ask for and to check; the URL's host otherwise.
+    /// The server name to request and verify; `None`: the URL's host.
     pub server_name: Option<String>,
 }
 
-/// What makes an answer a good one.
+/// What counts as a good answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// These statuses; empty: every one below 400.
+    /// Accepted statuses; empty: all below 400.
     pub statuses: Vec<u16>,
-    /// The statuses are those that another tool counts as answers, and not what the user wishes: a run of error pages is
-    /// told as one.
+    /// The statuses are the ones that another tool counts as answers, not the user's choice; a run of error
+    /// pages is then still reported.
     pub is_habit: bool,
-    /// This body. Bodies above [`Expect::BODY_BYTES_MAX`] never match.
+    /// The expected body. Bodies above [`Expect::BODY_BYTES_MAX`] never match.
     pub body: Option<BodyCheck>,
 }
 
 impl Expect {
-    /// A longer body is not kept for comparison: 1 MiB for each connection would be much already.
+    /// Longer bodies are not kept for comparing: 1 MiB for each connection is already much.
     pub const BODY_BYTES_MAX: usize = 1 << 20;
 
     /// The statuses that another tool counts as answers.
@@ -333,12 +341,12 @@ impl Expect {
         Self { statuses: statuses.into_iter().collect(), is_habit: true, body: None }
     }
 
-    /// Whether a status is a good one.
+    /// Whether a status is accepted.
     pub fn accepts(&self, status: u16) -> bool {
         if self.statuses.is_empty() { status < 400 } else { self.statuses.contains(&status) }
     }
 
-    /// Whether a status says that the request went wrong, unless the user has asked for this very status.
+    /// Whether a status means an error page, unless the user asked for this status.
     pub fn is_error_page(&self, status: u16) -> bool {
         status >= 400 && (self.is_habit || !self.accepts(status))
     }
@@ -347,7 +355,7 @@ impl Expect {
 /// What a body must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyCheck {
-    /// These bytes exactly.
+    /// Exactly these bytes.
     Equals(Vec<u8>),
     /// These bytes somewhere.
     Contains(Vec<u8>),

@@ -1,6 +1,6 @@
-//! What one thread counts. Pure: times come in, so that a test can run a whole load on a clock of its own.
+//! What one thread counts. Pure: times are arguments, so that a test can run a whole load on a fake clock.
 //!
-//! Fixed memory: histograms, counters, one open window, and a bounded number of samples and examples.
+//! Memory is fixed: histograms, counters, one open window, and a bounded number of samples and examples.
 
 mod merge;
 
@@ -14,26 +14,26 @@ use crate::workers::NO_WORKER;
 
 pub(crate) use merge::{Facts, merged};
 
-/// Statuses are below this; the readers see to it.
+/// Statuses are below this; the readers guarantee it.
 const STATUSES: usize = 1_000;
 
-/// A request from its beginning to its end, in the run's time.
+/// The times of one request, in the run's time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
-    /// Meant to start.
+    /// The intended start.
     pub(crate) intended: Nanos,
-    /// The engine turned to it.
+    /// When the engine started the request.
     pub(crate) begun: Nanos,
-    /// Its first byte was sent.
+    /// When the first byte was sent.
     pub(crate) sent: Nanos,
-    /// The first byte of its answer came; 0: not yet.
+    /// When the first byte of the answer arrived; 0: not yet.
     pub(crate) first_byte: Nanos,
     pub(crate) measured: bool,
     /// Index of the request in the plan.
     pub(crate) request: u16,
 }
 
-/// What is told about a complete answer.
+/// What the recorder needs to know about a complete answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ending {
     pub(crate) status: u16,
@@ -42,11 +42,11 @@ pub(crate) struct Ending {
     pub(crate) worker: u16,
     /// The first answer of this worker on this connection.
     pub(crate) worker_is_new: bool,
-    /// Why the answer is not the wanted one.
+    /// Why the answer is not the expected one.
     pub(crate) wrong: Option<ErrorCause>,
 }
 
-/// A part of the measurement as one thread saw it.
+/// A time window of the measurement in one thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ThreadWindow {
     pub(crate) index: u64,
@@ -55,33 +55,34 @@ pub(crate) struct ThreadWindow {
     pub(crate) errors: u64,
     pub(crate) received: u64,
     pub(crate) times: Sparse,
-    /// All its response times together.
+    /// The sum of all response times.
     pub(crate) response_sum: Nanos,
     pub(crate) open_connections: u64,
     pub(crate) backlog: u64,
     pub(crate) cpu_seconds: f64,
 }
 
-/// What a recorder is told at its beginning.
+/// The parameters of a recorder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecorderOptions {
-    /// Beginning of the first window; windows before the measurement have negative indices in
-    /// [`Recorder::take_window`] and are for the display alone.
+    /// The start of the first window. Windows before the measurement have negative indices in
+    /// [`Recorder::take_window`] and are for the display only.
     pub(crate) measure_from: Nanos,
     /// Requests in the plan.
     pub(crate) requests: usize,
-    /// Parts that share [`Report::SAMPLES_MAX`].
+    /// Threads that share [`Report::SAMPLES_MAX`].
     pub(crate) threads: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
     options: RecorderOptions,
-    /// From here on answers are late.
+    /// Answers after this time are late.
     pub(crate) end: Nanos,
-    /// Requests whose response, total, service and first byte are one and the same: almost all of a closed loop.
+    /// Requests whose response, total, service and first-byte times are equal: almost all of a closed loop.
     simple: Histogram,
-    /// This thread's part of the report: counts, times of the other requests, bytes, connections, samples.
+    /// This thread's part of the report: counts, the times of all other requests, bytes, connections,
+    /// samples.
     pub(crate) report: Report,
     unread: Nanos,
     statuses: Box<[u64; STATUSES]>,
@@ -91,14 +92,14 @@ pub(crate) struct Recorder {
     requests: Vec<RequestCounts>,
     pub(crate) first_response: Option<(Nanos, FirstResponse)>,
     first_body: Option<u64>,
-    /// Body lengths that differ from this thread's first answer, by length; bounded.
+    /// Answers by body length, for lengths other than that of this thread's first answer; bounded.
     lengths: Vec<(u64, u64)>,
     other_lengths: u64,
     sample_every: u64,
     sample_in: u64,
     window: ThreadWindow,
     window_times: Coarse,
-    /// The last measured answer or failure.
+    /// The time of the last measured answer or failure.
     pub(crate) last_end: Nanos,
 }
 
@@ -110,7 +111,7 @@ struct RequestCounts {
     times: Option<Coarse>,
 }
 
-/// Body lengths that are told apart, beside the first answer's; the rest is counted together.
+/// Distinct body lengths beside the first; all others are counted together.
 const LENGTHS_MAX: usize = 64;
 
 impl Recorder {
@@ -142,12 +143,12 @@ impl Recorder {
         }
     }
 
-    /// Sets the beginning of the measurement, which is known once all threads are ready.
+    /// Sets the start of the measurement, which is known once all threads are ready.
     pub(crate) fn begin_at(&mut self, measure_from: Nanos) {
         self.options.measure_from = measure_from;
     }
 
-    /// The engine turned to a request.
+    /// The engine started a request.
     #[inline]
     pub(crate) fn started(&mut self, measured: bool, request: u16) {
         self.window.started += 1;
@@ -159,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes of a request went out; those of its body are among them.
+    /// Bytes of a request were sent, including its body.
     #[inline]
     pub(crate) fn sent(&mut self, measured: bool, bytes: usize, body_bytes: usize) {
         if measured {
@@ -168,7 +169,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes of an answer came in.
+    /// Bytes of an answer were received.
     #[inline]
     pub(crate) fn received(&mut self, measured: bool, bytes: usize) {
         self.window.received += bytes as u64;
@@ -227,7 +228,7 @@ impl Recorder {
         self.sample(timing.intended, response, ending.status);
     }
 
-    /// A complete answer was there for so long before it was read.
+    /// How long a complete answer had waited before it was read.
     #[inline]
     pub(crate) fn lay(&mut self, measured: bool, unread: Nanos) {
         if measured {
@@ -256,14 +257,14 @@ impl Recorder {
         self.sample(timing.intended, response, 0);
     }
 
-    /// Something is wrong that is no request's end: bytes that nobody asked for.
+    /// Records an error that belongs to no request, such as unsolicited bytes.
     pub(crate) fn stray(&mut self, cause: ErrorCause, detail: &str, now: Nanos) {
         if now >= self.options.measure_from {
             self.count_error(cause, now, || detail.to_owned());
         }
     }
 
-    /// An open loop's request left, so long after it was meant to.
+    /// An open loop sent a request; `slip` is the delay after its intended start.
     pub(crate) fn slipped(&mut self, timing: &Timing, slip: Nanos) {
         if timing.measured {
             self.report.slip.note(slip);
@@ -335,7 +336,7 @@ impl Recorder {
         }
     }
 
-    /// Keeps every nth request; n doubles whenever the room is used up.
+    /// Keeps every nth request; n doubles whenever the buffer is full.
     #[inline]
     fn sample(&mut self, intended: Nanos, response: Nanos, status: u16) {
         self.sample_in -= 1;

@@ -1,6 +1,5 @@
-//! The report of a run: its facts, whether they can be trusted, whether they are what was expected, and how they are
-//! printed as text, JSON, CSV and HDR percentiles. All but the facts is decided by pure functions of a
-//! [`crate::Report`].
+//! The report of a run: the facts, the trust checks, the expectations, and the output formats text, JSON, CSV
+//! and HDR percentiles. Everything except the facts is computed by pure functions of a [`crate::Report`].
 
 mod check;
 mod csv;

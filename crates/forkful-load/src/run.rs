@@ -1,4 +1,4 @@
-//! From a plan to a report: checks, threads, the clock's start, progress, and the sum.
+//! From a plan to a report: checks, threads, start of the clock, progress, and merging.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -18,20 +18,22 @@ use crate::tasks;
 use crate::timeline::Timeline;
 use crate::{LoadError, Report};
 
-/// Messages of the threads that wait: ten a second from each, so a display may be slow for a while.
+/// Queued messages of the threads: each sends ten a second, so the display may be slow for a while.
 const UPDATES_MAX: usize = 4_096;
-/// The stop handle is looked at this often.
+/// How often the stop handle is checked.
 const POLL: Duration = Duration::from_millis(50);
-/// Descriptors beside the connections: standard ones, two for each thread, connections that linger, the caller's.
+/// Descriptors beside the connections: standard streams, two for each thread, lingering connections, the
+/// caller's.
 const DESCRIPTORS_SPARE: u64 = 400;
-/// Without one connection after so long, the server cannot be reached.
+/// If there is no connection after this time, the server counts as unreachable.
 const UNREACHABLE_AFTER: Nanos = 1_000_000_000;
 
 /// Performs a plan. `progress` is called about ten times a second on this thread; `stop` ends the run early.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) -> Result<Report, LoadError> {
     let compiled = Compiled::new(plan)?;
     let needed = compiled.connections_max() as u64 + DESCRIPTORS_SPARE;
-    // An open loop may never need all that it may open; what it lacks then is an error with its cause.
+    // An open loop may not need all of its connections; if descriptors run out, the request fails with that
+    // cause.
     if let (Err(limit), Load::Closed { .. }) = (allow_descriptors(needed), plan.load)
         && compiled.connections_max() as u64 + 16 > limit
     {
@@ -79,7 +81,8 @@ fn cancel(shared: &Shared) {
     shared.release();
 }
 
-/// Whoever shows the progress may panic; the threads would wait for this one for ever.
+/// If the progress callback panics, the threads would wait for this thread for ever; this guard releases
+/// them.
 struct CancelOnPanic<'s>(&'s Shared);
 
 impl Drop for CancelOnPanic<'_> {
@@ -90,7 +93,7 @@ impl Drop for CancelOnPanic<'_> {
     }
 }
 
-/// What a thread of the plan's engine does.
+/// The work of a thread, for the plan's engine.
 fn thread_of<'s>(
     shared: &'s Arc<Shared>,
     index: usize,
@@ -105,7 +108,7 @@ fn thread_of<'s>(
     Ok(Box::new(move || engine.run()))
 }
 
-/// Starts the clock, follows the run, and puts the report together.
+/// Starts the clock, follows the run, and assembles the report.
 struct Conductor<'c> {
     shared: &'c Shared,
     progress: &'c mut dyn FnMut(&Progress),
@@ -121,12 +124,12 @@ struct Conductor<'c> {
     threads_measuring: usize,
 }
 
-/// What the last windows said, for the display.
+/// The last windows, for the display.
 #[derive(Default)]
 struct Live {
     windows: Vec<crate::recorder::ThreadWindow>,
     last_call: Nanos,
-    /// Answers of all windows of the measurement, and their response times together.
+    /// Answers in all windows of the measurement, and the sum of their response times.
     answered: u64,
     response_sum: Nanos,
 }
@@ -211,9 +214,10 @@ impl<'c> Conductor<'c> {
         LoadError::Unreachable { target: compiled.address.describe(&compiled.plan), cause, detail }
     }
 
-    /// Fixes the moments of the run.
+    /// Sets the times of the run.
     fn start(&mut self) {
-        // Whoever looks at the server sees it once before the load, with the connections there.
+        // The callback runs once before the load, while the connections exist, so that it can inspect the
+        // server.
         self.call_progress(self.shared.clock.now(), true);
         let plan = &self.shared.compiled.plan;
         let start = self.shared.clock.now() + START_IN;
@@ -229,7 +233,7 @@ impl<'c> Conductor<'c> {
         }
         self.before = Snapshot::take();
         if measure_from > start {
-            // Taken again when the measurement begins.
+            // Sampled again when the measurement begins.
             self.before.process_cpu = 0.0;
         }
         self.shared.start(self.times);
@@ -250,7 +254,7 @@ impl<'c> Conductor<'c> {
                 self.threads_measuring -= 1;
                 if self.threads_measuring == 0 {
                     self.after.get_or_insert_with(Snapshot::take);
-                    // And once after it, while the connections are there.
+                    // The callback runs once more at the end, while the connections exist.
                     self.call_progress(self.shared.clock.now(), true);
                     self.shared.release();
                 }
@@ -259,7 +263,7 @@ impl<'c> Conductor<'c> {
         }
     }
 
-    /// Ends the run where it must end early, and tells how it goes.
+    /// Ends the run early if needed, and reports progress.
     fn watch(&mut self, now: Nanos) {
         let errors: u64 = self.totals.iter().map(|totals| totals.errors).sum();
         let too_many = self.shared.compiled.plan.errors_max.is_some_and(|most| errors >= most.max(1));
@@ -375,7 +379,7 @@ impl<'c> Conductor<'c> {
     }
 }
 
-/// When the last of the plan's requests ended, if that ended the measurement, and not a time.
+/// When the last request of the plan ended, if the number of requests ended the measurement.
 fn ended_by_requests(plan: &Plan, outcomes: &[Outcome]) -> Option<Nanos> {
     let Stop::Requests(requests) = plan.stop else { return None };
     let counts = |pick: fn(&crate::Counts) -> u64| {
@@ -389,7 +393,7 @@ fn last_end(outcomes: &[Outcome]) -> Nanos {
     outcomes.iter().map(|outcome| outcome.facts.recorder.last_end).max().unwrap_or(0)
 }
 
-/// The clock starts so long after the last thread is ready: time for all to wake up.
+/// The clock starts this long after the last thread is ready, so that all threads are awake.
 const START_IN: Nanos = 1_000_000;
-/// Progress is told this often.
+/// How often progress is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(95);

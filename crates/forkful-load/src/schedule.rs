@@ -1,5 +1,5 @@
-//! When requests of an open loop are meant to start, and how totals are split over threads. Pure: time comes in,
-//! times go out.
+//! When requests of an open loop should start, and how totals are divided among threads. Pure: times are
+//! arguments and results.
 
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::plan::{Arrivals, Load, Plan, Stop};
@@ -8,29 +8,31 @@ use forkful_core::random::Random;
 
 const SECOND: f64 = 1e9;
 
-/// The part of a total that thread `index` of `threads` gets: the parts add up to the total, and differ by 1 at most.
+/// The share of a total for thread `index` of `threads`. The shares add up to the total, and differ by at
+/// most 1.
 pub(crate) fn share(total: u64, index: usize, threads: usize) -> u64 {
     let (index, threads) = (index as u64, threads as u64);
     total / threads + u64::from(index < total % threads)
 }
 
-/// When connection `index` of a thread begins in a closed loop: over the ramp, all threads together come in evenly.
+/// When connection `index` of a thread starts in a closed loop: the connections of all threads together start
+/// evenly over the ramp.
 pub(crate) fn ramp_start(plan: &Plan, times: Times, index: usize, thread: usize, threads: usize) -> Nanos {
-    // Place i of thread t is number i·threads + t of all.
+    // Place i of thread t has the number i·threads + t among all places.
     let number = (index * threads + thread) as f64 / plan.connections as f64;
     times.start + (nanos(plan.ramp) as f64 * number) as u64
 }
 
-/// What a schedule is made of.
+/// The parameters of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScheduleOptions {
     /// Requests per second of all threads together.
     pub(crate) rate: f64,
     pub(crate) arrivals: Arrivals,
-    /// This thread, of so many.
+    /// This thread, and the number of threads.
     pub(crate) thread: usize,
     pub(crate) threads: usize,
-    /// When the ramp begins, when it ends, when the measurement begins.
+    /// Start of the ramp, end of the ramp, start of the measurement.
     pub(crate) start: Nanos,
     pub(crate) ramp_end: Nanos,
     pub(crate) measure_from: Nanos,
@@ -41,13 +43,13 @@ pub(crate) struct ScheduleOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at: Nanos,
-    /// Its number among all threads' arrivals of its kind.
+    /// Its number among the arrivals of its kind in all threads.
     pub(crate) number: u64,
-    /// In the measurement, not in ramp or warm-up.
+    /// Part of the measurement, not of ramp or warm-up.
     pub(crate) measured: bool,
 }
 
-/// The intended starts of one thread: arrival i of the whole run belongs to thread i mod threads, so that the
+/// The intended starts for one thread: arrival i of the run belongs to thread i mod threads, so that the
 /// threads together are evenly spaced.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
@@ -91,7 +93,7 @@ impl Schedule {
         Some(Self::new(options))
     }
 
-    /// The next start that has not been taken; `None` when all of a limited number are taken.
+    /// The next start that was not taken; `None` if the number is limited and all were taken.
     pub(crate) fn peek(&self) -> Option<Arrival> {
         self.next
     }
@@ -104,18 +106,19 @@ impl Schedule {
         Some(arrival)
     }
 
-    /// How many measured starts of this thread are due before `until`, from the first one on.
+    /// The number of this thread's measured starts due before `until`.
     pub(crate) fn offered(&self, until: Nanos) -> u64 {
         if until <= self.options.measure_from {
             return 0;
         }
         if matches!(self.options.arrivals, Arrivals::Even) {
-            // Arrival i is due at measure_from + i/rate: count the i below the span, then this thread's share.
+            // Arrival i is due at measure_from + i/rate: count the arrivals within the span, then take this
+            // thread's share.
             let span = (until - self.options.measure_from) as f64;
             let all = ((span * self.options.rate / SECOND).ceil() as u64).min(self.options.measured_max);
             return share(all, self.options.thread, self.options.threads);
         }
-        // A Poisson process is replayed.
+        // Counts a Poisson process by replaying it.
         let start = self.options.measure_from;
         let mut fresh = Self::new(ScheduleOptions { start, ramp_end: start, ..self.options });
         let mut count = 0;
@@ -126,7 +129,8 @@ impl Schedule {
         count
     }
 
-    /// Starts that are due before `until` and not taken; for the display, so a Poisson process counts by its mean.
+    /// Starts due before `until` and not taken. It is for the display, so a Poisson process counts by its
+    /// mean.
     pub(crate) fn backlog(&self, until: Nanos) -> u64 {
         let rate = self.options.rate / self.options.threads as f64;
         self.next
@@ -158,8 +162,8 @@ impl Schedule {
         Some(Arrival { at, number: self.number, measured: true })
     }
 
-    /// When arrival `number` before the measurement is due. While the rate grows evenly from 0 to `rate` over D, the
-    /// arrivals until t are rate·t²/2D; after that they are 1/rate apart.
+    /// When arrival `number` before the measurement is due. While the rate grows linearly from 0 to `rate`
+    /// over D, the number of arrivals until t is rate·t²/2D; afterwards they are 1/rate apart.
     fn before_measurement(&self, number: u64) -> Nanos {
         let Self { options, .. } = self;
         let ramp = (options.ramp_end - options.start) as f64;

@@ -1,28 +1,28 @@
-//! The highest rate at which a target keeps what is expected of it: which rate is tried next, and when the answer is
-//! known. Pure: what a try found is an argument, and nothing here knows a clock.
+//! Finds the highest rate at which a target still meets its expectations: which rate to try next, and when
+//! the result is known. Pure: results of tries are arguments; there is no clock.
 //!
-//! Rates are doubled or halved until one was held and a higher one was missed, then the gap is halved until it is small.
-//! Tries are noisy, so that a single one decides little: a miss counts when a second try misses as well, and the answer
-//! is a rate that was held twice.
+//! Rates are doubled or halved until one passed and a higher one failed, then the gap is halved until it is
+//! small. Single tries are noisy: a failure counts only if a second try fails too, and the result is a rate
+//! that passed twice.
 
-/// Tries of one rate that decide about it at most: two of three.
+/// Tries that decide about a rate: two of three.
 const AGREEING: usize = 2;
 
-/// No rate is lower.
+/// The lowest possible rate.
 const RATE_MIN: f64 = 0.1;
 
-/// What a search is told.
+/// The parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// The first rate, requests per second.
     pub start: f64,
     /// Lower rates are not tried.
     pub rate_min: f64,
-    /// The highest rate that is tried.
+    /// The highest rate to try.
     pub rate_max: f64,
-    /// The answer and the lowest rate that is too high are this close, as a share.
+    /// The search ends when the result and the lowest failed rate are this close, as a share.
     pub precision: f64,
-    /// Tries at most.
+    /// Maximum number of tries.
     pub tries_max: usize,
 }
 
@@ -30,41 +30,42 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Try {
     pub rate: f64,
-    /// Everything that is expected was found.
+    /// All expectations were met.
     pub held: bool,
 }
 
-/// What is to be done.
+/// The next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
     /// Run at this rate.
     Try(f64),
-    /// The highest rate that is held, and the lowest that was missed.
+    /// The highest rate that passed, and the lowest that failed.
     Found { rate: f64, missed: f64 },
-    /// The highest rate that may be tried is held.
+    /// The highest allowed rate passed.
     Unlimited { rate: f64 },
-    /// Not even the lowest rate is held.
+    /// Even the lowest rate failed.
     Nothing { missed: f64 },
-    /// There were too many tries without an answer; the highest rate that was held at least once, and the lowest missed.
+    /// The limit of tries was reached without a result; the highest rate that passed at least once, and the
+    /// lowest that failed.
     Undecided { held: Option<f64>, missed: Option<f64> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// Held, by one try only.
+    /// Passed by one try only.
     HeldOnce,
     Held,
     Missed,
-    /// Another try has to decide.
+    /// Another try must decide.
     Open,
 }
 
-/// What follows from all tries so far.
+/// The next step after these tries.
 pub fn next(limits: &Limits, tries: &[Try]) -> Next {
     let Some(last) = tries.last() else { return Next::Try(round(limits.start.min(limits.rate_max))) };
     let is_missed = |tried: &&Try| status(tries, tried.rate) == Status::Missed;
     let missed = tries.iter().filter(is_missed).map(|tried| tried.rate).reduce(f64::min);
-    // A rate above one that was missed proves nothing, even if it was held.
+    // A rate above a failed rate proves nothing, even if it passed.
     let is_held = |tried: &&Try| {
         matches!(status(tries, tried.rate), Status::Held | Status::HeldOnce)
             && missed.is_none_or(|missed| tried.rate < missed)
@@ -118,7 +119,7 @@ fn status(tries: &[Try], rate: f64) -> Status {
     }
 }
 
-/// Three digits: nobody reads more, and a rate is the same when it is tried again.
+/// Three digits are precise enough, and a repeated try uses the same rate.
 fn round(rate: f64) -> f64 {
     let rate = rate.max(RATE_MIN);
     let unit = 10_f64.powf(rate.log10().floor() - 2.0);
@@ -135,7 +136,7 @@ mod tests {
     const LIMITS: Limits =
         Limits { start: 500.0, rate_min: 5.0, rate_max: 100_000.0, precision: 0.03, tries_max: 24 };
 
-    /// Runs a search against a target, given as a function from rates to whether they are held.
+    /// Runs a search against a target, given as a function from a rate to whether it passes.
     fn searched(limits: &Limits, mut holds: impl FnMut(f64) -> bool) -> (Next, Vec<Try>) {
         let mut tries = Vec::new();
         loop {
@@ -173,7 +174,7 @@ mod tests {
         assert!(
             matches!(searched(&LIMITS, |_| false).0, Next::Nothing { missed } if (5.0..10.0).contains(&missed))
         );
-        // Fewer tries than it takes: what is known so far.
+        // Too few tries: returns what is known so far.
         let hasty = Limits { tries_max: 5, ..LIMITS };
         let (end, tries) = searched(&hasty, |rate| rate <= 1234.0);
         assert_eq!((end, tries.len()), (Next::Undecided { held: Some(1000.0), missed: Some(2000.0) }, 5));
@@ -214,13 +215,14 @@ mod tests {
         let mut random = Random::new(11);
         let (mut close, mut tries_all) = (0, 0);
         for _ in 0..300 {
-            // One server, 2,000 answers a second at most: the 99th percentile grows without bound towards that.
+            // One server with at most 2,000 answers per second: the 99th percentile grows without bound
+            // towards that rate.
             let capacity = 2000.0;
             let p99_ms = |rate: f64| 4.6 * 1e3 / (capacity - rate).max(1e-3);
             let bound_ms = 20.0;
             let edge = capacity - 4.6 * 1e3 / bound_ms;
             let (end, tries) = searched(&LIMITS, |rate| {
-                // Percentiles of five seconds vary by a tenth, and one try in twenty is hit by something else.
+                // Percentiles over five seconds vary by 10 %, and one try in twenty is disturbed.
                 let hit = if random.unit() < 0.05 { 3.0 } else { 1.0 };
                 rate < capacity && p99_ms(rate) * hit * (0.1 * random.normal()).exp() < bound_ms
             });

@@ -1,20 +1,20 @@
-//! Requests as reports repeat them: values whose names tell of a secret (`token`, `password`, `api_key`) are masked in
-//! queries, forms and JSON, as the values of headers are. Pure.
+//! Masks secrets in requests shown in reports: values whose names suggest a secret (`token`, `password`,
+//! `api_key`) in queries, forms and JSON, as in headers. Pure.
 
 use forkful_core::spec::environment::has_secret_name;
 use serde_json::Value;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const MASK: &str = "…";
 
-/// A URL or path without the secrets of its query.
+/// A URL or path with the secrets in its query masked.
 pub fn url(text: &str) -> String {
     let Some((before, rest)) = text.split_once('?') else { return text.to_owned() };
     let (query, fragment) = rest.find('#').map_or((rest, ""), |at| rest.split_at(at));
     format!("{before}?{}{fragment}", form(query))
 }
 
-/// A body without secrets: JSON, or a form; anything else stays as it is.
+/// A body with its secrets masked: JSON or a form; anything else is unchanged.
 pub fn body(text: &str) -> String {
     if let Ok(mut json @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str::<Value>(text) {
         return if hide(&mut json) { json.to_string() } else { text.to_owned() };
@@ -31,16 +31,16 @@ fn form(text: &str) -> String {
     masked.collect::<Vec<_>>().join("&")
 }
 
-/// Names may be percent-encoded, as `user%5Bpassword%5D`, which hides no word that tells of a secret.
+/// Names may be percent-encoded, as in `user%5Bpassword%5D`; the telling word stays readable.
 fn is_secret(name: &str) -> bool {
     const MORE: [&str; 4] = ["sig", "sid", "session", "code"];
     has_secret_name(name) || MORE.iter().any(|more| name.eq_ignore_ascii_case(more))
 }
 
-/// Masks strings and numbers under such names; whether there was one.
+/// Masks strings and numbers under such names. Returns whether there were any.
 fn hide(json: &mut Value) -> bool {
     match json {
-        // Counted, so that every item is looked at.
+        // Counts instead of `any`, so that every item is masked.
         Value::Array(items) => items.iter_mut().map(hide).filter(|found| *found).count() > 0,
         Value::Object(entries) => entries.iter_mut().fold(false, |found, (name, value)| {
             if is_secret(name) && !value.is_null() {

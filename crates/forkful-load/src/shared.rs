@@ -1,5 +1,5 @@
-//! What the threads of a run share. Nothing of it is touched for each request: numbers of requests are claimed in
-//! blocks, the rest is read.
+//! State shared by the threads of a run. Requests do not touch it one by one: request numbers are claimed in
+//! blocks, and the rest is read-only.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,12 @@ use crate::clock::{Clock, NEVER, Nanos};
 use crate::compiled::Compiled;
 use crate::recorder::ThreadWindow;
 
-/// Numbers that a thread claims at once: so few at the end that no thread waits for another's.
+/// Largest block of numbers that a thread claims; blocks shrink towards the end so that no thread runs dry
+/// while another has a backlog.
 const CLAIM_MAX: u64 = 256;
-/// A thread claims this part of what would be its share of the rest.
+/// A thread claims 1/8 of its share of the remaining numbers.
 const CLAIM_PARTS: u64 = 8;
-/// Requests of ramp and warm-up have numbers from here on, so that no number occurs twice in a run.
+/// Numbers for requests of ramp and warm-up start here, so that no number occurs twice in a run.
 pub(crate) const WARMUP_NUMBERS: u64 = 1_000_000_000_000;
 
 /// Hands out the numbers 0 to `limit`, each once.
@@ -31,7 +32,7 @@ pub(crate) struct Claim {
     end: u64,
 }
 
-/// What a thread has claimed of the numbers of warm-up and measurement.
+/// A thread's claimed numbers for warm-up and measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Claims {
     warmup: Claim,
@@ -76,7 +77,7 @@ impl Numbers {
     }
 }
 
-/// The moments of a run, fixed once all threads are ready.
+/// The times of a run, fixed once all threads are ready.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) start: Nanos,
@@ -85,17 +86,17 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Before they are fixed.
+    /// Used before the times are fixed.
     pub(crate) const UNKNOWN: Self = Self { start: NEVER, ramp_end: NEVER, measure_from: NEVER };
 }
 
-/// What all threads see.
+/// Shared by all threads.
 pub(crate) struct Shared {
     pub(crate) compiled: Compiled,
     pub(crate) clock: Clock,
     pub(crate) warmup_numbers: Numbers,
     pub(crate) numbers: Numbers,
-    /// End of the measurement; set once the start is known, and earlier by whoever ends the run.
+    /// The end of the measurement. Set once the start is known; moved earlier if the run is ended early.
     end: AtomicU64,
     times: OnceLock<Times>,
     /// Set when the threads may close their connections and end.
@@ -121,7 +122,7 @@ impl Shared {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// The number of a closed loop's next request, and whether it is measured; `None`: nothing more is to be started.
+    /// The number of a closed loop's next request, and whether it is measured; `None`: nothing more to start.
     #[inline]
     pub(crate) fn next_number(&self, claims: &mut Claims, is_warmup: bool) -> Option<(u64, bool)> {
         if is_warmup {
@@ -137,7 +138,7 @@ impl Shared {
         self.end.fetch_min(at, Ordering::Relaxed);
     }
 
-    /// Lets the threads begin, unless they have.
+    /// Lets the threads start, unless they already have.
     pub(crate) fn start(&self, times: Times) {
         self.times.get_or_init(|| times);
     }
@@ -147,7 +148,7 @@ impl Shared {
         self.released.get_or_init(|| ());
     }
 
-    /// Waits for [`Shared::release`]: connections are kept until somebody has had a last look at them.
+    /// Waits for [`Shared::release`]: connections stay open until the final inspection is done.
     pub(crate) fn wait_for_release(&self) {
         self.released.wait();
     }
@@ -158,14 +159,15 @@ impl Shared {
     }
 }
 
-/// What a thread tells about ten times a second.
+/// A message of a thread, about ten times a second.
 #[derive(Debug)]
 pub(crate) enum Update {
-    /// Its first connections are made, or have failed: how many, and why the first failure.
+    /// The thread's first connections were made or have failed: their number, and the cause of the first
+    /// failure.
     Ready { opened: u64, failure: Option<(crate::ErrorCause, String)> },
-    /// A window ended. `measured`: it is part of the measurement.
+    /// A window ended. `measured`: the window is part of the measurement.
     Window { thread: usize, measured: bool, window: ThreadWindow, totals: Totals },
-    /// It has nothing more to do in the measurement.
+    /// The thread has finished its part of the measurement.
     Measured,
 }
 

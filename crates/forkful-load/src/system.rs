@@ -1,4 +1,4 @@
-//! What the kernel counts beside a run: the network, the machine's CPU, throttling, memory.
+//! The kernel's counters around a run: network, CPU of the machine, throttling, memory.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::report::facts::{Host, Kernel};
 pub(crate) struct Snapshot {
     network: Vec<(String, u64)>,
     time_wait: Option<u64>,
-    /// Jiffies of all CPUs: busy, stolen, all.
+    /// CPU time of all CPUs in jiffies: busy, stolen, total.
     cpu: Option<(u64, u64, u64)>,
-    /// Times throttled, and for how long.
+    /// How often and how long the cgroup was throttled.
     throttled: Option<(u64, Duration)>,
     /// CPU of this process, seconds.
     pub(crate) process_cpu: f64,
@@ -38,7 +38,7 @@ impl Snapshot {
         self.network.iter().find(|(known, _)| known == name).map(|(_, count)| *count)
     }
 
-    /// The network's counters since `before`.
+    /// The network counters since `before`.
     pub(crate) fn kernel_since(&self, before: &Self) -> Kernel {
         let difference = |name| Some(self.counter(name)?.saturating_sub(before.counter(name)?));
         Kernel {
@@ -53,7 +53,7 @@ impl Snapshot {
         }
     }
 
-    /// The machine since `before`.
+    /// The machine's counters since `before`.
     pub(crate) fn host_since(&self, before: &Self) -> Host {
         let part = |pick: fn((u64, u64, u64)) -> u64| {
             let (now, then) = (self.cpu?, before.cpu?);
@@ -72,7 +72,7 @@ impl Snapshot {
     }
 }
 
-/// Allows as many descriptors as are needed, within the hard limit; what is allowed then.
+/// Raises the descriptor limit as far as needed, within the hard limit. The error is the hard limit.
 pub(crate) fn allow_descriptors(needed: u64) -> Result<(), u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
@@ -83,7 +83,7 @@ pub(crate) fn allow_descriptors(needed: u64) -> Result<(), u64> {
     if hard >= needed && setrlimit(Resource::Nofile, raised).is_ok() { Ok(()) } else { Err(hard) }
 }
 
-/// Resident memory of this process now and at most, bytes.
+/// Resident memory of this process, current and peak, in bytes.
 pub(crate) fn memory() -> (u64, u64) {
     let status = read("/proc/self/status");
     let kilobytes = |name: &str| {
@@ -97,7 +97,7 @@ fn read(path: &str) -> String {
     fs_err::read_to_string(path).unwrap_or_default()
 }
 
-/// `/proc/net/snmp` and `netstat`: pairs of lines, names and numbers, each with the group in front.
+/// `/proc/net/snmp` and `netstat`: pairs of lines, names and numbers, each prefixed with the group.
 fn table(text: &str) -> Vec<(String, u64)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut entries = Vec::new();

@@ -1,16 +1,18 @@
-//! The second engine: what needs more than one request after the other on a connection. HTTP/2 (on the `h2` library), over
-//! TLS with ALPN or in the clear with prior knowledge; messages on WebSockets (on `tungstenite`); server-sent events.
+//! The second engine, for protocols with more than one request at a time on a connection: HTTP/2 (with `h2`),
+//! over TLS with ALPN or in clear text with prior knowledge; messages on WebSockets (with `tungstenite`);
+//! server-sent events.
 //!
-//! One thread is one single-threaded runtime. A closed loop has a task ("lane") for each request that may be under
-//! way: connections times streams. An open loop has a task that follows the schedule, and one for each request. The
-//! raw engine's counters, schedule, windows and judgements are used as they are, so that reports mean the same.
+//! Each thread has one single-threaded runtime. A closed loop has a task ("lane") for each concurrent
+//! request: connections times streams. An open loop has one task for the schedule and one for each request.
+//! Counters, schedule, windows and judgements are those of the raw engine, so that reports mean the same.
 //!
-//! An answer's time is the moment at which the bytes that completed it were read from the socket; how much later its
-//! task came to it is the report's residency.
+//! An answer's time is when its last bytes were read from the socket. The delay until its task runs is
+//! reported as residency.
 //!
-//! `tasks.rs` is a thread's life; `context.rs` is what its tasks share, `place.rs` a place for a connection,
-//! `wire.rs` and `link.rs` the connection in it, `websocket.rs` and `events.rs` what is spoken on it beside HTTP/2,
-//! `exchange.rs` one request, `fault.rs` what its errors mean, `pacing.rs` what starts when, `request.rs` what is sent.
+//! `tasks.rs` is the life of a thread; `context.rs` the state that its tasks share; `place.rs` a place for a
+//! connection; `wire.rs` and `link.rs` the connection in it; `websocket.rs` and `events.rs` the protocols
+//! beside HTTP/2; `exchange.rs` one request; `fault.rs` the meaning of errors; `pacing.rs` what starts when;
+//! `request.rs` what is sent.
 
 mod context;
 mod events;
@@ -44,12 +46,12 @@ use crate::template::COUNTER;
 use context::Context;
 pub(crate) use request::check as check_http2;
 
-/// The end of the run, an early one too, is looked for this often.
+/// How often the end of the run is checked.
 const LOOK_EVERY: Nanos = 50_000_000;
-/// How long connections may take to say goodbye after the run.
+/// How long connections may take to close after the run.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Refuses what a socket or an event stream cannot do, before the run.
+/// Refuses what WebSockets or event streams do not support, before the run.
 pub(crate) fn check_streams(plan: &Plan) -> Result<(), LoadError> {
     let refused = |field, reason: &str| Err(LoadError::Plan { field, reason: reason.to_owned() });
     if plan.requests.len() > 1 {
@@ -119,13 +121,13 @@ impl Engine {
         tasks.block_on(&runtime, pacing::open_first(&context));
         let failure = context.first_failure.borrow_mut().take();
         let opened = context.recorder.borrow().report.connections.opened;
-        // The receiver outlives all threads; if it is gone, nobody wants to know.
+        // The receiver outlives all threads. If it is gone, nobody needs the message.
         let _ = updates.send(Update::Ready { opened, failure });
         context.begin(shared.wait_for_start());
         tasks.block_on(&runtime, drive(&context));
         let _ = updates.send(Update::Measured);
         let drained_at = shared.clock.now();
-        // What is under way is dropped with its task, and counted by that.
+        // Dropping a task counts its request as unfinished.
         context.unfinished_at.set(drained_at);
         shared.wait_for_release();
         if context.under_way.get() == 0 {
@@ -136,7 +138,7 @@ impl Engine {
     }
 }
 
-/// Performs the plan until nothing is left to start or to wait for.
+/// Performs the plan until nothing is left to start or wait for.
 async fn drive(context: &Rc<Context>) {
     let pacer = pacing::begin(context);
     loop {
@@ -147,7 +149,7 @@ async fn drive(context: &Rc<Context>) {
         if now >= end {
             context.meter.borrow_mut().end(now);
         }
-        // An open loop has what was due before the end yet to send.
+        // An open loop still sends what was due before the end.
         let nothing_to_start = context.exhausted.get() || (now >= end && context.next_due().is_none());
         let all_done = nothing_to_start && context.under_way.get() == 0;
         if all_done || now >= end.saturating_add(context.drain()) {
@@ -165,7 +167,7 @@ async fn drive(context: &Rc<Context>) {
     }
 }
 
-/// Lets go of all connections and gives them the time to tell the server.
+/// Releases all connections and gives them time to close properly.
 async fn farewell(context: &Rc<Context>) {
     for place in context.places.borrow().iter() {
         place.leave(context, None);
@@ -175,7 +177,7 @@ async fn farewell(context: &Rc<Context>) {
             context.changed.notified().await;
         }
     };
-    // Those that do not end in time are dropped.
+    // Connections that do not end in time are dropped.
     let _ = tokio::time::timeout(FAREWELL, all_gone).await;
 }
 
@@ -199,7 +201,7 @@ fn finish(context: &Rc<Context>, drained_at: Nanos) -> Outcome {
     }
 }
 
-/// A duration of the plan in the run's time.
+/// The plan's timeout in the run's time.
 fn timeout_of(context: &Context) -> Nanos {
     nanos(context.plan().timeout)
 }

@@ -1,4 +1,4 @@
-//! The bytes of a request, built once; counters are patched in as they are copied.
+//! The bytes of a request, built once; counters are filled in while copying.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,9 +16,9 @@ const DIGITS_MAX: usize = 20;
 pub(crate) struct Template {
     /// `GET /path`.
     pub(crate) name: String,
-    /// The answer has no body whatever its head says.
+    /// The answer has no body, whatever its head says.
     pub(crate) is_head: bool,
-    /// Without counters: the whole request.
+    /// Without counters: the complete request.
     pub(crate) fixed: Option<Vec<u8>>,
     head: Vec<Segment>,
     body: Vec<Segment>,
@@ -106,7 +106,7 @@ impl Segment {
     }
 }
 
-/// Segments in the making; neighbouring bytes are joined.
+/// Segments under construction; adjacent bytes are joined.
 struct Pieces {
     counter: bool,
     segments: Vec<Segment>,
@@ -131,7 +131,8 @@ impl Pieces {
     }
 }
 
-/// The headers of a request with those that the engine adds; `Content-Length` is added by whoever knows the body.
+/// The headers of a request including those that the engine adds; the caller adds `Content-Length`, because
+/// it knows the body.
 pub(crate) fn headers(request: &Request, plan: &Plan) -> Vec<(String, String)> {
     let given = |name: &str| request.headers.iter().any(|(key, _)| key.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();
@@ -162,7 +163,7 @@ pub(crate) fn headers(request: &Request, plan: &Plan) -> Vec<(String, String)> {
     headers
 }
 
-/// RFC 9110, 8.6: a method with a meaning for a body says its length even when it is empty.
+/// RFC 9110, 8.6: a method for which a body has a meaning sends the length even of an empty body.
 pub(crate) fn needs_length(request: &Request) -> bool {
     let given = request.headers.iter().any(|(name, _)| {
         name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("transfer-encoding")

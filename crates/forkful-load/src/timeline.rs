@@ -1,6 +1,6 @@
-//! The threads' windows put together: what the display shows, and the report's series. Pure.
+//! Merges the windows of all threads, for the display and for the report's series. Pure.
 //!
-//! A long run doubles the length of its windows as often as it must, by joining neighbours, which is exact.
+//! In a long run the length of windows is doubled as needed by joining neighbours, which is exact.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Timeline {
     threads: usize,
     /// Length of a window of the threads.
     length: Nanos,
-    /// How many of them are one of ours.
+    /// Number of thread windows in one of ours.
     joined: u64,
     windows: Vec<Joined>,
 }
@@ -62,7 +62,7 @@ impl Timeline {
         joined.cpu_seconds += window.cpu_seconds;
     }
 
-    /// The report's series of a measurement of this length.
+    /// The report's windows for a measurement of this length.
     pub(crate) fn windows(&self, elapsed: Duration) -> Vec<Window> {
         let length = Duration::from_nanos(self.length.saturating_mul(self.joined));
         let of = |index: usize, joined: &Joined| {
@@ -85,7 +85,7 @@ impl Timeline {
             }
         };
         let windows = self.windows.iter().enumerate().map(|(index, joined)| of(index, joined));
-        // What happened after the end (answers of the drain) has no window of its own.
+        // Events after the end (answers in the drain) have no window.
         windows.filter(|window| !window.length.is_zero()).collect()
     }
 

@@ -1,4 +1,4 @@
-//! TLS for the engines: whom to trust, who to be, and what went wrong in words.
+//! TLS for the engines: trust, client certificates, and descriptions of errors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) fn client(
     Ok((Arc::new(config), server_name))
 }
 
-/// What an error of the TLS library means, before or after the handshake.
+/// The cause for an error of the TLS library, before or after the handshake.
 pub(crate) fn cause(error: &Error, handshaking: bool) -> ErrorCause {
     match error {
         Error::InvalidCertificate(_) | Error::NoCertificatesPresented => ErrorCause::TlsCertificate,
@@ -61,7 +61,7 @@ pub(crate) fn cause(error: &Error, handshaking: bool) -> ErrorCause {
     }
 }
 
-/// Version and cipher suite of a session, as `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
+/// Version and cipher suite of a session, such as `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
 pub(crate) fn describe(session: &ClientConnection) -> String {
     let version = session.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
     let suite = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str().map(str::to_owned));
@@ -77,7 +77,8 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, LoadError> {
             store.add(certificate).map_err(|error| unusable("certificate authority", &error))?;
         }
     } else {
-        // Unreadable ones among the system's are the system's affair; without any, the check fails and says so.
+        // Unreadable certificates of the system are skipped. If there are none left, verification fails with
+        // a message.
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     Ok(store)
@@ -101,7 +102,7 @@ fn unusable(what: &'static str, reason: &dyn std::fmt::Display) -> LoadError {
     LoadError::Tls { what, reason: reason.to_string() }
 }
 
-/// Accepts any certificate, as `insecure` asks for; signatures are still checked.
+/// Accepts any certificate, for `insecure`; signatures are still verified.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

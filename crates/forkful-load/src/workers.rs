@@ -1,18 +1,18 @@
-//! Names of the target's workers, as their header tells them, by a small number for the hot path.
+//! Names of the target's workers from their response header, mapped to small numbers for the hot path.
 
 /// Distinct workers that a thread tells apart.
 pub(crate) const WORKERS_MAX: usize = crate::Report::WORKERS_MAX;
-/// No worker is named in the head.
+/// The head names no worker.
 pub(crate) const NO_WORKER: u16 = u16::MAX;
 
-/// The names that a thread has seen.
+/// The worker names that a thread has seen.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerNames {
     names: Vec<String>,
 }
 
 impl WorkerNames {
-    /// The number of a name; from [`WORKERS_MAX`] names on all new ones are `others`.
+    /// The number of a name; beyond [`WORKERS_MAX`] names, all new ones are `others`.
     pub(crate) fn index(&mut self, value: &[u8]) -> u16 {
         let name = String::from_utf8_lossy(value);
         if let Some(index) = self.names.iter().position(|known| *known == name) {

@@ -1,14 +1,15 @@
-//! The chunked transfer coding (RFC 9112, 7.1) as a state machine that may be fed byte by byte.
+//! The chunked transfer coding (RFC 9112, 7.1) as a state machine that accepts input in pieces of any length.
 
 use super::reader::Fault;
 use crate::cause::ErrorCause;
 
-/// Longest line of a chunk's size with its extensions, and longest trailer section: nobody sends more.
+/// Longest size line of a chunk with its extensions, and longest trailer section. Real servers stay far below
+/// it.
 const LINE_BYTES_MAX: u32 = 16 * 1024;
-/// Digits of a size: 15 hexadecimal ones are an exabyte.
+/// Digits of a chunk size; 15 hexadecimal digits are an exabyte.
 const SIZE_DIGITS_MAX: u32 = 15;
 
-/// Where in a chunked body the reader is.
+/// The reader's position in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunked {
     /// In the digits of a size.
@@ -23,14 +24,14 @@ pub(crate) enum Chunked {
     Trailers { line: u32, bytes: u32 },
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChunkStep {
-    /// All input was used; more is needed.
+    /// All input was consumed; more is needed.
     More,
-    /// The next so many bytes of input are data.
+    /// The next bytes of input are data; their number.
     Data(usize),
-    /// The body ended after so many bytes of input.
+    /// The body ended; the number of input bytes consumed.
     End(usize),
 }
 
@@ -39,7 +40,8 @@ impl Chunked {
         Self::Size { size: 0, digits: 0 }
     }
 
-    /// Reads from `input` at `*at`, until data, the end, or the end of input. Data is passed over by the caller.
+    /// Reads from `input` at `*at` until data, the end of the body, or the end of the input. The caller skips
+    /// the data.
     pub(crate) fn step(&mut self, input: &[u8], at: &mut usize) -> Result<ChunkStep, Fault> {
         while *at < input.len() {
             if let Self::Data { left } = self {
@@ -59,7 +61,7 @@ impl Chunked {
         Ok(ChunkStep::More)
     }
 
-    /// One byte that is not data; whether it was the last of the body.
+    /// Reads one byte that is not data. Returns whether it was the last byte of the body.
     fn byte(&mut self, byte: u8) -> Result<bool, Fault> {
         match *self {
             Self::Size { size, digits } => match (byte as char).to_digit(16) {

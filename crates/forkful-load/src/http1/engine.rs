@@ -1,12 +1,12 @@
 //! The raw engine: one epoll loop per thread, HTTP/1.
 //!
-//! What one request of a kept connection costs: a `recv` that brings the answer, a `send` of prebuilt bytes straight
-//! after it, one reading of the clock in between, and a share of an `epoll_wait`. Descriptors are registered once,
-//! edge-triggered; the interest in writing is armed only when a send was cut short.
+//! One request on a kept connection costs one `recv` for the answer, one `send` of prebuilt bytes right after
+//! it, one reading of the clock in between, and a share of an `epoll_wait`. Descriptors are registered once,
+//! edge-triggered. The engine registers for writability only after a send was incomplete.
 //!
-//! `engine.rs` is the loop; `pacing.rs` decides what starts when, `dialing.rs` makes and ends connections,
-//! `exchange.rs` sends and reads, `gathering.rs` lets answers gather, `ticking.rs` does what is done a few times a
-//! second.
+//! `engine.rs` is the loop; `pacing.rs` decides what starts when; `dialing.rs` opens and closes connections;
+//! `exchange.rs` sends and reads; `gathering.rs` delays reading to batch answers; `ticking.rs` does the
+//! periodic work (a few times a second).
 
 mod connection;
 mod dialing;
@@ -40,17 +40,17 @@ use gathering::Gathering;
 use pacing::Pacing;
 use ticking::Ticks;
 
-/// Read at once, of any connection: a few answers of a pipeline, or a large piece of a long body.
+/// Bytes per read of any connection: a few pipelined answers, or a large piece of a long body.
 const READ_BYTES: usize = 64 * 1024;
-/// Events taken at once: what is due meanwhile waits for all of them, about 10 µs each.
+/// Events per wait. Work that becomes due must wait for all of them, about 10 µs each.
 const EVENTS_MAX: usize = 512;
-/// Connections that a thread has in the making while it opens its first ones: Node's queue holds 511, and a
-/// machine's is often 128.
+/// Connections that a thread establishes at the same time while it opens the first ones. Node.js' accept
+/// queue holds 511, the system limit is often 128.
 pub(crate) const OPENING_MAX: usize = 64;
-/// The token of the timer; no connection has it.
+/// The timer's epoll token; no connection uses it.
 const TIMER_TOKEN: u64 = u64::MAX;
 
-/// What a thread brings back.
+/// The result of a thread.
 pub(crate) struct Outcome {
     pub(crate) facts: Facts,
     pub(crate) thread: ThreadFacts,
@@ -65,10 +65,10 @@ pub(crate) struct Engine<'s> {
     index: usize,
     epoll: OwnedFd,
     timer: Timer,
-    /// When the timer is set to go off.
+    /// The time that the timer is set to.
     timer_at: Nanos,
     connections: Vec<Connection>,
-    /// Connections that may be made at most.
+    /// Maximum connections of this thread.
     connections_max: usize,
     pacing: Pacing,
     recorder: Recorder,
@@ -76,15 +76,15 @@ pub(crate) struct Engine<'s> {
     ticks: Ticks,
     gathering: Gathering,
     times: Times,
-    /// Bytes to send, when they are put together.
+    /// Buffer for assembling bytes to send.
     scratch: Vec<u8>,
     /// Decrypted bytes.
     plain: Vec<u8>,
-    /// Connections that the server is to close, with the moment they were left.
+    /// Connections that the server should close, with the time when the engine stopped using them.
     lingering: VecDeque<(OwnedFd, Nanos)>,
     /// When the last turn ended.
     now: Nanos,
-    /// When this turn's wait ended: what it reads was there then.
+    /// When this turn's wait ended. Whatever this turn reads had arrived by then.
     woken: Nanos,
     /// Requests started and not ended.
     under_way: u64,
@@ -139,7 +139,7 @@ impl<'s> Engine<'s> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         self.open_first(&mut buffer, &mut events);
         let failure = self.first_failure.take();
-        // The receiver outlives all threads; if it is gone, nobody wants to know.
+        // The receiver outlives all threads. If it is gone, nobody needs the message.
         let _ = self.updates.send(Update::Ready { opened: self.recorder.report.connections.opened, failure });
         self.begin(self.shared.wait_for_start());
         let mut told = false;
@@ -153,7 +153,7 @@ impl<'s> Engine<'s> {
         self.finish(told)
     }
 
-    /// Waits for events or the next moment at which something is due, and handles what came.
+    /// Waits for events or the next due time, and handles the events.
     fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
         let paused = self.gather();
         let timeout = self.arm(self.now);
@@ -174,17 +174,18 @@ impl<'s> Engine<'s> {
         for event in &*events {
             self.now = self.event(*event, buffer);
         }
-        // The first answer may have come at the beginning of the pause and is read first, the last one is read last.
+        // The first answer may have arrived at the beginning of the pause and is read first; the last answer
+        // is read last.
         let handling = self.now.saturating_sub(woken);
         let residency = handling.max(paused + handling / events.len() as u64);
         self.ticks.meter.woke(&mut self.recorder, events.len(), residency);
     }
 
-    /// Lets answers gather where that is of use; how long that took.
+    /// Pauses so that answers gather, if that helps. Returns the length of the pause.
     fn gather(&mut self) -> Nanos {
         let Some(pause) = self.gathering.pause(self.now, self.under_way) else { return 0 };
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
-        // What is about connecting is not left to wait: neither a moment that is due nor a handshake.
+        // Connecting is never delayed: neither a due connection attempt nor a handshake.
         if due <= self.now + pause || (self.open as usize) < self.connections.len() {
             return 0;
         }
@@ -196,8 +197,8 @@ impl<'s> Engine<'s> {
         self.now.saturating_sub(began)
     }
 
-    /// How long to wait. What is due gets the timer, which is exact to microseconds; it is set a few times a second,
-    /// whereas a time-out would be set and cleared again by the kernel for every wait that answers end.
+    /// How long to wait. Due times use the timer, which is exact to microseconds. It is set a few times a
+    /// second, whereas the kernel would set and cancel a timeout for every wait that an answer ends.
     fn arm(&mut self, now: Nanos) -> Option<Timespec> {
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
         if due <= now {
@@ -205,7 +206,7 @@ impl<'s> Engine<'s> {
         }
         if due != self.timer_at && due != NEVER {
             if self.timer.set(Some(Duration::from_nanos(due - now))).is_err() {
-                // Rounded up, or it would turn in vain within the last millisecond.
+                // Rounded up; otherwise the loop would spin through the last millisecond.
                 return Some(timespec((due - now).div_ceil(1_000_000) * 1_000_000));
             }
             self.timer_at = due;
@@ -223,7 +224,8 @@ impl<'s> Engine<'s> {
         }
         let (index, generation) = (token as u32 as usize, (token >> 32) as u32);
         let connection = &self.connections[index];
-        // A descriptor that was closed, or that lingers: its slot may have another by now.
+        // The event belongs to a descriptor that is closed or lingers; its place may already have a new
+        // connection.
         if connection.generation != generation || connection.fd.is_none() {
             return self.shared.clock.now();
         }

@@ -1,7 +1,7 @@
-//! The head of an answer: its full parse, and a cache of the last heads seen.
+//! The head of an answer: its parser, and a cache of recent heads.
 //!
-//! Most answers of a load begin with exactly the same bytes as an earlier one. Equal bytes mean the same, so a head
-//! that equals a cached one, to the byte, is not parsed again. Everything else goes through `httparse`.
+//! Most answers of a load begin with exactly the same bytes as an earlier one. A head that equals a cached
+//! head byte for byte is not parsed again. All others are parsed by `httparse`.
 
 use httparse::{EMPTY_HEADER, Status};
 
@@ -9,14 +9,14 @@ use super::reader::Fault;
 use crate::cause::ErrorCause;
 use crate::workers::{NO_WORKER, WorkerNames};
 
-/// Headers that are parsed on the stack: more than servers send.
+/// Headers parsed on the stack; more than servers usually send.
 const HEADERS_USUAL: usize = 64;
-/// Headers of an answer at most: what fits into a head of the largest size, and no more memory than 1 MB.
+/// Maximum headers of an answer: what fits into a head of the maximum size, with at most 1 MB of memory.
 const HEADERS_MAX: usize = 16_384;
-/// Heads in the cache: a few paths, or the workers of a cluster, each with its own header.
+/// Cached heads: for a few paths, or for the workers of a cluster, each with a header of its own.
 const CACHED_HEADS: usize = 8;
 
-/// How the end of the body is found.
+/// How to find the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(u64),
@@ -24,13 +24,13 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// What a head says.
+/// The contents of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// For a request that may have a body in its answer.
+    /// For a request whose answer may have a body.
     pub(crate) framing: Framing,
-    /// The connection can be used again.
+    /// Whether the connection can be used again.
     pub(crate) keep_alive: bool,
     /// Index into the cache's names, or [`NO_WORKER`].
     pub(crate) worker: u16,
@@ -39,7 +39,7 @@ pub(crate) struct Head {
     pub(crate) bytes: u32,
 }
 
-/// The last heads and the names of the workers in them; one for each thread.
+/// The recent heads and the workers' names in them; one cache for each thread.
 #[derive(Debug)]
 pub(crate) struct HeadCache {
     entries: Vec<(Vec<u8>, Head)>,
@@ -68,7 +68,7 @@ impl HeadCache {
         self.workers.as_slice()
     }
 
-    /// The head that `input` begins with, if it was seen lately.
+    /// The head at the start of `input`, if it is cached.
     #[inline]
     pub(crate) fn known(&mut self, input: &[u8]) -> Option<Head> {
         let matches = |entry: &(Vec<u8>, Head)| input.starts_with(&entry.0);
@@ -79,7 +79,7 @@ impl HeadCache {
         Some(self.entries[self.recent].1)
     }
 
-    /// Parses the head that `input` begins with; `None`: it is not complete.
+    /// Parses the head at the start of `input`; `None`: it is incomplete.
     pub(crate) fn parse(&mut self, input: &[u8]) -> Result<Option<Head>, Fault> {
         let mut usual = [EMPTY_HEADER; HEADERS_USUAL];
         match self.parse_with(input, &mut usual) {
@@ -149,13 +149,13 @@ enum ParseError {
     Fault(Fault),
 }
 
-/// The headers that decide how an answer is read (RFC 9112, 6.3 and 9.3).
+/// The headers that determine how an answer is read (RFC 9112, 6.3 and 9.3).
 #[expect(clippy::struct_excessive_bools, reason = "what a head says is a set of yes and no")]
 #[derive(Debug, Default)]
 struct Meaning {
     minor: u8,
     length: Option<u64>,
-    /// The last transfer coding is `chunked`; there is another one.
+    /// The last transfer coding is `chunked`; there is another coding.
     chunked: bool,
     coded: bool,
     close: bool,
@@ -164,7 +164,7 @@ struct Meaning {
 
 impl Meaning {
     fn add(&mut self, header: &httparse::Header<'_>) -> Result<(), Fault> {
-        // The length of the name first: it tells almost all headers apart.
+        // The length of the name first: it distinguishes almost all headers.
         match header.name.len() {
             14 if header.name.eq_ignore_ascii_case("content-length") => {
                 for part in header.value.split(|byte| *byte == b',') {
@@ -214,7 +214,7 @@ fn bad_length(value: &[u8]) -> Fault {
     Fault::new(ErrorCause::BadLength, format!("`{}`", value.escape_ascii()))
 }
 
-/// Digits and nothing else, no more than 18 of them: lengths of an exabyte do not occur.
+/// Only digits, at most 18: longer lengths (an exabyte) do not occur.
 fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,18 +1,18 @@
-//! Reads the answers of one connection, however their bytes are cut.
+//! Reads the answers on one connection, in pieces of any length.
 
 use super::chunked::{ChunkStep, Chunked};
 use super::head::{Framing, Head, HeadCache};
 use crate::cause::{ErrorCause, ErrorExample};
 use crate::plan::Expect;
 
-/// Longest head: Node's own limit is 16 KB, proxies go to 128 KB.
+/// Longest head: the limit of Node.js is 16 KB, that of proxies up to 128 KB.
 pub(crate) const HEAD_BYTES_MAX: usize = 256 * 1024;
-/// Interim answers before the final one; 103 early hints come a few times at most.
+/// Interim answers before the final one; a server sends a few 103 early hints at most.
 pub(crate) const INTERIM_MAX: u32 = 16;
 /// What every answer begins with.
 const PREFIX: &[u8] = b"HTTP/1.";
 
-/// What the connection cannot go on from.
+/// An error after which the connection cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) cause: ErrorCause,
@@ -24,7 +24,7 @@ impl Fault {
         Self { cause, detail }
     }
 
-    /// Not HTTP: says why and shows the first bytes.
+    /// Not HTTP: gives the reason and the first bytes.
     pub(crate) fn unreadable(why: &str, input: &[u8]) -> Self {
         let shown = &input[..input.len().min(ErrorExample::BYTES_MAX)];
         Self::new(ErrorCause::NotHttp, format!("{why}; it begins with \"{}\"", shown.escape_ascii()))
@@ -34,28 +34,28 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) head: Head,
-    /// Decoded from chunks.
+    /// Without the chunked coding.
     pub(crate) body_bytes: u64,
     /// Interim answers before it.
     pub(crate) interim: u32,
 }
 
-/// What reading takes beside the bytes.
+/// What the reader needs beside the bytes.
 pub(crate) struct ReaderContext<'a> {
     pub(crate) cache: &'a mut HeadCache,
     /// The request was a HEAD.
     pub(crate) is_head: bool,
-    /// Keep the body for a comparison.
+    /// Keep the body, for comparing it.
     pub(crate) keep_body: bool,
 }
 
-/// The state between two reads of a connection.
+/// The state of a connection between two reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     state: State,
-    /// The beginning of a head that was cut.
+    /// The start of a head that is not complete yet.
     partial: Vec<u8>,
-    /// So many bytes of it hold no end of a head.
+    /// Bytes of `partial` that were already searched for the end of the head.
     scanned: usize,
     interim: u32,
     body: Vec<u8>,
@@ -81,26 +81,26 @@ enum State {
 }
 
 impl Reader {
-    /// Not one byte of an answer has come.
+    /// No byte of an answer has arrived.
     #[inline]
     pub(crate) fn is_at_start(&self) -> bool {
         self.state == State::Head && self.partial.is_empty() && self.interim == 0
     }
 
-    /// The last answer's body, where it is kept.
+    /// The body of the last answer, if it is kept.
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Reads one answer: how much of `input` was used, and the answer if it is complete. Without an answer all of
-    /// the input was used.
+    /// Reads one answer. Returns how much of `input` was consumed, and the answer if it is complete. Without
+    /// an answer, all of the input was consumed.
     #[inline]
     pub(crate) fn read(
         &mut self,
         input: &[u8],
         context: &mut ReaderContext<'_>,
     ) -> Result<(usize, Option<Answer>), Fault> {
-        // The usual case: the whole answer is here, and its head is one of the last ones.
+        // The usual case: the whole answer is there and its head is cached.
         if self.is_at_start()
             && !context.is_head
             && !context.keep_body
@@ -166,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// The connection ended: an answer that ends with it, or why that is a fault.
+    /// The connection ended. Returns the answer that ends with it, or the cause of the error.
     pub(crate) fn end_of_input(&mut self) -> Result<Answer, ErrorCause> {
         match self.state {
             State::UntilClose { head, body_bytes } => Ok(self.end(head, body_bytes)),
@@ -202,14 +202,14 @@ impl Reader {
     }
 
     fn keep(&mut self, bytes: &[u8], context: &ReaderContext<'_>) {
-        // One byte more than may match, so that a longer body is seen to be longer.
+        // One byte more than the limit, so that a longer body is detected.
         let room = (Expect::BODY_BYTES_MAX + 1).saturating_sub(self.body.len());
         if context.keep_body {
             self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
-    /// The next head, if it is complete; moves `at` behind it.
+    /// Reads the next head if it is complete, and moves `at` past it.
     fn read_head(
         &mut self,
         input: &[u8],
@@ -231,7 +231,7 @@ impl Reader {
                 return Ok(Some(head));
             }
         }
-        // Cut: collect until its end is here, and parse it once then.
+        // Incomplete: collect the bytes until its end arrives, then parse it once.
         let before = self.partial.len();
         self.partial.extend_from_slice(rest);
         expect_prefix(&self.partial)?;
@@ -262,7 +262,7 @@ fn expect_prefix(input: &[u8]) -> Result<(), Fault> {
     Err(Fault::unreadable("an answer begins with \"HTTP/1.\"", input))
 }
 
-/// The first byte after an empty line, which may end with LF alone; `from` is where to begin.
+/// The first byte after an empty line, which may end with LF alone; the search starts at `from`.
 fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
     for newline in memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at) {
         match bytes.get(newline + 1..) {

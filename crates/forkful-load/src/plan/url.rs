@@ -1,4 +1,4 @@
-//! The parts of a URL that a load needs. Nothing is normalised: what the user wrote is what is sent.
+//! The parts of a URL that a load needs. Nothing is normalised: the URL is sent as the user wrote it.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use percent_encoding::percent_decode_str;
 
 use crate::LoadError;
 
-/// What a URL may begin with.
+/// The accepted schemes.
 const SCHEMES: [&str; 2] = ["http", "https"];
-/// The same, where WebSockets may be loaded, too.
+/// The accepted schemes if WebSockets are allowed too.
 const SCHEMES_WITH_SOCKETS: [&str; 4] = ["http", "https", "ws", "wss"];
 
 /// An `http`, `https`, `ws` or `wss` URL.
@@ -20,21 +20,21 @@ pub struct Url {
     pub socket: bool,
     /// Without the brackets of an IPv6 address.
     pub host: String,
-    /// Given, or 80 and 443.
+    /// The given port, or the default of 80 or 443.
     pub port: u16,
-    /// Path and query, `/` at least, without a fragment.
+    /// Path and query, at least `/`, without a fragment.
     pub path: String,
-    /// User and password where the URL has them.
+    /// User and password, if the URL contains them.
     pub userinfo: Option<(String, String)>,
 }
 
 impl Url {
-    /// Reads an `http` or `https` URL. Without a scheme it is `http`.
+    /// Reads an `http` or `https` URL. The default scheme is `http`.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
         Self::parse_as(text, &SCHEMES)
     }
 
-    /// Reads a URL that may be a WebSocket's (`ws`, `wss`), too.
+    /// Reads a URL that may also be a WebSocket URL (`ws`, `wss`).
     pub fn parse_with_sockets(text: &str) -> Result<Self, LoadError> {
         Self::parse_as(text, &SCHEMES_WITH_SOCKETS)
     }
@@ -48,7 +48,7 @@ impl Url {
             Some((scheme, rest)) if schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
                 (scheme.to_ascii_lowercase(), rest)
             }
-            // `host/?to=http://…` has no scheme of its own.
+            // `host/?to=http://…` has no scheme.
             Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => {
                 let known = schemes.join(", ");
                 let known =
@@ -74,7 +74,7 @@ impl Url {
         Ok(Self { tls, socket, host, port: port.unwrap_or(if tls { 443 } else { 80 }), path, userinfo })
     }
 
-    /// Host and port as in a `Host` header: the port only when it is not the scheme's.
+    /// Host and port as in a `Host` header: the port only if it is not the scheme's default.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == if self.tls { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
@@ -96,7 +96,7 @@ impl Url {
 }
 
 impl fmt::Display for Url {
-    /// As it may be shown: without user and password, and without the secrets of its query.
+    /// For display: without user and password, and with the secrets of the query masked.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}{}", self.origin(), crate::secrets::url(&self.path))
     }

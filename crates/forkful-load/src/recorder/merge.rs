@@ -1,4 +1,4 @@
-//! From the threads' recorders to one report.
+//! Merges the threads' recorders into one report.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use crate::report::facts::{Counts, Histogram, Report, RequestFacts, Worker};
 
 use super::{Recorder, STATUSES};
 
-/// What a thread hands over at its end, beside its recorder.
+/// What a thread returns at its end, beside its recorder.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) recorder: Recorder,
-    /// Names by the index that the recorder counted.
+    /// Worker names by the index in the recorder.
     pub(crate) workers: Vec<String>,
 }
 
-/// Puts all threads' counts into `report`. `names` are the plan's requests.
+/// Merges all threads' counts into `report`. `names` are the plan's requests.
 pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]) -> Report {
     report.requests = names.iter().map(|name| RequestFacts::named(name.clone())).collect();
     let mut statuses = [0; STATUSES];
@@ -63,7 +63,7 @@ pub(crate) fn merged(mut report: Report, mut parts: Vec<Facts>, names: &[String]
     report
 }
 
-/// Numbers before words, and in their order.
+/// Sorts names that are numbers first, by value.
 fn natural(name: &str) -> (u64, &str) {
     (name.parse().unwrap_or(u64::MAX), name)
 }
@@ -148,7 +148,7 @@ fn add_requests(requests: &mut [RequestFacts], recorder: Recorder) {
 
 impl RequestFacts {
     fn named(name: String) -> Self {
-        // Two digits are all that the coarse counts give.
+        // The coarse counts are only precise to two digits.
         Self { name, started: 0, completed: 0, errors: 0, response: Histogram::small() }
     }
 }
@@ -160,7 +160,8 @@ impl Recorder {
         if self.first_body.is_none() || self.first_body == first {
             return others;
         }
-        // This thread's first answer was another one than the run's: all but those of the run's first length.
+        // The first answer of this thread differs from the first of the run, so all lengths but that one
+        // differ.
         let same =
             self.lengths.iter().find(|(length, _)| Some(*length) == first).map_or(0, |(_, count)| *count);
         self.report.counts.completed + self.report.counts.late - same

@@ -1,5 +1,5 @@
-//! Schedule and recorder against servers whose answer is known, on a clock of the test's own: the percentiles must
-//! be the analytic ones, coordinated omission included.
+//! Schedule and recorder with servers whose behaviour is known, on a fake clock. The percentiles must equal
+//! the analytic ones, coordinated omission included.
 
 use super::*;
 use crate::plan::Arrivals;
@@ -22,7 +22,7 @@ fn report(recorder: Recorder) -> Report {
     merged(Report::empty("simulated"), vec![Facts { recorder, workers: Vec::new() }], &["GET /".to_owned()])
 }
 
-/// One connection after another's answer: a closed loop whose server takes `service(request)`.
+/// A closed loop with a server that takes `service(request)` for each request.
 fn closed(connections: usize, seconds: u64, service: impl Fn(u64) -> Nanos) -> Report {
     let end = seconds * SECOND;
     let mut recorder = recorder(end);
@@ -41,8 +41,8 @@ fn closed(connections: usize, seconds: u64, service: impl Fn(u64) -> Nanos) -> R
     report(recorder)
 }
 
-/// An open loop at `rate`, with as many connections as it takes, against a server that answers what comes at `t`
-/// at `answered(t)`.
+/// An open loop at `rate`, with as many connections as needed. The server answers a request that arrives at
+/// `t` at `answered(t)`.
 fn open(rate: f64, seconds: u64, answered: impl Fn(Nanos) -> Nanos) -> Report {
     let end = seconds * SECOND;
     let mut recorder = recorder(end);
@@ -59,7 +59,7 @@ fn open(rate: f64, seconds: u64, answered: impl Fn(Nanos) -> Nanos) -> Report {
     let mut schedule = Schedule::new(options);
     while let Some(arrival) = schedule.peek().filter(|arrival| arrival.at < end) {
         schedule.take_due(arrival.at);
-        // The generator itself is a little late.
+        // The generator sends slightly late.
         let sent = arrival.at + 20_000;
         let now = answered(sent);
         let timing =
@@ -100,7 +100,7 @@ fn a_bimodal_service_time_has_both_modes_at_their_share() {
     assert_near(&report.response, 0.999, 100.0, 0.001);
 }
 
-/// In every ten seconds the server stops for one; what comes in that second is answered at its end, 1 ms later.
+/// The server stops for one second in every ten. Requests of that second are answered at its end, 1 ms later.
 fn stalling(sent: Nanos) -> Nanos {
     let in_cycle = sent % (10 * SECOND);
     let stall_end = sent - in_cycle + SECOND;
@@ -110,8 +110,8 @@ fn stalling(sent: Nanos) -> Nanos {
 #[test]
 fn an_open_loop_sees_the_whole_stall() {
     let report = open(1_000.0, 100, stalling);
-    // A tenth of all arrivals meets the stall, and waits for what is left of it: evenly from 1 s to nothing. So the
-    // part q above 0.9 waits (q − 0.9) · 10 s.
+    // A tenth of all arrivals meets the stall and waits for its end: uniformly between 0 and 1 s. So the
+    // quantile q above 0.9 waits (q − 0.9) · 10 s.
     assert_near(&report.response, 0.5, 1.02, 0.02);
     assert_near(&report.response, 0.89, 1.02, 0.02);
     for quantile in [0.95, 0.97, 0.99, 0.999] {
@@ -123,7 +123,7 @@ fn an_open_loop_sees_the_whole_stall() {
 
 #[test]
 fn a_closed_loop_sees_one_slow_request_for_each_stall_and_says_no_more() {
-    // What a closed loop cannot know it does not invent: ten stalls, ten slow requests on the one connection.
+    // A closed loop does not synthesise samples: ten stalls give ten slow requests on the one connection.
     let mut recorder = recorder(100 * SECOND);
     let mut now = 0;
     while now < 100 * SECOND {
@@ -141,8 +141,8 @@ fn a_closed_loop_sees_one_slow_request_for_each_stall_and_says_no_more() {
 
 #[test]
 fn an_open_loop_whose_connections_are_all_busy_times_from_the_schedule() {
-    // One connection, a server that takes 2 ms, one request a millisecond: request i begins at 2i ms and was meant
-    // to at i ms, so that it takes i + 2 ms.
+    // One connection, 2 ms per request, one request due each millisecond: request i starts at 2i ms, was due
+    // at i ms, and so takes i + 2 ms.
     let mut recorder = recorder(NEVER);
     for number in 0..1_000 {
         let (intended, sent) = (number * MS, 2 * number * MS);

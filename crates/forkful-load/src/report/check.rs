@@ -1,23 +1,23 @@
-//! One line of a trust box: what could have spoilt a measurement, and how the look at it came out. `bench`, `compare`,
-//! `tune` and the experiments share it.
+//! One line of the trust box: a possible problem of a measurement and the result of the check for it. Shared
+//! by `bench`, `compare`, `tune` and the experiments.
 
 use serde::Serialize;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Fine,
-    /// Worth knowing; the numbers hold.
+    /// Worth knowing; the results are valid.
     Note,
-    /// The numbers may be off a little.
+    /// The results may be slightly off.
     Warning,
-    /// The numbers do not say what they seem to say.
+    /// The results do not mean what they seem to mean.
     Fault,
 }
 
 impl Level {
-    /// The level of a value that is worse the larger it is.
+    /// The level of a value for which larger is worse.
     pub fn above(value: f64, warning: f64, fault: f64) -> Self {
         if value > fault {
             Self::Fault
@@ -31,26 +31,26 @@ impl Level {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// A stable key, `generator_cpu`; `None` where the check is known by its name.
+    /// A stable key, such as `generator_cpu`; `None` if the check is identified by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<&'static str>,
-    /// What was looked at, in words.
+    /// What was checked, in words.
     pub name: String,
-    /// How it came out, where that is more than `ok`.
+    /// The level, if it is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// Whether it was as it should be; `None` when that is not to be judged.
+    /// Whether the check passed; `None` if it cannot be judged.
     pub ok: Option<bool>,
-    /// What was found, with its unit.
+    /// The measured value with its unit.
     pub value: String,
-    /// From where on it would matter.
+    /// The limit from which it matters.
     pub limit: String,
-    /// What that means, where it matters.
+    /// What the result means, if it matters.
     pub meaning: String,
 }
 
 impl Check {
-    /// A check with a level; a warning is neither right nor wrong.
+    /// A check with a level; a warning neither passes nor fails.
     pub fn graded(key: &'static str, name: &str, level: Level) -> Self {
         let ok = match level {
             Level::Fine | Level::Note => Some(true),
@@ -60,7 +60,7 @@ impl Check {
         Self { key: Some(key), level: Some(level), ..Self::judged(name, ok) }
     }
 
-    /// A check that is right, wrong, or not to be judged.
+    /// A check that passes, fails, or cannot be judged.
     pub fn judged(name: impl Into<String>, ok: Option<bool>) -> Self {
         Self {
             key: None,
@@ -73,7 +73,7 @@ impl Check {
         }
     }
 
-    /// What was found, and from where on it would matter.
+    /// Sets the measured value and its limit.
     #[must_use]
     pub fn found(self, value: impl Into<String>, limit: impl Into<String>) -> Self {
         Self { value: value.into(), limit: limit.into(), ..self }
@@ -84,7 +84,7 @@ impl Check {
         Self { meaning: meaning.into(), ..self }
     }
 
-    /// How it came out.
+    /// The level of the result.
     pub fn level(&self) -> Level {
         self.level.unwrap_or(match self.ok {
             Some(true) => Level::Fine,

@@ -1,11 +1,11 @@
-//! The windows of a run as CSV: a line for each, for spreadsheets.
+//! The time windows of a run as CSV, for spreadsheets.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::Report;
 
-/// A heading and a line for each window. Times in seconds and milliseconds; an empty field is not known.
+/// A header and a line for each window. Times are in seconds and milliseconds; an empty field means unknown.
 pub fn csv(report: &Report) -> String {
     let mut out =
         "seconds,length_s,completed,requests_per_second,errors,received_bytes,p50_ms,p99_ms,max_ms,\

@@ -1,5 +1,5 @@
-//! The JSON of a run. Its keys are stable: new ones may come, none goes or changes its meaning. Also what the HTML
-//! page is made of: the same document with plots.
+//! The JSON of a run. Its keys are stable: new keys may be added, but no key is removed or changes its
+//! meaning. The HTML page uses the same document with plots.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct Document<'a> {
     errors: Errors<'a>,
     bytes: Traffic,
     connections: Connections,
-    /// Of WebSockets and event streams.
+    /// For WebSockets and event streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<&'a Messages>,
     workers: Option<&'a Workers>,
@@ -125,7 +125,7 @@ struct ErrorsByCause<'a> {
     cause: &'static str,
     words: &'static str,
     hint: Option<&'static str>,
-    /// Where more is said about the hint.
+    /// Where to read more about the hint.
     see: Option<String>,
     count: u64,
     examples: &'a [ErrorExample],
@@ -174,7 +174,7 @@ struct TrustDocument<'a> {
     checks: &'a [Check],
 }
 
-/// The document of the HTML page: the same with a title and plots.
+/// The document of the HTML page: the JSON document with a title and plots.
 #[derive(Debug, Serialize)]
 pub struct Page<'a> {
     #[serde(flatten)]

@@ -1,6 +1,6 @@
-//! Everything that a run saw, raw. Judging it (trust, thresholds) and printing it is for others.
+//! The raw facts of a run. Judging them (trust, thresholds) and printing them is done elsewhere.
 //!
-//! Times in histograms are nanoseconds. Nothing is rounded but by the histograms: three significant digits.
+//! Times in histograms are nanoseconds. Only the histograms round: to three significant digits.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::json;
 use crate::cause::{ErrorCause, ErrorCount};
 
-/// The longest time that a histogram tells apart; longer ones count as this.
+/// The largest time that a histogram records; longer times count as this.
 const HISTOGRAM_MAX: Duration = Duration::from_secs(3_600);
 
 /// Times from 1 ns to an hour, three significant digits, in fixed memory of about 270 KB.
@@ -19,19 +19,19 @@ const HISTOGRAM_MAX: Duration = Duration::from_secs(3_600);
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
 impl Histogram {
-    /// Two digits, which grows with its largest value.
+    /// Two significant digits; memory grows with the largest value.
     pub(crate) fn small() -> Self {
         Self(hdrhistogram::Histogram::new(2).expect("two digits are valid"))
     }
 
-    /// All of these together.
+    /// The sum of all parts.
     pub fn of_all<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         parts.into_iter().for_each(|part| all.merge(part));
         all
     }
 
-    /// Adds the values of another one.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.add(&other.0).expect("all histograms of times have the same bounds");
     }
@@ -63,91 +63,98 @@ impl DerefMut for Histogram {
     }
 }
 
-/// The raw facts of a run. Ramp and warm-up are not in it, but for [`Report::warmup`].
+/// The raw facts of a run. Ramp and warm-up are excluded, except in [`Report::warmup`].
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// `raw epoll, HTTP/1.1` or `h2, HTTP/2`: which engine did it.
+    /// The engine: `raw epoll, HTTP/1.1` or `h2, HTTP/2`.
     pub engine: &'static str,
-    /// Wall-clock time of the measurement: the asked duration to the microsecond, or what the requests took.
+    /// Wall-clock time of the measurement: the requested duration to the microsecond, or the time that the
+    /// requests took.
     pub elapsed: Duration,
-    /// It ended early, by the stop handle or [`crate::Plan::errors_max`].
+    /// The run ended early, by the stop handle or [`crate::Plan::errors_max`].
     pub stopped_early: bool,
-    /// Requests, by their end.
+    /// Requests by result.
     pub counts: Counts,
-    /// Requests of ramp and warm-up, by their end.
+    /// Requests of ramp and warm-up by result.
     pub warmup: Counts,
-    /// Answers by status: `(status, answers)`, ascending. All answers of [`Counts::completed`] and [`Counts::late`].
+    /// Answers by status: `(status, answers)`, ascending. Includes all answers of [`Counts::completed`] and
+    /// [`Counts::late`].
     pub statuses: Vec<(u16, u64)>,
-    /// Errors by cause, in the order of a request's life; causes that did not occur are left out.
+    /// Errors by cause, in the order of a request's life, without causes that did not occur.
     pub errors: Vec<ErrorCount>,
-    /// What a user sees: from the moment the request was meant to start to the last byte of the answer. In an open
-    /// loop that is the schedule, in a closed one the moment its connection was free. Holds connecting where a
-    /// connection had to be made. Timeouts are in it with the time waited.
+    /// The response time as the user sees it: from the intended start of the request to the last byte of the
+    /// answer. The intended start is the schedule in an open loop, and the time when the connection became
+    /// free in a closed loop. Includes connecting if a connection had to be made. Timeouts count with the
+    /// time waited.
     pub response: Histogram,
-    /// From the moment the engine turned to the request (before connecting, where that was needed) to the last
-    /// byte. Differs from `response` in an open loop only: by the slip. Timeouts are in it.
+    /// From the start of the request in the engine (before connecting, if needed) to the last byte. Differs
+    /// from `response` only in an open loop, by the slip. Includes timeouts.
     pub total: Histogram,
-    /// From the first byte sent to the last byte received: what the server is answerable for. Timeouts are in it.
+    /// From the first byte sent to the last byte received: the time that the server is responsible for.
+    /// Includes timeouts.
     pub service: Histogram,
     /// From the first byte sent to the first byte received.
     pub first_byte: Histogram,
-    /// Making a connection, with TLS; one value for each connection that was made, those before the clock too.
+    /// Connection time including TLS; one value for each connection, also those opened before the clock
+    /// started.
     pub connect: Histogram,
     /// Open loop: actual start minus intended start. Empty in a closed loop.
     pub slip: Histogram,
-    /// Requests that were under way when the drain ended: their age, a lower bound of their response time.
+    /// Requests under way when the drain ended: their age, a lower bound of their response time.
     pub censored: Histogram,
     pub bytes: Bytes,
     pub connections: Connections,
-    /// What only sockets and event streams have.
+    /// Facts that only WebSockets and event streams have.
     pub messages: Messages,
-    /// The measurement in windows of equal length (the last may be shorter), at most [`Report::WINDOWS_MAX`].
+    /// The measurement in at most [`Report::WINDOWS_MAX`] windows of equal length (the last may be shorter).
     pub windows: Vec<Window>,
     pub threads: Vec<ThreadFacts>,
-    /// CPU of the whole generator process over the measurement, seconds, user and system.
+    /// CPU of the whole generator process during the measurement, user and system, in seconds.
     pub cpu_seconds: f64,
-    /// How long the generator held answers; one value for each wake-up of a thread: until its last event was handled,
-    /// and what the first may have waited for others to gather. The latter is in the latencies, and the former in those
-    /// of answers that come meanwhile.
+    /// How long the generator kept answers waiting. One value for each wake-up of a thread: the time until
+    /// its last event was handled, plus the time that the first event may have waited for others to gather.
+    /// The latter is part of the latencies; the former is part of the latencies of answers that arrive
+    /// meanwhile.
     pub residency: Histogram,
-    /// All answers' time between the wake-up of their thread and their reading, together: their connections were
-    /// neither waiting for the server nor asking it again.
+    /// The sum over all answers of the time between the wake-up of the thread and the reading. During it, a
+    /// connection neither waits for the server nor sends a request.
     pub unread: Duration,
-    /// Events for each wake-up, mean.
+    /// Mean number of events per wake-up.
     pub events_per_wake: f64,
-    /// Open loop: requests that were due within the measurement and never started.
+    /// Open loop: requests that were due within the measurement but never started.
     pub unsent: u64,
-    /// Requests of the schedule that the measurement should have started; 0 in a closed loop.
+    /// Requests that the schedule had for the measurement; 0 in a closed loop.
     pub offered: u64,
-    /// What the kernel counted for this machine (network) during the measurement.
+    /// The kernel's network counters of this machine during the measurement.
     pub kernel: Kernel,
-    /// What else the machine did during the measurement.
+    /// Other activity of the machine during the measurement.
     pub host: Host,
-    /// Answers and connections by the value of [`crate::Plan::worker_header`], by name; empty without one.
+    /// Answers and connections by the value of [`crate::Plan::worker_header`], by name; empty if no header is
+    /// set.
     pub workers: Vec<Worker>,
-    /// Answers by request of the plan, in its order.
+    /// Answers for each request of the plan, in its order.
     pub requests: Vec<RequestFacts>,
     /// The first complete answer.
     pub first_response: Option<FirstResponse>,
-    /// Complete answers whose body had another length than the first (what `ab` calls a length failure).
+    /// Complete answers whose body length differs from the first (`ab` reports them as length failures).
     pub length_differs: u64,
-    /// Single requests, evenly picked over the run, at most [`Report::SAMPLES_MAX`], in order of time.
+    /// Single requests, evenly selected over the run, at most [`Report::SAMPLES_MAX`], in order of time.
     pub samples: Vec<Sample>,
     /// Wall-clock time of the drain.
     pub drained: Duration,
-    /// Resident memory of the generator process at the end and its peak, bytes.
+    /// Resident memory of the generator process at the end, and its peak, in bytes.
     pub memory_bytes: (u64, u64),
 }
 
 impl Report {
-    /// Windows of a report: two minutes of 100 ms; longer runs have longer windows.
+    /// Windows of a report: two minutes of 100 ms windows; longer runs have longer windows.
     pub const WINDOWS_MAX: usize = 1_200;
-    /// Samples of a report: what a scatter plot can show.
+    /// Samples of a report: as many as a scatter plot can show.
     pub const SAMPLES_MAX: usize = 4_000;
-    /// Distinct workers that are told apart; the rest is counted as one called `others`.
+    /// Distinct workers; the rest is counted as one worker called `others`.
     pub const WORKERS_MAX: usize = 1_024;
 
-    /// A report in which nothing happened: what an engine fills, and what a test starts from.
+    /// An empty report: the engine's starting point, also used by tests.
     pub fn empty(engine: &'static str) -> Self {
         Self { engine, ..Self::default() }
     }
@@ -158,7 +165,7 @@ impl Report {
         if seconds > 0.0 { (self.counts.completed + self.counts.carried_in) as f64 / seconds } else { 0.0 }
     }
 
-    /// Errors of all causes: requests without a complete answer, and complete answers that were not the wanted ones.
+    /// Errors of all causes: requests without a complete answer, and complete answers that were not expected.
     pub fn errors_total(&self) -> u64 {
         self.errors_by(|_| true)
     }
@@ -168,98 +175,100 @@ impl Report {
         self.errors_by(|other| other == cause)
     }
 
-    /// Errors of the causes that are wanted.
+    /// Errors of the selected causes.
     pub fn errors_by(&self, wanted: impl Fn(ErrorCause) -> bool) -> u64 {
         self.errors.iter().filter(|error| wanted(error.cause)).map(|error| error.count).sum()
     }
 
-    /// Answers of the statuses that are wanted.
+    /// Answers with the selected statuses.
     pub fn answers_by(&self, wanted: impl Fn(u16) -> bool) -> u64 {
         self.statuses.iter().filter(|(status, _)| wanted(*status)).map(|(_, count)| count).sum()
     }
 
-    /// Answers of a status class: 1 for 1xx to 5 for 5xx. Statuses from 600 count as class 6 and more.
+    /// Answers of a status class: 1 for 1xx to 5 for 5xx. Statuses from 600 on count as class 6 and more.
     pub fn status_class(&self, class: u16) -> u64 {
         self.answers_by(|status| status / 100 == class)
     }
 }
 
-/// Requests by their end. `started = completed + failed + late + unfinished`, to the request, and equals what the
-/// server received where every request reached it.
+/// Requests by result. `started = completed + failed + late + unfinished` holds exactly, and `started` equals
+/// the number that the server received if every request reached it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// The engine turned to so many: it connected or wrote for them.
+    /// Requests that the engine started: it connected or wrote for them.
     pub started: u64,
-    /// A complete answer within the measurement, whatever its status.
+    /// Complete answers within the measurement, with any status.
     pub completed: u64,
     /// No complete answer: an error or a timeout, within the measurement or the drain.
     pub failed: u64,
-    /// A complete answer, but after the measurement's end. In the histograms and statuses, not in the throughput.
+    /// Complete answers after the end of the measurement. Included in the histograms and statuses, not in the
+    /// throughput.
     pub late: u64,
-    /// Neither answer nor error when the drain ended.
+    /// Neither an answer nor an error when the drain ended.
     pub unfinished: u64,
-    /// Started in the warm-up and answered within the measurement. In the throughput, nowhere else.
+    /// Started in the warm-up and answered within the measurement. Included in the throughput only.
     pub carried_in: u64,
-    /// Sent once more on a new connection, because the server had closed an idle one just before. Not errors.
+    /// Sent again on a new connection because the server had just closed an idle connection. Not errors.
     pub stale_retries: u64,
-    /// Interim (1xx) answers that were passed over.
+    /// Interim (1xx) answers that were skipped.
     #[serde(skip)]
     pub interim: u64,
 }
 
-/// Bytes of HTTP, without TLS, TCP and IP, within the measurement and its drain.
+/// Bytes of HTTP, without TLS, TCP and IP, within the measurement and the drain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
     pub sent: u64,
     #[serde(skip)]
     pub sent_bodies: u64,
-    /// Answers, complete or not.
+    /// Bytes of answers, complete or not.
     pub received: u64,
-    /// Bodies of complete answers, decoded from chunks.
+    /// Bytes of the bodies of complete answers, without the chunked coding.
     pub received_bodies: u64,
 }
 
-/// Connections over the whole run, warm-up included.
+/// Connections over the whole run, including the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Connections {
-    /// Asked for by the plan.
+    /// Requested by the plan.
     pub asked: u64,
-    /// Most that were open at one time. With a connection for each request, those in the making count, too: they
-    /// hardly ever are all open at once.
+    /// The largest number of connections open at the same time. With a connection for each request,
+    /// connections being established count too, because they are hardly ever all open at once.
     pub reached: u64,
-    /// Made in all.
+    /// Connections opened in total.
     pub opened: u64,
     pub failed: u64,
-    /// Requests that were sent on a connection that had answered one before.
+    /// Requests sent on a connection that had been used before.
     pub reused: u64,
-    /// Closed by the server while idle, or ended by its `Connection: close`.
+    /// Connections closed by the server while idle, or by its `Connection: close`.
     pub closed_by_server: u64,
-    /// Segments that our end sent again on open connections, within the measurement.
+    /// TCP segments retransmitted on open connections within the measurement.
     pub retransmits: u64,
-    /// Segments sent again to connect: SYNs, mostly. Each means a second or more of waiting.
+    /// TCP segments retransmitted while connecting, mostly SYNs. Each means a wait of a second or more.
     pub syn_retransmits: u64,
-    /// HTTP/2: requests that one connection may have under way: what the plan says, or the server's limit where that
-    /// is less. 0 before HTTP/2.
+    /// HTTP/2: concurrent requests on one connection: the plan's number, or the server's limit if that is
+    /// lower. 0 for HTTP/1.
     #[serde(serialize_with = "json::known")]
     pub streams: u64,
 }
 
-/// What happens on connections that stay open, beside messages and their answers.
+/// Facts about long-lived connections (WebSockets, event streams), beside messages and their answers.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Messages {
-    /// Messages that came while none was awaited, within the measurement.
+    /// Unsolicited messages: received within the measurement while no request was waiting.
     pub unasked: u64,
     /// Connections that replaced connections that had ended.
     pub reconnects: u64,
-    /// WebSockets that the server closed, by the code of its close frame; 1005 for a frame without a code, 1006 for none.
+    /// WebSockets closed by the server, by close code; 1005 for a close frame without a code, 1006 for no
+    /// close frame.
     pub closes: BTreeMap<u16, u64>,
-    /// Event streams: from the request to the first event.
+    /// Event streams: time from the request to the first event.
     #[serde(rename = "first_event_ms", serialize_with = "json::times_if_any")]
     pub first_event: Option<Histogram>,
 }
 
 impl Messages {
-    /// Codes that are told apart; the rest counts as 1006.
+    /// Distinct close codes; the rest counts as 1006.
     const CODES_MAX: usize = 64;
 
     pub(crate) fn closed_with(&mut self, code: u16) {
@@ -283,10 +292,10 @@ impl Messages {
     }
 }
 
-/// A part of the measurement.
+/// A time window of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Window {
-    /// Its beginning, since the clock started.
+    /// Its start, since the measurement started.
     #[serde(rename = "at_s", serialize_with = "json::seconds")]
     pub start: Duration,
     #[serde(rename = "length_s", serialize_with = "json::seconds")]
@@ -294,26 +303,26 @@ pub struct Window {
     #[serde(skip)]
     pub started: u64,
     pub completed: u64,
-    /// The same for each thread of the generator.
+    /// CPU of each generator thread in this window.
     #[serde(skip)]
     pub completed_by_thread: Vec<u64>,
     pub errors: u64,
     #[serde(skip)]
     pub received: u64,
-    /// Median of the response times, within 2 %; `None` without an answer.
+    /// Median of the response times, within 2 %; `None` if there are no answers.
     #[serde(rename = "p50_ms", serialize_with = "json::millis")]
     pub p50: Option<Duration>,
     /// 99th percentile, within 2 %.
     #[serde(rename = "p99_ms", serialize_with = "json::millis")]
     pub p99: Option<Duration>,
-    /// The longest, within 2 %.
+    /// The longest response time, within 2 %.
     #[serde(rename = "max_ms", serialize_with = "json::millis")]
     pub max: Option<Duration>,
-    /// Open connections at its end.
+    /// Open connections at the end of the window.
     pub open_connections: u64,
-    /// Open loop: requests due and not started at its end.
+    /// Open loop: requests due and not started at the end of the window.
     pub backlog: u64,
-    /// CPU of the generator's threads within it, seconds.
+    /// CPU of the generator's threads in the window, in seconds.
     #[serde(skip)]
     pub cpu_seconds: f64,
 }
@@ -324,10 +333,10 @@ pub struct ThreadFacts {
     /// User and system CPU, seconds.
     #[serde(serialize_with = "json::number")]
     pub cpu_seconds: f64,
-    /// `cpu_seconds` against the wall clock, 0 to 1. From 0.8 on the generator shapes the result.
+    /// `cpu_seconds` divided by the wall-clock time, 0 to 1. From 0.8 on the generator influences the result.
     #[serde(serialize_with = "json::number")]
     pub busy: f64,
-    /// The largest `busy` of one window.
+    /// The largest `busy` of any window.
     #[serde(serialize_with = "json::number")]
     pub busy_max: f64,
     pub connections: u64,
@@ -335,19 +344,19 @@ pub struct ThreadFacts {
     /// Wake-ups with events.
     pub wakes: u64,
     pub events: u64,
-    /// Pauses to let answers gather.
+    /// Pauses for answers to gather.
     pub pauses: u64,
-    /// Times that the kernel took the CPU away from it.
+    /// Involuntary context switches.
     pub involuntary_switches: u64,
 }
 
-/// Counters of the kernel, after minus before. They are of the whole network namespace, so other traffic is in them,
-/// and a server on another machine is not. `None`: not readable here.
+/// Kernel counters, as the difference over the measurement. They cover the whole network namespace: other
+/// traffic is included, a server on another machine is not. `None`: not readable here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// Segments sent again (`Tcp.RetransSegs`).
+    /// Retransmitted segments (`Tcp.RetransSegs`).
     pub retransmits: Option<u64>,
-    /// SYNs among them (`TcpExt.TCPSynRetrans`): the server's queue was full or packets were lost.
+    /// Retransmitted SYNs (`TcpExt.TCPSynRetrans`): the server's queue was full or packets were lost.
     pub syn_retransmits: Option<u64>,
     /// Retransmission timeouts (`TcpExt.TCPTimeouts`).
     #[serde(rename = "tcp_timeouts")]
@@ -358,24 +367,24 @@ pub struct Kernel {
     pub listen_drops: Option<u64>,
     /// Sockets in `TIME_WAIT` before the run.
     pub time_wait_before: Option<u64>,
-    /// Sockets in `TIME_WAIT` after it.
+    /// Sockets in `TIME_WAIT` after the run.
     pub time_wait_after: Option<u64>,
-    /// Local ports that a connection may use.
+    /// Local ports available for connections.
     pub local_ports: Option<u64>,
 }
 
 /// The machine. `None`: not readable here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Host {
-    /// CPUs that this process may use.
+    /// CPUs available to this process.
     pub cpus: usize,
-    /// Part of all CPU time, 0 to 1, that was busy, with this process.
+    /// Share of all CPU time, 0 to 1, that was busy, including this process.
     #[serde(rename = "cpu_busy", serialize_with = "json::number")]
     pub busy: Option<f64>,
-    /// Part of all CPU time that the hypervisor took.
+    /// Share of all CPU time that the hypervisor took.
     #[serde(rename = "cpu_stolen", serialize_with = "json::number")]
     pub steal: Option<f64>,
-    /// Times that this process's cgroup was throttled.
+    /// How often this process's cgroup was throttled.
     pub throttled_times: Option<u64>,
     /// How long it was throttled.
     #[serde(rename = "throttled_s", serialize_with = "json::seconds")]
@@ -384,34 +393,34 @@ pub struct Host {
     pub descriptors_max: Option<u64>,
 }
 
-/// What one worker of the server answered.
+/// The answers of one worker of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
     pub name: String,
     pub requests: u64,
-    /// Connections on which its first answer came within the measurement.
+    /// Connections on which its first answer arrived within the measurement.
     pub connections: u64,
 }
 
-/// What one request of the plan brought.
+/// The results of one request of the plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestFacts {
     /// `GET /path`.
     pub name: String,
     /// Started within the measurement.
     pub started: u64,
-    /// Complete answers, late ones too.
+    /// Complete answers, including late ones.
     pub completed: u64,
     /// Errors of all causes.
     pub errors: u64,
-    /// Response times within 2 %; of a single request exactly [`Report::response`]. Only the first
-    /// [`RequestFacts::HISTOGRAMS_MAX`] requests have them.
+    /// Response times within 2 %; for a plan with a single request exactly [`Report::response`]. Only the
+    /// first [`RequestFacts::HISTOGRAMS_MAX`] requests have them.
     #[serde(rename = "latency_ms", serialize_with = "json::times")]
     pub response: Histogram,
 }
 
 impl RequestFacts {
-    /// So many requests of a plan have times of their own: 4 KB each for each thread.
+    /// Requests of a plan with a histogram each: 4 KB for each request and thread.
     pub const HISTOGRAMS_MAX: usize = 256;
 }
 
@@ -419,25 +428,25 @@ impl RequestFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstResponse {
     pub status: u16,
-    /// Its `Server` header, or nothing.
+    /// Its `Server` header, if any.
     pub server: Option<String>,
     /// Length of its head.
     pub head_bytes: u64,
-    /// Length of its body, decoded from chunks.
+    /// Length of its body, without the chunked coding.
     pub body_bytes: u64,
     /// `HTTP/1.0`, `HTTP/1.1`, `HTTP/2`.
     pub version: &'static str,
     /// TLS version and cipher suite, over TLS.
     pub tls: Option<String>,
-    /// Whether the server kept the connection open after it.
+    /// Whether the server kept the connection open afterwards.
     pub kept_alive: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was meant to start, since the clock started.
+    /// Its intended start, since the measurement started.
     pub at: Duration,
-    /// Its response time, or the time waited.
+    /// Its response time, or the time waited if it failed.
     pub response: Duration,
     /// Its status; 0 for an error.
     pub status: u16,

@@ -1,4 +1,4 @@
-//! All that the printers are given: the plan, the report, what was judged of it, and what only the caller knows.
+//! The input of the printers: the plan, the report, the judgements, and what only the caller knows.
 
 use forkful_core::words::count;
 use serde::Serialize;
@@ -10,49 +10,49 @@ use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
 /// A measurement with its judgements.
 #[derive(Debug, Clone)]
 pub struct Findings<'a> {
-    /// What was asked for.
+    /// What was requested.
     pub plan: &'a Plan,
     pub report: &'a Report,
-    /// Whether it can be trusted.
+    /// The trust checks.
     pub trust: &'a Trust,
-    /// Whether it is what was expected.
+    /// The results of the expectations.
     pub judgements: &'a [Judgement],
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub command: &'a str,
-    /// When it ended, milliseconds since the Unix epoch.
+    /// When the measurement ended, in milliseconds since the Unix epoch.
     pub ended_at_ms: u64,
-    /// The target's workers, where they are known.
+    /// The target's workers, if known.
     pub workers: Option<&'a Workers>,
 }
 
 /// The workers of the target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Workers {
-    /// The app's name, where it is one of ours.
+    /// The app's name, if the target is an app of Forkful.
     pub app: Option<String>,
-    /// How their numbers came about, in words.
+    /// How these numbers were measured, in words.
     pub source: String,
     /// In order of slots.
     pub workers: Vec<WorkerShare>,
 }
 
-/// One worker's part. `None`: not known.
+/// One worker's share. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WorkerShare {
-    /// Slot, pid, or what its header said.
+    /// Slot, pid, or the value of its header.
     pub name: String,
     pub pid: Option<u32>,
     /// Requests that it answered.
     pub requests: Option<u64>,
-    /// Connections that it held, when all workers together held most.
+    /// Connections that the worker held at the time when all workers together held the most.
     pub connections: Option<u64>,
-    /// CPU that it used over the measurement, seconds.
+    /// CPU that the worker used during the measurement, in seconds.
     #[serde(serialize_with = "super::json::number")]
     pub cpu_seconds: Option<f64>,
 }
 
 impl Findings<'_> {
-    /// The URL, or how many there are and the server.
+    /// The URL, or the number of URLs and the server.
     pub fn target(&self) -> String {
         match self.plan.requests.as_slice() {
             [] => "nothing".to_owned(),
@@ -62,7 +62,7 @@ impl Findings<'_> {
         }
     }
 
-    /// What the load was, in one line.
+    /// The load, described in one line.
     pub fn load(&self) -> String {
         let plan = self.plan;
         let mut parts =
@@ -102,7 +102,7 @@ impl Findings<'_> {
         parts.join(", ")
     }
 
-    /// What the latencies are, in words.
+    /// What the latencies mean, in words.
     pub fn latency_meaning(&self) -> &'static str {
         if self.plan.http == HttpVersion::EventStream {
             return "time between one event and the next of its connection";
@@ -113,7 +113,7 @@ impl Findings<'_> {
         }
     }
 
-    /// The verdict in one line: what was measured, or why it means nothing.
+    /// The verdict in one line: the result, or why it is not meaningful.
     pub fn headline(&self) -> String {
         use super::spread::{Percentile, duration, thousands};
         let rate = thousands(self.report.per_second().round() as u64);

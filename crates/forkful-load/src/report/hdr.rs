@@ -1,11 +1,11 @@
-//! The percentile spectrum as `HdrHistogram` prints it, which plotting tools read and overlay:
+//! The percentile spectrum in the format of `HdrHistogram`, which plotting tools read:
 //! <https://hdrhistogram.github.io/HdrHistogram/plotFiles.html>.
 
 use std::fmt::Write as _;
 
 use crate::Histogram;
 
-/// Ticks for each halving of the distance to 100 %, as `HdrHistogram`'s own default.
+/// Ticks for each halving of the distance to 100 %; the default of `HdrHistogram`.
 const TICKS: u32 = 5;
 
 /// The spectrum in milliseconds.

@@ -1,5 +1,4 @@
-//! How figures are written in JSON: six digits behind the point, times in the unit of their key, `null` for what is not
-//! known.
+//! Number formats in JSON: six decimal places, times in the unit of their key, `null` for unknown.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::spread::{PERCENTILES, Spread, ms};
 use crate::Histogram;
 
-/// Six digits behind the point.
+/// Rounds to six decimal places.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -37,7 +36,7 @@ pub(crate) fn millis<S: Serializer>(
     number(&(*time).into().map(|time| time.as_secs_f64() * 1e3), to)
 }
 
-/// A count that is not known where it is 0.
+/// Writes a count, or `null` if it is 0, which means unknown.
 pub(crate) fn known<S: Serializer>(count: &(impl Copy + Into<u64>), to: S) -> Result<S::Ok, S::Error> {
     match (*count).into() {
         0 => to.serialize_none(),
@@ -45,7 +44,7 @@ pub(crate) fn known<S: Serializer>(count: &(impl Copy + Into<u64>), to: S) -> Re
     }
 }
 
-/// The same, or `null`.
+/// Writes the number, or `null`.
 #[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
 pub(crate) fn times_if_any<S: Serializer>(histogram: &Option<Histogram>, to: S) -> Result<S::Ok, S::Error> {
     match histogram {
@@ -54,7 +53,7 @@ pub(crate) fn times_if_any<S: Serializer>(histogram: &Option<Histogram>, to: S) 
     }
 }
 
-/// Mean, extremes and percentiles in ms; `null` where there are too few samples to say.
+/// Mean, extremes and percentiles in ms; `null` if there are too few samples.
 pub(crate) fn times<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
     let spread = Spread::of(histogram);
     let known = |value: f64| (spread.count > 0).then(|| rounded(ms(value)));

@@ -1,4 +1,4 @@
-//! Plots of the HTML page, as `page/` draws them.
+//! Plots of the HTML page, in the format that `page/` draws.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ pub(super) fn plots<'a>(findings: &Findings<'a>) -> Vec<Plot<'a>> {
     plots
 }
 
-/// `[quantile, ms]`, denser towards 1, as far as ten samples lie beyond.
+/// `[quantile, ms]`, denser towards 1, up to the last quantile with ten samples beyond it.
 pub(super) fn spectrum(histogram: &Histogram) -> Vec<[f64; 2]> {
     if histogram.is_empty() {
         return Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn spectrum(histogram: &Histogram) -> Vec<[f64; 2]> {
     let mut quantile = 0.0_f64;
     while quantile == 0.0 || histogram.len() as f64 * (1.0 - quantile) >= 10.0 {
         points.push([quantile, rounded(ms(at(histogram, quantile) as f64))]);
-        // Twenty steps for each halving of what is left.
+        // Twenty steps for each halving of the distance to 1.
         quantile = 1.0 - (1.0 - quantile) * 0.5_f64.powf(0.05);
         if points.len() >= POINTS_MAX {
             break;

@@ -1,20 +1,20 @@
-//! What is read out of a histogram of nanoseconds: percentiles with the number of samples that they need,
-//! mean, deviation, extremes.
+//! Statistics of a histogram of nanoseconds: percentiles with the number of samples that they need, mean,
+//! deviation, extremes.
 
 use std::time::Duration;
 
 use crate::Histogram;
 
-/// A percentile that the report shows.
+/// A percentile in the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percentile {
     /// 0 to 1.
     pub quantile: f64,
-    /// As people write it: `p99.9`.
+    /// The usual name: `p99.9`.
     pub name: &'static str,
     /// The key in JSON: `p999`.
     pub key: &'static str,
-    /// So many samples it takes to say it: ten beyond it.
+    /// Samples needed for this percentile: ten beyond it.
     pub samples_min: u64,
 }
 
@@ -36,7 +36,7 @@ const fn percentile(quantile: f64, name: &'static str, key: &'static str, sample
 }
 
 impl Percentile {
-    /// By its name or key, `p` or none, in any case of letters: `p99`, `99.9`, `P999`.
+    /// Finds a percentile by name or key, with or without `p`, case-insensitive: `p99`, `99.9`, `P999`.
     pub fn named(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let text = text.strip_prefix('p').unwrap_or(&text);
@@ -44,19 +44,19 @@ impl Percentile {
         PERCENTILES.into_iter().find(|percentile| is(percentile.name) || is(percentile.key))
     }
 
-    /// Its value in nanoseconds, if there are samples enough to say it.
+    /// Its value in nanoseconds, if there are enough samples.
     pub fn of(self, histogram: &Histogram) -> Option<u64> {
         (histogram.len() >= self.samples_min && !histogram.is_empty())
             .then(|| histogram.value_at_quantile(self.quantile).min(histogram.max()))
     }
 }
 
-/// So many samples a quantile needs: ten beyond it.
+/// Samples needed for a quantile: ten beyond it.
 pub fn samples_min(quantile: f64) -> u64 {
     if quantile < 0.9 { 1 } else { (10.0 / (1.0 - quantile)).round() as u64 }
 }
 
-/// Mean, deviation and extremes, in nanoseconds; all 0 without a sample.
+/// Mean, deviation and extremes, in nanoseconds; all 0 if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
     pub count: u64,
@@ -80,7 +80,7 @@ impl Spread {
         }
     }
 
-    /// Share of the samples within one deviation of the mean, 0 to 1; `None` without a sample.
+    /// Share of the samples within one deviation of the mean, 0 to 1; `None` if there are no samples.
     pub fn within_deviation(self, histogram: &Histogram) -> Option<f64> {
         let low = (self.mean - self.deviation).max(0.0).ceil() as u64;
         let high = (self.mean + self.deviation).floor() as u64;
@@ -88,8 +88,8 @@ impl Spread {
     }
 }
 
-/// The value of any quantile in nanoseconds, 0 without a sample; for layouts of others, which print it however
-/// few samples there are.
+/// The value at any quantile in nanoseconds, 0 if there are no samples; for the layouts of other tools, which
+/// print it for any number of samples.
 pub fn at(histogram: &Histogram, quantile: f64) -> u64 {
     if histogram.is_empty() { 0 } else { histogram.value_at_quantile(quantile).min(histogram.max()) }
 }
@@ -98,7 +98,8 @@ pub fn ms(nanoseconds: f64) -> f64 {
     nanoseconds / 1e6
 }
 
-/// A duration for readers, four characters of precision: `830 ns`, `12.3 µs`, `4.56 ms`, `1.23 s`, `2 min 5 s`.
+/// A duration for people, with about three significant digits: `830 ns`, `12.3 µs`, `4.56 ms`, `1.23 s`, `2
+/// min 5 s`.
 pub fn duration(nanoseconds: f64) -> String {
     let value = nanoseconds.max(0.0);
     if value < 1e3 {
@@ -140,7 +141,7 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
-/// Bytes for readers: `512 B`, `12.3 kB`, `4.56 MB`.
+/// Bytes for people: `512 B`, `12.3 kB`, `4.56 MB`.
 pub fn bytes(count: f64) -> String {
     let units = ["kB", "MB", "GB", "TB", "PB"];
     if count < 999.5 {

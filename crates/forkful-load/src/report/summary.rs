@@ -1,4 +1,4 @@
-//! The report in a few lines, the verdict first: what most readers want. `text` has everything.
+//! The report in a few lines, the verdict first: enough for most readers. `text` has everything.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::{ErrorCause, HttpVersion, Report};
 
 const STRING: &str = "a String takes everything";
 
-/// Causes of errors that are shown; `--verbose` shows all.
+/// Error causes in the summary; `--verbose` shows all.
 const CAUSES_MAX: usize = 2;
 
-/// The summary; `paint` colours, or does not. At most 15 lines, and one for each expectation.
+/// The summary of at most 15 lines, plus one for each expectation; `paint` adds colours.
 pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let report = findings.report;
     let mut out = String::new();
@@ -50,7 +50,7 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
     out
 }
 
-/// What is counted, as a heading.
+/// The unit that is counted, as a heading.
 pub(super) fn title(findings: &Findings) -> &'static str {
     match findings.plan.http {
         HttpVersion::Http10 | HttpVersion::Http11 | HttpVersion::Http2 => "Requests",
@@ -59,7 +59,7 @@ pub(super) fn title(findings: &Findings) -> &'static str {
     }
 }
 
-/// What came of it.
+/// The number of results and their kind.
 pub(super) fn came(findings: &Findings) -> &'static str {
     match findings.plan.http {
         HttpVersion::EventStream => "events",
@@ -67,7 +67,7 @@ pub(super) fn came(findings: &Findings) -> &'static str {
     }
 }
 
-/// What only connections have that stay open.
+/// Lines only for WebSockets and event streams.
 pub(super) fn streams(findings: &Findings) -> Vec<String> {
     let messages = &findings.report.messages;
     let mut lines = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn streams(findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// Whether the figures can be trusted, with the reasons where they cannot.
+/// Whether the results can be trusted; if not, the reasons.
 fn verdict(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let sentence = findings.trust.sentence();
     let reason = |prefix: &str| sentence.strip_prefix(prefix).unwrap_or(&sentence).to_owned();
@@ -108,10 +108,10 @@ fn verdict(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String 
     }
 }
 
-/// The number of errors beside that of the requests that ended, those after the time was up included.
+/// The number of errors and of ended requests, including those after the end of the measurement.
 pub(super) fn share_of_errors(report: &Report, unit: &str) -> String {
     let (total, late) = (report.errors_total(), report.counts.late);
-    // Bytes that nobody asked for are an error without a request.
+    // Unsolicited bytes are an error without a request.
     let ended = (report.counts.completed + report.counts.failed + late).max(total);
     let share = super::trust::percent(total as f64 / ended.max(1) as f64);
     let after = if late > 0 {

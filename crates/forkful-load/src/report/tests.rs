@@ -1,4 +1,4 @@
-//! The report in all its forms.
+//! The report in all output formats.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The report for people: plain text of at most 80 columns where that is possible; colour is the caller's.
+//! The report for people: plain text of at most 80 columns if possible; the caller adds colours.
 
 use std::fmt::Write as _;
 
@@ -12,23 +12,23 @@ use crate::{Histogram, Load, Report, ThreadFacts};
 
 const STRING: &str = "a String takes everything";
 
-/// Threads whose shares fit in a line.
+/// Threads whose shares fit on a line.
 const THREADS_SHOWN_MAX: usize = 10;
 
-/// What a piece of the report is, for whoever colours it.
+/// The role of a piece of text, for colouring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
     /// A heading or a main number.
     Strong,
-    /// Beside the point.
+    /// Less important.
     Faint,
     Good,
-    /// Take note.
+    /// Needs attention.
     Bad,
 }
 
-/// The report; `paint` colours, or does not.
+/// The full report; `paint` adds colours.
 pub fn text(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let mut page = Page { out: String::new(), paint };
     page.head(findings);
@@ -108,7 +108,7 @@ impl Page<'_> {
             self.line(format_args!("{title:<13}{rest}"));
         }
         let connections = report.connections;
-        // An open loop opens more than it begins with when all are busy.
+        // An open loop opens more connections than it starts with when all are busy.
         let reached = match findings.plan.load {
             Load::Closed { .. } => {
                 format!("{} of {}", thousands(connections.reached), thousands(connections.asked))
@@ -144,7 +144,7 @@ impl Page<'_> {
         }
     }
 
-    /// Messages and events have no statuses.
+    /// Adds the statuses; messages and events have none.
     fn statuses(&mut self, report: &Report, unit: &str) {
         let statuses: Vec<String> = report
             .statuses
@@ -157,7 +157,7 @@ impl Page<'_> {
         }
     }
 
-    /// How busy each thread of the generator was, where there are several.
+    /// How busy each generator thread was, if there are several.
     fn threads(&mut self, threads: &[ThreadFacts]) {
         let mut shares: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
         match shares.len() {
@@ -224,7 +224,7 @@ impl Page<'_> {
             row("deviation", &|h| some(h, h.stdev())),
             row("min", &|h| some(h, h.min() as f64)),
         ];
-        // A percentile that no column has samples for is not shown.
+        // Skip a percentile if no column has enough samples for it.
         for percentile in PERCENTILES.iter().filter(|p| phases.iter().any(|(_, h)| p.of(h).is_some())) {
             rows.push(row(percentile.name, &|h| percentile.of(h).map(|value| value as f64)));
         }
@@ -333,7 +333,7 @@ impl Page<'_> {
     }
 }
 
-/// How an expectation came out, four columns wide.
+/// The result of an expectation, four columns wide.
 pub(super) fn mark(judgement: &Judgement, paint: &dyn Fn(Tone, &str) -> String) -> String {
     match judgement.kept {
         Some(true) => paint(Tone::Good, "  ok"),
@@ -342,7 +342,7 @@ pub(super) fn mark(judgement: &Judgement, paint: &dyn Fn(Tone, &str) -> String) 
     }
 }
 
-/// Cells under one another, each at the right of its column.
+/// Formats cells as right-aligned columns.
 fn columns(cells: impl Iterator<Item = String>) -> String {
     let mut row = String::new();
     for cell in cells {
@@ -351,7 +351,7 @@ fn columns(cells: impl Iterator<Item = String>) -> String {
     row
 }
 
-/// The columns of the table of latencies. In an open loop the time without waiting stands beside the response.
+/// The columns of the latency table. An open loop also shows the time without waiting.
 fn phases<'a>(findings: &Findings<'a>) -> Vec<(&'static str, &'a Histogram)> {
     let report = findings.report;
     let mut phases = vec![("response", &report.response)];
@@ -367,7 +367,7 @@ fn phases<'a>(findings: &Findings<'a>) -> Vec<(&'static str, &'a Histogram)> {
     phases
 }
 
-/// With a fraction where it means something.
+/// Shows decimals for small values only.
 pub(super) fn decimals(value: f64) -> String {
     if value >= 1_000.0 { thousands(value.round() as u64) } else { super::spread::three_digits(value) }
 }

@@ -1,4 +1,4 @@
-//! What is expected of a run: `p99<20ms`, `errors<0.1%`, `rps>1000`. Reading such a sentence, and judging it.
+//! Expectations about a run, such as `p99<20ms`, `errors<0.1%` or `rps>1000`: parsing and judging them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::{ErrorCause, Histogram, Report};
 pub struct Threshold {
     text: String,
     metric: Metric,
-    /// What the value is to be, against the limit.
+    /// How the value must compare with the limit.
     wanted: Ordering,
     or_equal: bool,
-    /// Nanoseconds, a number, or a share from 0 to 1.
+    /// Nanoseconds, a number, or a share between 0 and 1.
     limit: f64,
 }
 
@@ -40,21 +40,21 @@ enum Statistic {
     Percentile(Percentile),
 }
 
-/// How an expectation came out.
+/// The result of an expectation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
-    /// As typed.
+    /// The expectation as typed.
     pub expectation: String,
-    /// What was found, in the unit of the expectation's kind: ms, per second, a count, percent.
+    /// The measured value, in the unit of the expectation's kind: ms, per second, a count, percent.
     #[serde(serialize_with = "super::json::number")]
     pub value: Option<f64>,
-    /// The same for readers.
+    /// The measured value for people.
     pub found: String,
-    /// Kept, missed, or `None`: there is too little to say.
+    /// Whether it was met; `None`: too few samples to tell.
     pub kept: Option<bool>,
 }
 
-/// Why a text is no expectation.
+/// Why a text is not a valid expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no expectation: {reason}")]
 pub struct BadThreshold {
@@ -62,7 +62,7 @@ pub struct BadThreshold {
     reason: String,
 }
 
-/// What can be expected; for messages and help.
+/// The available metrics, for messages and help.
 pub const METRICS: &str = "p50, p75, p90, p95, p97.5, p99, p99.9, p99.99, mean, min, max (also first_byte.p99, \
                            connect.p99, service.p99), rps, requests, errors, timeouts, 2xx to 5xx";
 
@@ -115,7 +115,7 @@ fn metric(name: &str) -> Option<Metric> {
     }
 }
 
-/// The value in its unit; a percent sign makes a share of a count.
+/// Parses the value with its unit; a percent sign turns a count into a share.
 fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
     let split =
         text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '_')).unwrap_or(text.len());
@@ -148,12 +148,12 @@ fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
 }
 
 impl Threshold {
-    /// As it was typed.
+    /// The expectation as typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Samples without which it cannot be judged.
+    /// Samples needed to judge it.
     pub fn samples_min(&self) -> u64 {
         match self.metric {
             Metric::Latency(_, Statistic::Percentile(percentile)) => percentile.samples_min,
@@ -161,7 +161,7 @@ impl Threshold {
         }
     }
 
-    /// Whether a run kept it.
+    /// Whether a run met the expectation.
     pub fn judge(&self, report: &Report) -> Judgement {
         let value = self.value(report);
         let kept = value.map(|value| {

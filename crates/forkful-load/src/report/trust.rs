@@ -1,5 +1,5 @@
-//! Whether a measurement can be trusted: what could have spoilt it, checked one by one. Pure functions of the
-//! plan and the report; the limits and their reasons are in `docs/MEASURING.md`.
+//! Whether a measurement can be trusted: one check for each possible problem. Pure functions of the plan and
+//! the report; `docs/MEASURING.md` explains the limits.
 
 mod generator;
 mod network;
@@ -38,34 +38,34 @@ impl Trust {
         Self { checks: checks.into_iter().flatten().collect() }
     }
 
-    /// With what the target's workers add to it, where they are known.
+    /// Adds the checks that need the target's workers, if they are known.
     #[must_use]
     pub fn with_workers(mut self, plan: &Plan, report: &Report, workers: Option<&Workers>) -> Self {
         self.checks.extend(workers.and_then(|workers| generator::bottleneck(plan, report, workers)));
         self
     }
 
-    /// The worst of all checks.
+    /// The worst level of all checks.
     pub fn level(&self) -> Level {
         self.checks.iter().map(Check::level).max().unwrap_or(Level::Fine)
     }
 
-    /// Whether the numbers say what they seem to say.
+    /// Whether the results can be trusted.
     pub fn trustworthy(&self) -> bool {
         self.level() < Level::Fault
     }
 
-    /// Whether the generator was at its limit.
+    /// Whether the generator was the bottleneck.
     pub fn saturated(&self) -> bool {
         self.check("generator_cpu").is_some_and(|check| check.level() == Level::Fault)
     }
 
-    /// A check by its key.
+    /// The check with this key.
     pub fn check(&self, key: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.key == Some(key))
     }
 
-    /// Checks of a level.
+    /// The checks of a level.
     pub fn at(&self, level: Level) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(move |check| check.level() == level)
     }
@@ -81,7 +81,7 @@ impl Trust {
     }
 }
 
-/// Too few samples for the percentiles that people ask for.
+/// Whether there are enough samples for the usual percentiles.
 fn samples(report: &Report) -> Check {
     let count = report.response.len();
     if count == 0 {
@@ -99,14 +99,14 @@ fn samples(report: &Report) -> Check {
         .means(meaning.to_owned())
 }
 
-/// Requests that had no answer when the waiting ended: they would all be slow ones.
+/// Requests without an answer at the end of the drain: all of them would be slow.
 fn unfinished(report: &Report) -> Check {
     let unfinished = report.counts.unfinished;
     let done = report.response.len().max(1);
     let share = unfinished as f64 / done as f64;
-    // A hundredth of the samples can be all of the last percentile.
+    // 1 % of the samples may be everything above p99.
     let level = if unfinished == 0 { Level::Fine } else { Level::above(share, 0.001, 0.01) };
-    // An age is no latency, but the least that it would have been.
+    // The age is a lower bound of the latency.
     let oldest = if report.censored.is_empty() {
         String::new()
     } else {
@@ -120,14 +120,14 @@ fn unfinished(report: &Report) -> Check {
         ))
 }
 
-/// Shares of errors from which on a run is doubted, and from which on it measures errors and nothing else.
+/// Shares of errors: from the first on a run is doubtful, from the second on it measures only errors.
 const ERRORS_MANY: f64 = 0.1;
 const ERRORS_MOST: f64 = 0.5;
 
-/// Statuses that are named where most answers are errors.
+/// Statuses that are listed if most answers are errors.
 const STATUSES_NAMED_MAX: usize = 3;
 
-/// Many requests ended in errors, also where another tool takes every status for an answer.
+/// Whether many requests ended in errors, even if another tool counts every status as an answer.
 fn errors(plan: &Plan, report: &Report) -> Option<Check> {
     let counts = report.counts;
     let ended = counts.completed + counts.failed + counts.late;

@@ -1,4 +1,4 @@
-//! The schedule's promises, over all threads together.
+//! Properties of the schedule, for all threads together.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn options(rate: f64, threads: usize) -> ScheduleOptions {
     }
 }
 
-/// All arrivals before `until`, of all threads, in order of time.
+/// All threads' arrivals before `until`, in order of time.
 fn merged(options: ScheduleOptions, until: Nanos) -> Vec<Arrival> {
     let mut all = Vec::new();
     for thread in 0..options.threads {

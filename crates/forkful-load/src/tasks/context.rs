@@ -1,4 +1,4 @@
-//! What the tasks of one thread share. Cells, not locks: they all run on one thread.
+//! State shared by the tasks of one thread. It uses cells, not locks, because all tasks run on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,39 +27,39 @@ pub(super) struct Context {
     updates: SyncSender<Update>,
     pub(super) templates: Vec<Template>,
     pub(super) places: RefCell<Vec<Rc<Place>>>,
-    /// Places that there may be.
+    /// Maximum number of places.
     pub(super) places_max: usize,
     pub(super) recorder: RefCell<Recorder>,
     pub(super) meter: RefCell<Meter>,
-    /// When the current window began.
+    /// Start of the current window.
     rolled_at: Cell<Nanos>,
     pub(super) times: Cell<Times>,
-    /// Open loop.
+    /// Open loop only.
     pub(super) schedule: RefCell<Option<Schedule>>,
     /// Open loop: measured requests that were started.
     pub(super) started: Cell<u64>,
-    /// Closed loop.
+    /// Closed loop only.
     pub(super) claims: Cell<Claims>,
-    /// No number, or no moment of the schedule, is left.
+    /// No request number or scheduled start is left.
     pub(super) exhausted: Cell<bool>,
     /// Requests started and not ended.
     pub(super) under_way: Cell<u64>,
-    /// Connections in their places.
+    /// Open connections.
     pub(super) open: Cell<u64>,
-    /// Connections that are not quite gone.
+    /// Connections that have not fully ended.
     pub(super) drivers: Cell<u64>,
-    /// Least streams that a connection may have, of those that were made.
+    /// The smallest number of streams that any connection allowed.
     pub(super) streams: Cell<usize>,
     pub(super) workers: RefCell<WorkerNames>,
     pub(super) first_failure: RefCell<Option<(ErrorCause, String)>>,
     pub(super) first_response: RefCell<Option<(Nanos, FirstResponse)>>,
-    /// Something ended that the thread may have waited for.
+    /// Notified when something ends that the thread may wait for.
     pub(super) changed: Notify,
-    /// Open loop: places that may have room; one that has, is in it.
+    /// Open loop: places that may have room; every place with room is in this queue.
     pub(super) roomy: RefCell<VecDeque<Rc<Place>>>,
-    /// Open loop: room was made.
+    /// Open loop: notified when a place gets room.
     pub(super) room: Notify,
-    /// When the drain ended; what is dropped from then on is unfinished since.
+    /// When the drain ended; requests dropped from then on are unfinished.
     pub(super) unfinished_at: Cell<Nanos>,
 }
 
@@ -113,7 +113,7 @@ impl Context {
         crate::clock::nanos(self.plan().drain.min(self.plan().timeout))
     }
 
-    /// The clock of the measurement starts.
+    /// Starts the clock of the measurement.
     pub(super) fn begin(&self, times: Times) {
         self.times.set(times);
         let now = self.now();
@@ -123,8 +123,8 @@ impl Context {
         self.meter.borrow_mut().begin(now, times, self.plan());
     }
 
-    /// Ends the window that `now` is beyond, so that what happens now is counted in its own. A moment within a window
-    /// that has ended becomes the end of it.
+    /// Ends the window if `now` is past it, so that the event counts in the right window. A time within an
+    /// ended window is moved to the end of that window.
     pub(super) fn roll(&self, now: Nanos) -> Nanos {
         let now = now.max(self.rolled_at.get());
         if now >= self.meter.borrow().due() {
@@ -135,13 +135,13 @@ impl Context {
         now
     }
 
-    /// The last window ends.
+    /// Ends the last window.
     pub(super) fn roll_last(&self, now: Nanos) {
         let gauges = self.gauges(now);
         self.meter.borrow_mut().last(now, &mut self.recorder.borrow_mut(), gauges, &self.updates);
     }
 
-    /// Open loop: the next start of the schedule that is before the end of the run.
+    /// Open loop: the next scheduled start before the end of the run.
     pub(super) fn next_due(&self) -> Option<Arrival> {
         let next = self.schedule.borrow().as_ref().and_then(Schedule::peek);
         next.filter(|arrival| arrival.at < self.shared.end())
@@ -153,7 +153,7 @@ impl Context {
         Gauges { thread: self.index, open: self.open.get(), backlog }
     }
 
-    /// Waits until `at`, a millisecond longer at most.
+    /// Waits until `at`, up to a millisecond longer.
     pub(super) async fn sleep_until(&self, at: Nanos) {
         let left = at.saturating_sub(self.now());
         if left > 0 {
@@ -161,7 +161,7 @@ impl Context {
         }
     }
 
-    /// A place that did not exist before; `None`: there are as many as there may be.
+    /// Creates a place; `None` if the maximum is reached.
     pub(super) fn new_place(&self) -> Option<Rc<Place>> {
         let mut places = self.places.borrow_mut();
         (places.len() < self.places_max).then(|| {
@@ -171,7 +171,7 @@ impl Context {
         })
     }
 
-    /// The engine turns to a request.
+    /// Starts a request.
     pub(super) fn start(self: &Rc<Self>, id: u64, intended: Nanos, begun: Nanos, measured: bool) -> Started {
         let request = self.shared.compiled.choose(id);
         self.recorder.borrow_mut().started(measured, request);
@@ -180,32 +180,32 @@ impl Context {
         Started { context: Rc::clone(self), timing, id, retried: false, held_back: false, ended: false }
     }
 
-    /// Bytes that are read or written now count.
+    /// Whether bytes read or written now are counted.
     pub(super) fn is_measured(&self, now: Nanos) -> bool {
         now >= self.times.get().measure_from
     }
 
-    /// The counts, at the end.
+    /// Returns the counts at the end.
     pub(super) fn take_recorder(&self) -> Recorder {
         let options = RecorderOptions { measure_from: NEVER, requests: 0, threads: 1 };
         self.recorder.replace(Recorder::new(options))
     }
 }
 
-/// A request that was started. Dropped before its end, it is unfinished.
+/// A started request. If it is dropped before its end, it counts as unfinished.
 pub(super) struct Started {
     context: Rc<Context>,
     pub(super) timing: Timing,
     pub(super) id: u64,
-    /// It was sent before, on a connection that the server had just given up.
+    /// The request was already sent once, on a connection that the server had just closed.
     pub(super) retried: bool,
-    /// When it was to be sent, the server allowed no request.
+    /// The server did not allow another request when this one was due.
     pub(super) held_back: bool,
     ended: bool,
 }
 
 impl Started {
-    /// It ended, and was counted.
+    /// The request ended and was counted.
     pub(super) fn end(mut self) {
         self.ended = true;
     }

@@ -1,5 +1,5 @@
-//! A stream of server-sent events (the HTML standard, 9.2) over HTTP/1.1: it is asked for once, and each event that comes
-//! answers a request that waits for it.
+//! A stream of server-sent events (the HTML standard, 9.2) over HTTP/1.1. The stream is requested once; each
+//! event answers one waiting request.
 
 pub(super) mod reader;
 
@@ -20,26 +20,26 @@ use crate::clock::Nanos;
 use crate::http1::HEAD_BYTES_MAX;
 use crate::template::headers;
 
-/// Read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 /// Headers of an answer.
 const HEADERS_MAX: usize = 128;
-/// Events that wait to be counted; a server that sends more between two turns of the loop is counted without their times.
+/// Queued events. If a server sends more between two turns of the loop, the rest is counted without times.
 const QUEUE_MAX: usize = 100_000;
 
 /// Our side of one stream.
 #[derive(Default)]
 pub(super) struct EventStream {
-    /// Events that have come and that no request has had.
+    /// Events that no request has taken yet.
     queue: RefCell<VecDeque<Event>>,
     changed: Notify,
-    /// When the last event came, or the stream was asked for.
+    /// When the last event arrived, or the stream was requested.
     last_at: Cell<Nanos>,
     /// The `id` of the last event that had one.
     last_id: RefCell<Option<String>>,
-    /// No request follows.
+    /// Notified when no more requests follow.
     closed: Notify,
-    /// Why it has ended.
+    /// Why the stream has ended.
     end: RefCell<Option<Fault>>,
     pub(super) server: Option<String>,
     pub(super) head_bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct EventStream {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) at: Nanos,
-    /// When the one before it came.
+    /// When the previous event arrived.
     pub(super) since: Nanos,
     /// Length of its data.
     pub(super) bytes: u64,
@@ -71,7 +71,7 @@ impl EventStream {
         }
     }
 
-    /// Where the next connection goes on.
+    /// The last event's `id`, from which the next connection continues.
     pub(super) fn last_id(&self) -> Option<String> {
         self.last_id.borrow().clone()
     }
@@ -96,14 +96,14 @@ pub(super) struct EventsDriver {
     stream: Rc<EventStream>,
     read_at: Rc<Cell<Nanos>>,
     context: Rc<Context>,
-    /// When it was asked for, until its first event.
+    /// When the stream was requested; `None` after its first event.
     asked: Option<Nanos>,
     body: EventBody,
-    /// What came behind the head.
+    /// Bytes received after the head.
     rest: Vec<u8>,
 }
 
-/// Asks for the stream on a connection.
+/// Requests the stream on a connection.
 pub(super) async fn open(
     context: &Rc<Context>,
     mut fresh: Fresh,
@@ -171,7 +171,7 @@ fn question(context: &Context, last_event: Option<String>) -> Vec<u8> {
     bytes
 }
 
-/// The head of an answer that is an event stream.
+/// The head of an event-stream answer.
 pub(super) struct Head {
     pub(super) bytes: usize,
     pub(super) is_chunked: bool,
@@ -179,7 +179,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads it; `None` where it is not whole.
+    /// Parses the head; `None` if it is incomplete.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, Fault> {
         let refused = |detail: String| Fault::new(ErrorCause::NoEventStream, detail);
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
@@ -226,7 +226,7 @@ impl EventsDriver {
         Err(fault)
     }
 
-    /// Reads to the end; gives why no more comes.
+    /// Reads until the end. Returns why the stream ended.
     async fn read(&mut self) -> Result<Fault, Fault> {
         let rest = std::mem::take(&mut self.rest);
         let mut done = self.take(&rest)?;
@@ -246,7 +246,7 @@ impl EventsDriver {
         Ok(Fault::new(ErrorCause::ClosedInAnswer, "the server ended the stream"))
     }
 
-    /// Takes bytes of the body; says whether it has ended.
+    /// Reads bytes of the body. Returns whether the body has ended.
     fn take(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
         let Self { stream, context, asked, body, .. } = self;
         let at = self.read_at.get();

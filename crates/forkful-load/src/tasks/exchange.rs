@@ -1,4 +1,4 @@
-//! One request from its beginning to its end.
+//! One request from start to end.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -28,22 +28,22 @@ use crate::recorder::Ending;
 use crate::report::facts::FirstResponse;
 use crate::workers::NO_WORKER;
 
-/// The status of what has none.
+/// The status for messages and events, which have none.
 const NO_STATUS: u16 = 0;
 
 struct Answer {
     link: Rc<Link>,
-    /// Of a message or an event there is none.
+    /// `None` for messages and events.
     head: Option<Parts>,
     body_bytes: u64,
-    /// As much of it as is looked at.
+    /// The part of the body that is checked.
     body: Vec<u8>,
     interim: u32,
-    /// When its last bytes came.
+    /// When its last bytes arrived.
     at: Nanos,
 }
 
-/// Sends a request, within the timeout, and counts what came of it.
+/// Sends a request within the timeout, and records the result.
 pub(super) async fn perform(context: &Rc<Context>, place: &Rc<Place>, mut request: Started) {
     let left = (request.timing.begun + timeout_of(context)).saturating_sub(context.now());
     let outcome =
@@ -56,7 +56,8 @@ pub(super) async fn perform(context: &Rc<Context>, place: &Rc<Place>, mut reques
     request.end();
 }
 
-/// Tries, and once more where the server gave up an idle connection, or says that it did not touch the request.
+/// Tries, and retries once if the server closed an idle connection or says that it did not process the
+/// request.
 async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started) -> Result<Answer, Fault> {
     let mut empty_streams = 0;
     loop {
@@ -69,14 +70,14 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
             Ok(answer) => return Ok(answer),
             Err(fault) => fault,
         };
-        // As in a browser, the stream goes on on another connection, and the client waits for its next event.
+        // As in a browser, the stream continues on a new connection, and the client waits for its next event.
         let goes_on = fault.connection && matches!(link.talk, Talk::Events(_));
         let timing = &mut request.timing;
         if fault.connection {
             if place.leave(context, Some(&link)) {
                 context.recorder.borrow_mut().report.connections.closed_by_server += 1;
             }
-            // The connection's own end says more than that it ended.
+            // The connection's own error is more specific than that it ended.
             let end = link.end.borrow().clone();
             if let Some(end) =
                 end.filter(|end| fault.cause.is_closed_or_reset() && end.cause == ErrorCause::GoAway)
@@ -86,7 +87,7 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
         }
         if goes_on {
             if link.answers.get() == 0 {
-                // A server that ends streams before their first event is not asked as fast as it answers.
+                // A server that ends streams before their first event is retried with a pause.
                 empty_streams += 1;
                 context.sleep_until(context.now() + retry_pause(empty_streams)).await;
             }
@@ -133,7 +134,7 @@ async fn exchange(
     receive(context, link, request, response).await
 }
 
-/// A request goes out on a connection, which may be its last one.
+/// Counts a request on a connection, which may be its last one.
 fn note_use(context: &Context, place: &Rc<Place>, link: &Rc<Link>) {
     link.sends.set(link.sends.get() + 1);
     let spent = match context.plan().reuse {
@@ -146,7 +147,7 @@ fn note_use(context: &Context, place: &Rc<Place>, link: &Rc<Link>) {
     }
 }
 
-/// Sends a message, and awaits the one that answers it.
+/// Sends a message and waits for its answer.
 async fn message(
     context: &Rc<Context>,
     place: &Rc<Place>,
@@ -164,7 +165,7 @@ async fn message(
     Ok(answer_of(link, body.len() as u64, kept(context, &body), at))
 }
 
-/// Awaits the next event. Its time is that since the one before.
+/// Waits for the next event. Its time counts from the previous event.
 async fn event(context: &Rc<Context>, link: &Rc<Link>, request: &mut Started) -> Result<Answer, Fault> {
     let Talk::Events(events) = &link.talk else { unreachable!("the link is an event stream") };
     if request.timing.sent == 0 {
@@ -172,7 +173,7 @@ async fn event(context: &Rc<Context>, link: &Rc<Link>, request: &mut Started) ->
     }
     let event = events.next(context.times.get().start).await?;
     let timing = &mut request.timing;
-    // On a new connection the client has waited since the event before the old one ended.
+    // On a new connection the client has waited since the last event of the old connection.
     if link.answers.get() > 0 {
         let since = event.since.min(timing.intended);
         (timing.intended, timing.begun, timing.sent) = (since, since, since);
@@ -186,7 +187,7 @@ fn answer_of(link: &Rc<Link>, body_bytes: u64, body: Vec<u8>, at: Nanos) -> Answ
     Answer { link: Rc::clone(link), head: None, body_bytes, body, interim: 0, at }
 }
 
-/// As much of a body as is looked at.
+/// The part of a body that is checked.
 fn kept(context: &Context, body: &[u8]) -> Vec<u8> {
     if context.plan().expect.body.is_none() {
         return Vec::new();
@@ -194,7 +195,7 @@ fn kept(context: &Context, body: &[u8]) -> Vec<u8> {
     body[..body.len().min(Expect::BODY_BYTES_MAX + 1)].to_vec()
 }
 
-/// The request goes out now.
+/// The request is sent now.
 fn note_sent(context: &Context, request: &mut Started) {
     let timing = &mut request.timing;
     timing.sent = context.now();
@@ -318,7 +319,7 @@ fn first_response(answer: &Answer) -> FirstResponse {
     }
 }
 
-/// What the head would be as lines of text: over HTTP/2 it is compressed.
+/// The size of the head as text; HTTP/2 compresses it.
 fn head_bytes(headers: &HeaderMap) -> u64 {
     let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     ("HTTP/2 200 \r\n".len() + lines + 2) as u64
@@ -343,7 +344,7 @@ fn timed_out(context: &Context, place: &Rc<Place>, request: &Started) {
     } else {
         (cause, "")
     };
-    // Nothing at all came in all that time: the connection is no better than its stream.
+    // Nothing was received in all that time, so the connection counts as dead, not only its stream.
     let is_dead = |link: &Rc<Link>| timing.sent > 0 && link.read_at.get() < timing.sent;
     if let Some(link) = current.filter(|link| held_back || is_dead(link)) {
         place.leave(context, Some(&link));

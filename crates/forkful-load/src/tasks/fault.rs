@@ -1,4 +1,4 @@
-//! What the library's errors mean.
+//! The meaning of the library's errors.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use h2::Reason;
 use crate::cause::ErrorCause;
 use crate::tls;
 
-/// Why a request, or the attempt at a connection, was lost.
+/// Why a request or a connection attempt failed.
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
     pub(super) cause: ErrorCause,
     pub(super) detail: String,
-    /// Not only the request is lost, but its connection.
+    /// The connection is lost too, not only the request.
     pub(super) connection: bool,
-    /// The server says that it did not touch the request.
+    /// The server says that it did not process the request.
     pub(super) untouched: bool,
 }
 
@@ -23,7 +23,7 @@ impl Fault {
         Self { cause, detail: detail.into(), connection: false, untouched: false }
     }
 
-    /// What an error means for a request of which `in_answer`: a part of the answer, or nothing came.
+    /// The meaning of an error for a request; `in_answer`: a part of the answer had arrived.
     pub(super) fn of(error: &h2::Error, in_answer: bool) -> Self {
         let detail = || error.to_string();
         let reason = error.reason();
@@ -31,7 +31,7 @@ impl Fault {
             return match (error.is_remote(), reason) {
                 (true, Some(Reason::REFUSED_STREAM)) => Self::new(ErrorCause::StreamRefused, detail()),
                 (true, _) => Self::new(ErrorCause::StreamReset, detail()),
-                // How the library says that a head is longer than the limit it was given.
+                // The library reports a head above the limit in this way.
                 (false, Some(Reason::REFUSED_STREAM)) => Self::new(ErrorCause::HeadTooLarge, detail()),
                 (false, _) => Self::new(ErrorCause::Http2Protocol, detail()),
             };
@@ -48,7 +48,7 @@ impl Fault {
         fault
     }
 
-    /// What an error before the server's settings came means.
+    /// The meaning of an error before the server's settings arrived.
     pub(super) fn before_settings(error: &h2::Error, answered: &str) -> Self {
         let cause = match error.get_io() {
             Some(error) if is_reset(error) => ErrorCause::ConnectReset,
@@ -59,7 +59,7 @@ impl Fault {
         Self::new(cause, detail)
     }
 
-    /// What an error of a TLS handshake means.
+    /// The meaning of an error in a TLS handshake.
     pub(super) fn in_handshake(error: &io::Error) -> Self {
         match tls_error(error) {
             Some(error) => Self::new(tls::cause(error, true), error.to_string()),

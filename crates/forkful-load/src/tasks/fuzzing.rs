@@ -1,4 +1,4 @@
-//! The client's side of an HTTP/2 connection, or of an event stream, to a hostile server, without the engine around it.
+//! The client side of an HTTP/2 connection or an event stream with a hostile server, without the engine.
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -8,10 +8,10 @@ use super::events::reader::{EventBody, LINE_KEPT};
 use super::fault::Fault;
 use super::link;
 
-/// Requests that are sent, one after the other.
+/// Requests sent one after the other.
 const REQUESTS: usize = 2;
 
-/// Makes a connection as the engine does, sends requests on it, and reads what comes until it ends.
+/// Connects as the engine does, sends requests, and reads until the connection ends.
 pub(crate) async fn ask(io: impl AsyncRead + AsyncWrite + Unpin) {
     let (sender, connection) = match link::builder().handshake::<_, Bytes>(io).await {
         Ok(connection) => connection,
@@ -38,7 +38,7 @@ pub(crate) async fn ask(io: impl AsyncRead + AsyncWrite + Unpin) {
     }
 }
 
-/// Reads an answer as an event stream in pieces of this length; the events are the same as those of one piece.
+/// Reads an answer as an event stream in pieces of this length; the events must equal those of one piece.
 pub(crate) fn read_events(bytes: &[u8], piece: usize) {
     let mut came = 0;
     for chunk in bytes.chunks(piece) {
@@ -58,7 +58,7 @@ pub(crate) fn read_events(bytes: &[u8], piece: usize) {
     }
 }
 
-/// The events of a body: the length of each one's data, and its `id`.
+/// The events of a body: the data length and the `id` of each.
 fn events(body: &[u8], is_chunked: bool, piece: usize) -> Vec<(u64, Option<String>)> {
     let mut found = Vec::new();
     let mut reader = EventBody::new(is_chunked);

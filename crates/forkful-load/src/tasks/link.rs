@@ -1,4 +1,4 @@
-//! One connection: HTTP/2, a WebSocket or an event stream; and what is known of it whatever it speaks.
+//! One connection (HTTP/2, WebSocket or event stream), and the state common to all protocols.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -19,22 +19,23 @@ use crate::clock::Nanos;
 use crate::http1::HEAD_BYTES_MAX;
 use crate::plan::HttpVersion;
 
-/// What the server may send ahead on a stream and on a connection: enough that it never waits for us, and no more
-/// memory than bodies that are dropped as they come.
+/// Flow-control windows of a stream and of a connection: large enough that the server never waits for us,
+/// small enough for bodies that are discarded as they arrive.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
-/// How much overhead small frames may make before the library takes it for an attack: ours are read at once.
+/// How much overhead of small frames the library accepts before it treats it as an attack; we read frames at
+/// once.
 const FRAME_BUDGET: usize = 64 << 20;
 
 /// A connection that is ready for requests.
 pub(super) struct Link {
     pub(super) talk: Talk,
-    /// When bytes last came.
+    /// When bytes last arrived.
     pub(super) read_at: Rc<Cell<Nanos>>,
-    /// Requests that were sent.
+    /// Requests sent on it.
     pub(super) sends: Cell<u32>,
     pub(super) answers: Cell<u32>,
-    /// Made, or last answered.
+    /// When it was made or last had an answer.
     pub(super) idle_since: Cell<Nanos>,
     /// The worker that answered last.
     pub(super) worker: Cell<Option<u16>>,
@@ -43,15 +44,15 @@ pub(super) struct Link {
     pub(super) end: RefCell<Option<Fault>>,
 }
 
-/// What is spoken on it.
+/// The protocol on it.
 pub(super) enum Talk {
-    /// The server's settings have come.
+    /// The server's settings have arrived.
     Http2(SendRequest<Bytes>),
     WebSocket(Rc<Socket>),
     Events(Rc<EventStream>),
 }
 
-/// Moves a connection's bytes; ends with it.
+/// Moves a connection's bytes; ends with the connection.
 pub(super) enum Driver {
     Http2(Box<Connection<Counted, Bytes>>),
     WebSocket(Box<SocketDriver>),
@@ -59,7 +60,7 @@ pub(super) enum Driver {
 }
 
 impl Link {
-    /// Requests that it may have under way.
+    /// The number of requests that it may have under way.
     pub(super) fn streams(&self) -> usize {
         match &self.talk {
             Talk::Http2(sender) => sender.current_max_send_streams(),
@@ -68,7 +69,7 @@ impl Link {
         }
     }
 
-    /// It gets no more requests.
+    /// Stops new requests on it.
     pub(super) fn let_go(&self) {
         match &self.talk {
             Talk::Http2(_) => {}
@@ -77,8 +78,8 @@ impl Link {
         }
     }
 
-    /// Makes a connection: address, TLS, and what its protocol says first. The second part must be driven for anything to
-    /// happen. `last_event` is what an event stream goes on after.
+    /// Opens a connection: address, TLS, and the protocol's handshake. The returned driver must be polled for
+    /// anything to happen. An event stream continues after `last_event`.
     pub(super) async fn open(
         context: &Rc<Context>,
         last_event: Option<String>,
@@ -113,7 +114,7 @@ impl Link {
     }
 }
 
-/// An HTTP/2 connection whose settings have come.
+/// An HTTP/2 connection whose settings have arrived.
 async fn http2(fresh: Fresh) -> Result<(SendRequest<Bytes>, Connection<Counted, Bytes>), Fault> {
     let Fresh { io, first, .. } = fresh;
     let handshake = builder().handshake(io).await;
@@ -122,7 +123,7 @@ async fn http2(fresh: Fresh) -> Result<(SendRequest<Bytes>, Connection<Counted, 
         _ => "",
     };
     let (sender, mut connection) = handshake.map_err(|error| Fault::before_settings(&error, answered()))?;
-    // Until the settings come, no stream is allowed.
+    // No stream is allowed before the settings arrive.
     let settled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
         Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::before_settings(&error, answered()))),
         Poll::Ready(Ok(())) => {
@@ -135,7 +136,7 @@ async fn http2(fresh: Fresh) -> Result<(SendRequest<Bytes>, Connection<Counted, 
     Ok((sender, connection))
 }
 
-/// What is told to a server, and expected of it.
+/// The HTTP/2 settings for the server.
 pub(super) fn builder() -> Builder {
     let mut builder = Builder::new();
     builder

@@ -1,4 +1,5 @@
-//! What starts when: connections before the clock, a closed loop's lanes, an open loop's schedule.
+//! What starts when: connections before the clock starts, the lanes of a closed loop, the schedule of an open
+//! loop.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,10 +18,10 @@ use crate::schedule::{Schedule, ramp_start, share};
 use crate::shared::WARMUP_NUMBERS;
 use forkful_core::random::Random;
 
-/// How often an end of the run is looked for while connections are opened.
+/// How often the end of the run is checked while connections are opened.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Opens the connections that the plan begins with, few at a time, before the clock starts.
+/// Opens the plan's first connections, a few at a time, before the clock starts.
 pub(super) async fn open_first(context: &Rc<Context>) {
     let plan = context.plan();
     let own = share(plan.connections as u64, context.index, context.shared.compiled.threads) as usize;
@@ -49,7 +50,7 @@ pub(super) async fn open_first(context: &Rc<Context>) {
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }
-    // What is under way yet has been too slow.
+    // Attempts still under way were too slow.
     tasks.shutdown().await;
 }
 
@@ -67,7 +68,7 @@ async fn open_some(
             if opened {
                 break;
             }
-            // When nothing at all works, three attempts tell as much as a thousand.
+            // If nothing works at all, three attempts are as good as a thousand.
             let connections = context.recorder.borrow().report.connections;
             if connections.opened == 0
                 && opening.get() == 0
@@ -80,7 +81,7 @@ async fn open_some(
     }
 }
 
-/// Begins the load. The open loop's task, if there is one.
+/// Starts the load. Returns the task of an open loop, if any.
 pub(super) fn begin(context: &Rc<Context>) -> Option<JoinHandle<()>> {
     let plan = context.plan();
     let times = context.times.get();
@@ -107,7 +108,7 @@ pub(super) fn begin(context: &Rc<Context>) -> Option<JoinHandle<()>> {
     }
 }
 
-/// A request of a closed loop after the other.
+/// Sends the requests of a closed loop one after the other.
 struct Lane {
     from: Nanos,
     think: Think,
@@ -137,7 +138,7 @@ impl Lane {
     }
 }
 
-/// The number of a closed loop's next request; `None`: nothing more is to be started.
+/// The number of a closed loop's next request; `None`: nothing more to start.
 fn next_number(context: &Context, now: Nanos) -> Option<(u64, bool)> {
     if now >= context.shared.end() {
         return None;
@@ -151,9 +152,9 @@ fn next_number(context: &Context, now: Nanos) -> Option<(u64, bool)> {
     next
 }
 
-/// Starts what is due and finds a place.
+/// Starts due requests for which there is a place.
 async fn follow(context: Rc<Context>) {
-    // Without its own timer the thread is late by a millisecond at most, and says so as slip.
+    // Without its own timer the thread is late by at most a millisecond, which is reported as slip.
     let timer = Timer::new().ok();
     while let Some(arrival) = context.next_due() {
         match &timer {
@@ -164,7 +165,7 @@ async fn follow(context: Rc<Context>) {
             context.room.notified().await;
             continue;
         };
-        // What was due before the end is sent after it, too, as long as the drain lasts.
+        // Requests due before the end are still sent during the drain.
         let now = context.now();
         let due = context.next_due().filter(|arrival| arrival.at <= now);
         let taken = due.and_then(|_| context.schedule.borrow_mut().as_mut()?.take_due(now));
@@ -176,7 +177,7 @@ async fn follow(context: Rc<Context>) {
         let id = if arrival.measured { arrival.number } else { WARMUP_NUMBERS + arrival.number };
         let request = context.start(id, arrival.at, now, arrival.measured);
         let assigned = place.assign(&context);
-        // There may be room for another.
+        // There may be room for another request.
         place.queue(&context);
         let context = Rc::clone(&context);
         spawn_local(async move {

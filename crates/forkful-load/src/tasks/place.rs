@@ -1,4 +1,4 @@
-//! A place for a connection: the one in it may end and be made anew, its requests stay.
+//! A place for a connection. When its connection ends, the place gets a new one and keeps its requests.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,59 +16,60 @@ use crate::http1::engine::retry_pause;
 pub(super) struct Place {
     link: RefCell<Option<Rc<Link>>>,
     connecting: Cell<bool>,
-    /// Requests that were given to this place and have not ended.
+    /// Requests assigned to this place that have not ended.
     assigned: Cell<usize>,
-    /// Attempts that failed since the last success, and the last failure.
+    /// Failed attempts since the last success, and the last failure.
     failures: Cell<u32>,
     failure: RefCell<Option<Fault>>,
-    /// Attempts that ended.
+    /// Completed attempts.
     attempts: Cell<u64>,
-    /// A closed loop connects no earlier.
+    /// A closed loop does not connect before this time.
     not_before: Cell<Nanos>,
     changed: Notify,
-    /// It is among the context's roomy ones.
+    /// The place is in the context's queue of places with room.
     queued: Cell<bool>,
-    /// It has had a connection.
+    /// The place has had a connection.
     was_open: Cell<bool>,
-    /// What an event stream goes on after.
+    /// The event after which an event stream continues.
     last_event: RefCell<Option<String>>,
 }
 
 impl Place {
-    /// The connection in it.
+    /// The current connection.
     pub(super) fn current(&self) -> Option<Rc<Link>> {
         self.link.borrow().clone()
     }
 
-    /// Closed loop: waits until a request can be sent here, or a connection be made for one.
+    /// Closed loop: waits until a request can be sent here, or a connection can be opened for one.
     pub(super) async fn room(&self, context: &Context) {
         loop {
-            // Taken before looking, so that nothing is missed in between.
+            // Registered before checking, so that no notification is missed.
             let changed = self.changed.notified();
             let now = context.now();
             match self.current() {
                 Some(link) if self.assigned.get() < allowed(context, &link) => return,
                 None if now < self.not_before.get() => context.sleep_until(self.not_before.get()).await,
-                // One is enough to make a connection for.
+                // One request is enough to open a connection.
                 None if self.assigned.get() == 0 && !self.connecting.get() => return,
                 _ => changed.await,
             }
         }
     }
 
-    /// Open loop: one request more may be given to it.
+    /// Open loop: whether one more request may be assigned.
     fn has_room(&self, context: &Context) -> bool {
         let most = self.current().map_or(context.plan().pipelining, |link| allowed(context, &link));
         self.assigned.get() < most
     }
 
-    /// Gives it a request.
+    /// Assigns a request.
     pub(super) fn assign(self: &Rc<Self>, context: &Rc<Context>) -> Assigned {
         self.assigned.set(self.assigned.get() + 1);
         Assigned { place: Rc::clone(self), context: Rc::clone(context) }
     }
 
-    /// The connection in it, made if there is none. Those who wait for the same attempt share its failure.
+    /// The connection of the place, opened if there is none. Requests that wait for the same attempt share
+    /// its failure.
     pub(super) async fn link(self: &Rc<Self>, context: &Rc<Context>) -> Result<Rc<Link>, Fault> {
         loop {
             let (changed, attempts) = (self.changed.notified(), self.attempts.get());
@@ -86,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Makes a connection. Dropped before its end, it failed by being too slow.
+    /// Opens a connection. If it is dropped before its end, it counts as too slow.
     pub(super) async fn connect(self: &Rc<Self>, context: &Rc<Context>) -> Result<Rc<Link>, Fault> {
         self.connecting.set(true);
         let attempt = Attempt { place: self, context, since: context.now(), ended: false };
@@ -115,8 +116,8 @@ impl Place {
         }
     }
 
-    /// Takes the connection out, `link` or any: it gets no more requests, and ends with those that it has. Whether
-    /// it was in it.
+    /// Removes the connection (`link`, or any): it gets no more requests and ends after its current ones.
+    /// Returns whether it was removed.
     pub(super) fn leave(self: &Rc<Self>, context: &Context, link: Option<&Rc<Link>>) -> bool {
         let mut current = self.link.borrow_mut();
         let is_it = match (&*current, link) {
@@ -138,7 +139,7 @@ impl Place {
         is_it
     }
 
-    /// Room may have been made.
+    /// Notifies waiting tasks that there may be room.
     fn tell(self: &Rc<Self>, context: &Context) {
         self.changed.notify_waiters();
         if context.schedule.borrow().is_some() {
@@ -147,14 +148,14 @@ impl Place {
         }
     }
 
-    /// Open loop: where the next request finds it.
+    /// Open loop: puts the place into the queue for the next request.
     pub(super) fn queue(self: &Rc<Self>, context: &Context) {
         if !self.queued.replace(true) {
             context.roomy.borrow_mut().push_back(Rc::clone(self));
         }
     }
 
-    /// Open loop: a place with room; all are used in turn, and new ones when all are full.
+    /// Open loop: selects a place with room. All are used in turn; a new place is created if all are full.
     pub(super) fn choose(context: &Rc<Context>) -> Option<Rc<Self>> {
         loop {
             let Some(place) = context.roomy.borrow_mut().pop_front() else { return context.new_place() };
@@ -166,13 +167,13 @@ impl Place {
     }
 }
 
-/// Requests that a connection may have under way: one, where its server allows none any more. Nothing tells when it
-/// allows some again; the request that waits for it ends by then, or by its timeout.
+/// Requests that a connection may have under way; one if the server currently allows none. Nothing reports
+/// when the server allows streams again; the waiting request then succeeds or times out.
 fn allowed(context: &Context, link: &Link) -> usize {
     context.plan().pipelining.min(link.streams()).max(1)
 }
 
-/// A place has a request more, until this is dropped.
+/// A place has one request more until this is dropped.
 pub(super) struct Assigned {
     place: Rc<Place>,
     context: Rc<Context>,
@@ -185,7 +186,7 @@ impl Drop for Assigned {
     }
 }
 
-/// An attempt at a connection.
+/// A connection attempt.
 struct Attempt<'a> {
     place: &'a Rc<Place>,
     context: &'a Rc<Context>,

@@ -1,4 +1,4 @@
-//! What is sent: requests of the plan as HTTP/2 sees them, built once where they have no counter.
+//! What is sent: the plan's requests in HTTP/2 form, built once if they have no counter.
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -9,7 +9,7 @@ use crate::LoadError;
 use crate::plan::{Plan, Request};
 use crate::template::{COUNTER, headers, needs_length};
 
-/// What speaks of an HTTP/1 connection (RFC 9113, 8.2.2).
+/// Headers of an HTTP/1 connection (RFC 9113, 8.2.2).
 const OF_CONNECTIONS: [&str; 6] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te"];
 
@@ -17,12 +17,12 @@ const OF_CONNECTIONS: [&str; 6] =
 pub(super) struct Template {
     request: Request,
     headers: Vec<(String, String)>,
-    /// Without counters: what is sent each time.
+    /// Without counters: the same request each time.
     fixed: Option<(http::Request<()>, Bytes)>,
 }
 
 impl Template {
-    /// Of a request that [`check`] has accepted.
+    /// From a request that [`check`] has accepted.
     pub(super) fn new(request: &Request, plan: &Plan) -> Self {
         let headers = headers(request, plan);
         let counts =
@@ -37,7 +37,7 @@ impl Template {
         template
     }
 
-    /// The request with number `id`, and its body.
+    /// Request number `id` and its body.
     pub(super) fn of(&self, id: u64) -> Result<(http::Request<()>, Bytes), http::Error> {
         match &self.fixed {
             Some(fixed) => Ok(fixed.clone()),

@@ -1,4 +1,4 @@
-//! A timer that is exact to microseconds: the runtime's own goes by milliseconds.
+//! A timer exact to microseconds; the runtime's own timer is exact to milliseconds.
 
 use std::os::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Within a runtime.
+    /// Must be called within a runtime.
     #[expect(deprecated, reason = "its successor is unsafe; the descriptor is owned, and stays what it is")]
     pub(super) fn new() -> std::io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -23,7 +23,7 @@ impl Timer {
         Ok(Self { fd: AsyncFd::with_interest(fd, Interest::READABLE)? })
     }
 
-    /// Waits until `at`; not at all when it is over.
+    /// Waits until `at`; returns at once if it is in the past.
     pub(super) async fn until(&self, at: Nanos, clock: Clock) {
         loop {
             let now = clock.now();

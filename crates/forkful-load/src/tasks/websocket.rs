@@ -1,5 +1,5 @@
-//! A WebSocket: messages go out in order, and each message that comes answers the oldest one that has no answer. What comes
-//! when none is awaited was not asked for, and is counted.
+//! A WebSocket: messages are sent in order, and each received message answers the oldest message without an
+//! answer. A message received while none is waiting is unsolicited and counted as such.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,38 +25,38 @@ use crate::clock::Nanos;
 use crate::plan::{Plan, Request};
 use crate::template::headers;
 
-/// Codes of RFC 6455, 7.4.1 for a close frame without a code, and for no close frame at all.
+/// Codes of RFC 6455, 7.4.1 for a close frame without a code, and for no close frame.
 const NO_CODE: u16 = 1005;
 const NO_FRAME: u16 = 1006;
-/// How long the end of a socket may take once nothing more is sent on it.
+/// How long closing may take once nothing more is sent.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// Our side of one socket.
 #[derive(Default)]
 pub(super) struct Socket {
     outgoing: RefCell<VecDeque<Message>>,
-    /// Messages that have no answer, oldest first; a receiver that is gone has waited for too long.
+    /// Messages without an answer, oldest first; a dropped receiver means that the request timed out.
     waiting: RefCell<VecDeque<oneshot::Sender<Received>>>,
-    /// There is something to send, or it is to be closed.
+    /// Notified when there is something to send, or the socket should close.
     changed: Notify,
     closing: Cell<bool>,
-    /// The same, for the time that this may take.
+    /// Notified when the socket should close, to limit the time for it.
     left: Notify,
-    /// Why it has ended.
+    /// Why the socket has ended.
     end: RefCell<Option<Fault>>,
-    /// The `Server` header of the handshake, and how long its head was.
+    /// The `Server` header of the handshake, and the length of its head.
     pub(super) server: Option<String>,
     pub(super) head_bytes: u64,
 }
 
-/// A message that came.
+/// A received message.
 pub(super) struct Received {
     pub(super) body: Bytes,
     pub(super) at: Nanos,
 }
 
 impl Socket {
-    /// Sends a message; its answer comes from what is given.
+    /// Sends a message; the returned receiver gets its answer.
     pub(super) fn send(&self, body: Bytes) -> oneshot::Receiver<Received> {
         let (sender, receiver) = oneshot::channel();
         if self.end.borrow().is_none() {
@@ -71,13 +71,13 @@ impl Socket {
         receiver
     }
 
-    /// Why a message will have no answer.
+    /// Why a message will not get an answer.
     pub(super) fn fault(&self) -> Fault {
         let closed = || Fault { connection: true, ..Fault::new(ErrorCause::SocketClosed, "") };
         self.end.borrow().clone().unwrap_or_else(closed)
     }
 
-    /// No message follows: it is closed once all have their answers.
+    /// No message follows: the socket closes once all messages have their answers.
     pub(super) fn close(&self) {
         self.closing.set(true);
         self.changed.notify_one();
@@ -99,7 +99,7 @@ pub(super) struct SocketDriver {
     read_at: Rc<Cell<Nanos>>,
 }
 
-/// Asks for a WebSocket on a connection.
+/// Opens a WebSocket on a connection.
 pub(super) async fn open(context: &Rc<Context>, fresh: Fresh) -> Result<(Rc<Socket>, SocketDriver), Fault> {
     let request = &context.plan().requests[0];
     let upgrade = upgrade(request, context.plan()).expect("the request was built before the run");
@@ -118,7 +118,7 @@ pub(super) async fn open(context: &Rc<Context>, fresh: Fresh) -> Result<(Rc<Sock
     Ok((socket, driver))
 }
 
-/// What asks for it.
+/// The upgrade request.
 fn upgrade(request: &Request, plan: &Plan) -> Result<http::Request<()>, http::Error> {
     let mut built = http::Request::get(format!("{}{}", request.url.origin(), request.url.path))
         .header(CONNECTION, "Upgrade")
@@ -136,7 +136,7 @@ fn upgrade(request: &Request, plan: &Plan) -> Result<http::Request<()>, http::Er
     built.body(())
 }
 
-/// Refuses what cannot be asked for, before the run.
+/// Refuses what an upgrade request does not support, before the run.
 pub(super) fn check(request: &Request, plan: &Plan) -> Result<(), LoadError> {
     let refused = |reason: String| Err(LoadError::Plan { field: "WebSocket", reason });
     if !request.url.socket {
@@ -161,7 +161,7 @@ fn head_bytes(response: &Response) -> u64 {
     ("HTTP/1.1 101 Switching Protocols\r\n".len() + lines + 2) as u64
 }
 
-/// Why the server made no WebSocket of a connection.
+/// Why the server refused the WebSocket.
 fn refused(error: &Error) -> Fault {
     match error {
         Error::Io(error) => Fault::new(ErrorCause::NoWebSocket, error.to_string()),
@@ -177,7 +177,7 @@ impl SocketDriver {
         let Self { stream, socket, context, read_at } = self;
         let (mut sink, mut incoming) = stream.split();
         let mut receiving = Box::pin(receive(&mut incoming, &socket, &context, &read_at));
-        // By then each message has its answer, or has waited for too long.
+        // By then each message has its answer or has timed out.
         let patience = context.plan().timeout.saturating_add(CLOSING_MAX);
         let overdue = async {
             socket.left.notified().await;
@@ -186,7 +186,8 @@ impl SocketDriver {
         let ended = tokio::select! {
             biased;
             received = &mut receiving => received,
-            // The code of a close frame, which may have come meanwhile, says more than that nothing can be sent.
+            // The code of a close frame, which may have arrived meanwhile, is more specific than a failed
+            // send.
             error = send(&mut sink, &socket) => {
                 tokio::time::timeout(CLOSING_MAX, &mut receiving).await.unwrap_or(Err(error))
             }
@@ -197,7 +198,7 @@ impl SocketDriver {
     }
 }
 
-/// Sends messages as they are queued, and closes the socket once nothing is awaited. Ends only by an error.
+/// Sends queued messages, and closes the socket once no answer is pending. Returns only on an error.
 async fn send(sink: &mut SplitSink<WebSocketStream<Counted>, Message>, socket: &Socket) -> Error {
     loop {
         let next = socket.outgoing.borrow_mut().pop_front();
@@ -222,7 +223,7 @@ async fn send(sink: &mut SplitSink<WebSocketStream<Counted>, Message>, socket: &
     }
 }
 
-/// Takes messages until the server ends the socket; gives the code of its close frame.
+/// Receives messages until the server ends the socket. Returns the code of its close frame.
 async fn receive(
     incoming: &mut SplitStream<WebSocketStream<Counted>>,
     socket: &Socket,
@@ -236,7 +237,7 @@ async fn receive(
             Ok(Message::Binary(body)) => take(socket, context, body, read_at.get()),
             Ok(Message::Close(frame)) => code = Some(frame.map_or(NO_CODE, |frame| frame.code.into())),
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
-            // Servers may reset a connection whose close frame was sent.
+            // Servers may reset a connection after sending the close frame.
             Err(_) if code.is_some() => break,
             Err(error) => return Err(error),
         }
@@ -244,10 +245,10 @@ async fn receive(
     Ok(code)
 }
 
-/// A message came.
+/// Handles a received message.
 fn take(socket: &Socket, context: &Context, body: Bytes, at: Nanos) {
     match socket.waiting.borrow_mut().pop_front() {
-        // A request that has waited for too long is gone.
+        // The request may have timed out.
         Some(sender) => drop(sender.send(Received { body, at })),
         None => {
             let measured = context.is_measured(at);
@@ -259,7 +260,7 @@ fn take(socket: &Socket, context: &Context, body: Bytes, at: Nanos) {
     }
 }
 
-/// It has ended, with the code of the server's close frame.
+/// Handles the end of the socket, with the code of the server's close frame.
 fn end(socket: &Socket, context: &Context, ended: Result<Option<u16>, Error>) -> Result<(), Fault> {
     let (cause, detail, code) = match &ended {
         Ok(code) => (ErrorCause::SocketClosed, String::new(), code.unwrap_or(NO_FRAME)),

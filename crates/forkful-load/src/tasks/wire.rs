@@ -1,4 +1,4 @@
-//! What a connection runs over: TCP, TLS or a unix socket; how it is made, and what is counted of its bytes.
+//! The transport of a connection: TCP, TLS or a unix socket; how it is opened, and its byte counts.
 
 use std::cell::Cell;
 use std::io;
@@ -20,25 +20,25 @@ use crate::clock::Nanos;
 use crate::network::{Dial, connect_cause, words};
 use crate::plan::HttpVersion;
 
-/// First bytes of the answer that are kept, to tell what speaks instead of HTTP/2.
+/// First bytes of the answer that are kept, to detect a server that does not speak HTTP/2.
 const FIRST_BYTES: usize = 8;
 
-/// A connection on which nothing was said yet.
+/// A new connection without any traffic.
 pub(super) struct Fresh {
     pub(super) io: Counted,
-    /// When bytes last came.
+    /// When bytes last arrived.
     pub(super) read_at: Rc<Cell<Nanos>>,
-    /// The first bytes that came.
+    /// The first bytes received.
     pub(super) first: Rc<Cell<[u8; FIRST_BYTES]>>,
     /// Version and cipher suite.
     pub(super) tls: Option<String>,
 }
 
-/// Makes a connection: address and TLS.
+/// Opens a connection: address and TLS.
 pub(super) async fn connect(context: &Rc<Context>) -> Result<Fresh, Fault> {
     let raw = dial(context).await?;
     if context.plan().reuse.is_one_each() {
-        // Each request under way has a connection, or one in the making.
+        // Each request under way has a connection, or one that is being opened.
         let in_use = context.under_way.get().min(context.places_max as u64);
         context.meter.borrow_mut().opened(in_use);
     }
@@ -95,9 +95,9 @@ async fn dial(context: &Context) -> Result<Box<dyn Wire>, Fault> {
     Ok(Box::new(stream))
 }
 
-/// What a connection runs over.
+/// A transport of a connection.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
-    /// Its TCP socket, if it has one.
+    /// Its TCP socket, if any.
     fn tcp(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -119,13 +119,13 @@ impl Wire for TlsStream<Box<dyn Wire>> {
     }
 }
 
-/// Counts the bytes, and notes when the last ones came.
+/// Counts the bytes and records when the last ones arrived.
 pub(super) struct Counted {
     io: Box<dyn Wire>,
     context: Rc<Context>,
     read_at: Rc<Cell<Nanos>>,
     first: Rc<Cell<[u8; FIRST_BYTES]>>,
-    /// Segments sent again to connect.
+    /// Segments retransmitted while connecting.
     to_connect: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The report's counts agree with the server's own, to the request, however a run ends.
+//! The report's counts equal the server's own, exactly, however a run ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ fn a_number_of_requests_is_exact() {
     }
 }
 
-/// A server that answers the first request of each connection at once, and the others when the gate is open: then every
-/// connection has one request under way, however fast the machine is.
+/// A server that answers the first request of each connection at once, and the others when the gate opens. So
+/// every connection has one request under way, independent of the machine's speed.
 fn holding() -> (Server, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
     let opened = Arc::clone(&gate);
@@ -75,7 +75,7 @@ fn holding() -> (Server, Arc<Gate>) {
     (server, gate)
 }
 
-/// Runs until the time is up, and only then lets the server answer what it holds.
+/// Runs until the time limit, and only then lets the server answer.
 fn go_and_release(plan: &Plan, gate: &Gate) -> Report {
     let mut look = |progress: &Progress| {
         if progress.phase == Phase::Draining {
@@ -151,7 +151,7 @@ fn timeouts_are_counted_and_are_in_the_distribution() {
     plan.timeout = Duration::from_millis(400);
     let report = go(&plan);
     wait_until("all requests arrive", || server.requests() == 50);
-    // A machine that is busy for so long lets others time out, too.
+    // On a very busy machine other requests may time out too.
     let failed = report.counts.failed;
     assert!(failed >= 5 && report.counts.completed + failed == 50, "{:?}", report.counts);
     assert_eq!(report.errors_of(ErrorCause::TimeoutBeforeAnswer), failed);
@@ -254,7 +254,7 @@ fn an_open_loop_opens_connections_up_to_its_bound_and_counts_what_it_could_not_s
     });
     let mut plan = plan(&server, Stop::Duration(Duration::from_millis(400)));
     plan.load = Load::Open { rate: 200.0, connections_max: 20, arrivals: Arrivals::Even };
-    // A busy machine may take this long to make the connections.
+    // A busy machine may take this long to open the connections.
     plan.drain = Duration::from_secs(1);
     let report = go(&plan);
     assert_eq!((report.offered, report.counts.started, report.unsent), (80, 20, 60));
@@ -271,7 +271,7 @@ fn connections_are_used_as_often_as_asked() {
         plan.reuse = reuse;
         let report = go(&plan);
         assert_eq!((report.counts.completed, report.errors_total()), (60, 0));
-        // With a limit per connection, two connections may each end with a few requests less.
+        // With a limit per connection, two connections may each end a few requests short.
         let most = if matches!(reuse, Reuse::Requests(_)) { expected + 1 } else { expected };
         assert!((expected..=most).contains(&server.connections()), "{reuse:?}: {}", server.connections());
         assert_eq!(report.connections.opened, server.connections());

@@ -1,4 +1,4 @@
-//! HTTP/2 against a real Node.js server: the report's counts are the server's own.
+//! HTTP/2 against a real Node.js server: the report's counts equal the server's own.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn a_duration_is_exact_and_what_was_under_way_is_told_apart() {
     let report = go(&plan(&server, "/slow", Stop::Duration(Duration::from_millis(400))));
     assert_eq!(report.elapsed, Duration::from_millis(400));
     assert_eq!(report.counts.started, server.requests());
-    // Almost always all 24 streams; on a busy machine some were between two requests.
+    // Almost always all 24 streams; on a busy machine some are between two requests.
     assert!((1..=24).contains(&report.counts.late), "{:?}", report.counts);
     assert_eq!(report.counts.completed + report.counts.late, report.counts.started);
     assert_eq!(report.counts.unfinished + report.counts.failed, 0);
@@ -112,7 +112,7 @@ fn timeouts_end_the_stream_and_not_the_connection() {
     plan.timeout = Duration::from_millis(500);
     plan.threads = Threads::Count(1);
     let report = go(&plan);
-    // A machine that is busy for so long lets others time out, too.
+    // On a very busy machine other requests may time out too.
     let failed = report.counts.failed;
     assert!(failed >= 20 && report.counts.completed + failed == 200, "{:?}", report.errors);
     assert_eq!(report.errors_of(ErrorCause::TimeoutBeforeAnswer), failed);
@@ -156,7 +156,7 @@ fn an_open_loop_opens_connections_up_to_its_bound_and_counts_what_it_could_not_s
     let mut plan = plan(&server, "/half", Stop::Duration(Duration::from_millis(400)));
     (plan.connections, plan.pipelining) = (2, 2);
     plan.load = Load::Open { rate: 200.0, connections_max: 10, arrivals: Arrivals::Even };
-    // A busy machine may take this long to make the connections.
+    // A busy machine may take this long to open the connections.
     plan.drain = Duration::from_secs(3);
     let report = go(&plan);
     assert_eq!((report.offered, report.counts.started, report.unsent), (80, 20, 60));
@@ -198,7 +198,7 @@ fn connections_are_used_as_often_as_asked() {
         let report = go(&plan);
         assert_eq!((report.counts.completed, report.errors_total()), (60, 0), "{:?}", report.errors);
         let sessions = server.seen()["sessions"].as_u64().unwrap() - before;
-        // With a limit per connection, two connections may each end with a few requests less.
+        // With a limit per connection, two connections may each end a few requests short.
         let most = if matches!(reuse, Reuse::Requests(_)) { expected + 1 } else { expected };
         assert!((expected..=most).contains(&sessions), "{reuse:?}: {sessions}");
         assert_eq!((report.connections.opened, report.connections.reused), (sessions, 60 - sessions));

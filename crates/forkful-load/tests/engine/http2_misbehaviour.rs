@@ -1,4 +1,5 @@
-//! HTTP/2 servers that misbehave, down to single frames: each gets its name in the report, nothing hangs.
+//! HTTP/2 servers that misbehave, down to single frames: each fault has its cause in the report, and nothing
+//! hangs.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -8,10 +9,10 @@ use forkful_load::{
     Arrivals, ErrorCause, HttpVersion, Load, LoadError, Plan, Report, Stop, StopHandle, Think, Threads, run,
 };
 
-/// Where nothing comes, or only half of an answer: all twelve requests wait at once. Elsewhere something comes, and a
-/// timeout would only be a busy machine's.
+/// For servers that send nothing or half an answer: all twelve requests wait at the same time. For other
+/// servers, a timeout would only mean a busy machine.
 const SHORT: Duration = Duration::from_secs(1);
-/// Twelve requests; a run of them is over long before this, or it hangs.
+/// Far longer than a run of twelve requests takes; a run that exceeds it hangs.
 const HANG: Duration = Duration::from_secs(60);
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -47,7 +48,7 @@ pub(crate) fn answer_at_once(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &[STATUS_200])
 }
 
-/// Reads the client's preface and says hello.
+/// Reads the client's preface and sends the server's settings.
 pub(crate) fn greet(peer: &mut Peer) -> bool {
     let mut preface = [0; 24];
     peer.stream.read_exact(&mut preface).is_ok() && peer.send(&frame(SETTINGS, 0, 0, &[]))
@@ -81,7 +82,7 @@ fn go(server: &Server, timeout: Option<Duration>) -> Report {
     report
 }
 
-/// All twelve requests end with one of these causes, after a greeting, when the first bytes of a request came.
+/// All twelve requests end with one of these causes; `answer` runs when the first bytes of a request arrive.
 fn all_fail(causes: &[ErrorCause], answer: impl Fn(&mut Peer, u32) + Send + Sync + 'static) -> Report {
     let server = Server::new(move |peer| {
         if greet(peer) {
@@ -96,7 +97,7 @@ fn all_fail(causes: &[ErrorCause], answer: impl Fn(&mut Peer, u32) + Send + Sync
     report
 }
 
-/// Not one connection can be made.
+/// No connection can be made.
 fn unreachable(cause: ErrorCause, handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> String {
     let server = Server::new(handle);
     let begun = Instant::now();
@@ -188,7 +189,7 @@ fn closes_before_and_within_an_answer() {
 fn resets_the_connection() {
     all_fail(&[ErrorCause::ResetBeforeAnswer], |peer, _| {
         peer.reset();
-        // The reset goes out with the last descriptor.
+        // The reset is sent when the last descriptor closes.
         peer.leave();
     });
 }
@@ -203,7 +204,7 @@ fn resets_the_stream_within_an_answer() {
 
 #[test]
 fn says_goodbye_with_an_error() {
-    // Before it touched the request, and after.
+    // With the request unprocessed, and processed.
     for last_stream in [0, 0x7fff_ffff_u32] {
         let goodbye = [last_stream.to_be_bytes(), 11_u32.to_be_bytes()].concat();
         let report = all_fail(&[ErrorCause::GoAway], move |peer, _| {
@@ -217,7 +218,7 @@ fn says_goodbye_with_an_error() {
 
 #[test]
 fn says_goodbye_and_answers_nobody() {
-    // Untouched requests are sent once more, and then they have failed.
+    // Unprocessed requests are retried once, and then fail.
     all_fail(&[ErrorCause::GoAway], |peer, _| {
         peer.send(&frame(GOAWAY, 0, 0, &[0; 8]));
     });
@@ -225,7 +226,7 @@ fn says_goodbye_and_answers_nobody() {
 
 #[test]
 fn breaks_the_protocol() {
-    // A frame for a stream that nobody opened, one of a wrong length, and one that is none.
+    // A frame for an unknown stream, a frame of a wrong length, and an invalid frame.
     let broken = [frame(DATA, 0, 999, b"x"), frame(SETTINGS, 0, 0, b"xyz"), vec![0xff; 64]];
     for bytes in broken {
         all_fail(&[ErrorCause::Http2Protocol], move |peer, _| {
@@ -250,7 +251,7 @@ fn a_megabyte_of_headers() {
     all_fail(&causes, |peer, stream| {
         peer.send(&frame(HEADERS, 0, stream, &[STATUS_200]));
         for number in 0..80 {
-            // A header of 10,000 bytes that is not to be indexed: `x: yyy…`, the length in HPACK's way.
+            // A header of 10,000 bytes, not indexed: `x: yyy…`, with an HPACK length.
             let mut head = vec![0, 1, b'x', 127];
             head.extend([(10_000 - 127) as u8 & 127 | 128, ((10_000 - 127) >> 7) as u8]);
             head.extend([b'y'; 10_000]);
@@ -260,8 +261,8 @@ fn a_megabyte_of_headers() {
     });
 }
 
-/// A server that, with its first answer on a connection, says that it allows no more requests there, and the next time
-/// that it does again, if at all.
+/// A server whose first answer on a connection announces that no more requests are allowed, and which
+/// optionally allows requests again later.
 fn holds_back(again: Option<Duration>) -> Server {
     let allow = |streams: u32| frame(SETTINGS, 0, 0, &[&[0, 3][..], &streams.to_be_bytes()].concat());
     Server::new(move |peer| {

@@ -1,4 +1,4 @@
-//! The engines against real servers, in this process, and Node.js, on loopback.
+//! The engines against real servers on loopback: in this process, and Node.js.
 
 mod counts;
 mod http2;

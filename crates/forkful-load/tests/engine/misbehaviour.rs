@@ -1,4 +1,4 @@
-//! Servers that misbehave: each gets its name in the report, nothing hangs, nothing panics.
+//! Servers that misbehave: each fault has its cause in the report, nothing hangs, nothing panics.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use forkful_load::{
     BodyCheck, ErrorCause, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Threads, run,
 };
 
-/// Twelve requests; a run of them is over long before this, or it hangs.
+/// Far longer than a run of twelve requests takes; a run that exceeds it hangs.
 const HANG: Duration = Duration::from_secs(60);
 
 fn plan(server: &Server) -> Plan {
@@ -33,7 +33,8 @@ fn all_fail(causes: &[ErrorCause], handle: impl Fn(&mut Peer) + Send + Sync + 's
     let server = Server::new(handle);
     let mut plan = plan(&server);
     if causes.iter().any(|cause| cause.is_timeout()) {
-        // All at once, so that their time passes once, and is long enough for a busy machine to send half an answer in.
+        // All requests at once, so that the timeout passes only once; it is long enough for a busy machine to
+        // send half an answer.
         (plan.timeout, plan.connections) = (Duration::from_secs(1), 12);
     }
     let report = go(&plan);

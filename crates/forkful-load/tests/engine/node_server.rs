@@ -1,4 +1,4 @@
-//! A real Node.js HTTP/2 server, `server.cjs` beside this file.
+//! A real Node.js HTTP/2 server: `server.cjs` in this folder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-/// Ends with the test: its stdin is closed, and it is awaited.
+/// Ends with the test: its stdin is closed, and the test waits for its exit.
 pub(crate) struct NodeServer {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -33,7 +33,7 @@ impl NodeServer {
         Self { child, stdin, stdout, port, tls: args.contains(&"--key") }
     }
 
-    /// With a certificate for `localhost`, whose authority is in the returned file.
+    /// With a certificate for `localhost`; the returned file has its authority.
     pub(crate) fn start_tls(folder: &tempfile::TempDir) -> (Self, PathBuf) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let (key, cert) = (folder.path().join("key.pem"), folder.path().join("cert.pem"));
@@ -48,7 +48,7 @@ impl NodeServer {
         format!("{scheme}://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What it counted until now.
+    /// The server's counts so far.
     pub(crate) fn seen(&mut self) -> Value {
         writeln!(self.stdin.as_mut().unwrap(), "seen").unwrap();
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! WebSockets and server-sent events against servers in this process that count what they see.
+//! WebSockets and server-sent events against servers in this process that count what they receive.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use forkful_load::{
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
-/// What a server has seen.
+/// What a server has received.
 #[derive(Debug, Default)]
 struct Seen {
     connections: AtomicU64,
@@ -27,7 +27,7 @@ impl Seen {
     }
 }
 
-/// A server that handles each connection on a thread of its own, which ends with the connection.
+/// A server that handles each connection on its own thread, which ends with the connection.
 fn serve(handle: impl Fn(TcpStream, &Seen) + Send + Sync + 'static) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, seen, handle) =
@@ -43,7 +43,7 @@ fn serve(handle: impl Fn(TcpStream, &Seen) + Send + Sync + 'static) -> (SocketAd
     (address, told)
 }
 
-/// A WebSocket server; `answer` says what comes of each message, and whether it goes on.
+/// A WebSocket server; `answer` returns the answers to a message, and whether to continue.
 fn sockets(
     answer: impl Fn(&mut WebSocket<TcpStream>, Message, u64) -> bool + Send + Sync + 'static,
 ) -> (SocketAddr, Arc<Seen>) {
@@ -103,7 +103,7 @@ fn each_message_is_answered_once_on_the_connections_that_were_asked_for() {
     );
     let first = report.first_response.unwrap();
     assert_eq!((first.status, first.version), (101, "WebSocket"));
-    // Several under way on a connection come back in order.
+    // Several messages under way on a connection are answered in order.
     plan.pipelining = 8;
     plan.stop = Stop::Requests(1_000);
     let report = go(&plan);
@@ -147,7 +147,7 @@ fn closes_are_counted_by_code_and_the_client_connects_again() {
 fn messages_that_nobody_asked_for_are_told_apart() {
     let (address, _) = sockets(|socket, message, count| {
         if count == 1 {
-            // The answer, and two more before the next message is sent.
+            // The answer, and two unsolicited messages before the next message is sent.
             let answers = [message, Message::text("news"), Message::text("more news")];
             return answers.into_iter().all(|answer| socket.write(answer).is_ok()) && socket.flush().is_ok();
         }
@@ -174,7 +174,7 @@ fn what_is_no_socket_is_told_with_its_status() {
     assert!(matches!(error, LoadError::Plan { field: "WebSocket", .. }), "{error}");
 }
 
-/// Reads the head of a request; gives it.
+/// Reads and returns the head of a request.
 fn asked(stream: &mut TcpStream) -> String {
     let (mut text, mut byte) = (Vec::new(), [0]);
     while !text.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
@@ -208,7 +208,7 @@ fn events_are_counted_with_the_time_between_them_and_the_stream_goes_on_after_it
             thread::sleep(Duration::from_millis(20));
             let event = format!("id: {id}\ndata: {id}\n\n");
             let (one, two) = event.split_at(4);
-            // Chunks are cut anywhere.
+            // Chunks may be split anywhere.
             let chunks = format!("{:x}\r\n{one}\r\n{:x}\r\n{two}\r\n", one.len(), two.len());
             if stream.write_all(chunks.as_bytes()).is_err() {
                 return;
@@ -218,7 +218,7 @@ fn events_are_counted_with_the_time_between_them_and_the_stream_goes_on_after_it
     });
     let report = go(&events_plan(address, Stop::Requests(60)));
     assert_eq!((report.counts.completed, report.errors_total()), (60, 0), "{:?}", report.errors);
-    // One read may bring two events on a busy machine, and none comes early.
+    // On a busy machine one read may bring two events, but no event arrives early.
     assert!(report.response.value_at_quantile(0.9) >= 10_000_000, "{}", report.response.max());
     let (connections, resumed) = seen.both();
     assert!(connections >= 12 && resumed == report.messages.reconnects, "{connections} {resumed}");

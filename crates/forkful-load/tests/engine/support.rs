@@ -1,4 +1,5 @@
-//! Servers for the engine's tests: a thread per connection, in this process, doing exactly what a test says.
+//! Servers for the engine's tests: one thread per connection, in this process, with the behaviour that a test
+//! specifies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use std::time::Duration;
 pub(crate) use forkful_testkit::wait_until;
 use rustix::net::{AddressFamily, SocketType};
 
-/// What a server saw.
+/// What a server received.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub connections: AtomicU64,
@@ -19,13 +20,13 @@ pub(crate) struct Seen {
     pub lines: Mutex<Vec<String>>,
 }
 
-/// A server on a free port of loopback; its threads end with the process.
+/// A server on a free loopback port; its threads end with the process.
 pub(crate) struct Server {
     pub address: SocketAddr,
     pub seen: Arc<Seen>,
 }
 
-/// A connection that a test's handler talks to.
+/// A connection, for a test's handler.
 pub(crate) struct Peer {
     pub stream: TcpStream,
     /// Number of the connection, from 0.
@@ -39,7 +40,7 @@ impl Server {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), handle)
     }
 
-    /// On a listener that a test has made.
+    /// On a listener of the test.
     pub(crate) fn on(listener: TcpListener, handle: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
@@ -55,7 +56,7 @@ impl Server {
         Self { address, seen }
     }
 
-    /// Answers every request with what `answer` makes of its number; `None` closes.
+    /// Answers every request with `answer(number)`; `None` closes the connection.
     pub(crate) fn answering(answer: impl Fn(u64) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
         Self::new(move |peer| {
             while let Some(number) = peer.request() {
@@ -80,7 +81,7 @@ impl Server {
     }
 }
 
-/// A port at which nobody listens, and which nobody else gets as long as its socket is held.
+/// A port without a listener, which is reserved as long as its socket is open.
 pub(crate) fn port_of_nobody() -> (OwnedFd, u16) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -88,7 +89,7 @@ pub(crate) fn port_of_nobody() -> (OwnedFd, u16) {
     (socket, address.port())
 }
 
-/// Closed until it is opened, once.
+/// Closed until it is opened once.
 #[derive(Default)]
 pub(crate) struct Gate {
     is_open: Mutex<bool>,
@@ -108,7 +109,8 @@ impl Gate {
 }
 
 impl Peer {
-    /// Reads one request without a body; its number among all of the server. `None`: the client is gone.
+    /// Reads one request without a body. Returns its number among all requests of the server; `None`: the
+    /// client is gone.
     pub(crate) fn request(&mut self) -> Option<u64> {
         let mut buffer = [0; 16 * 1024];
         loop {
@@ -141,7 +143,7 @@ impl Peer {
         linger.unwrap();
     }
 
-    /// Ends this end's part in the connection, as leaving the handler does.
+    /// Closes this end of the connection, as returning from the handler does.
     pub(crate) fn leave(&mut self) {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
         self.stream = TcpStream::connect(nobody.local_addr().unwrap()).unwrap();

@@ -16,7 +16,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::node_server::NodeServer;
 use crate::support::{Peer, Server, ok};
 
-/// A TLS server's configuration for `localhost`, and its certificate, which is its own authority.
+/// TLS configuration of a server for `localhost`, and its self-signed certificate.
 pub(crate) fn tls_server() -> (Arc<ServerConfig>, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn tls_server() -> (Arc<ServerConfig>, String) {
     (Arc::new(config), made.cert.pem())
 }
 
-/// The server's end of TLS over a connection.
+/// The server's end of a TLS connection.
 pub(crate) fn accept(
     config: &Arc<ServerConfig>,
     peer: &Peer,
@@ -54,7 +54,7 @@ pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
             while let Some(end) = rest.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 rest.drain(..end + 4);
                 peer.seen.requests.fetch_add(1, Ordering::SeqCst);
-                // Longer than a TLS record, so that answers come in several.
+                // Longer than a TLS record, so that an answer has several.
                 if stream.write_all(&ok(&"x".repeat(40_000))).is_err() {
                     return;
                 }
@@ -108,7 +108,8 @@ fn a_connection_for_each_request_is_trusted_though_few_are_open_at_once() {
         let trust = Trust::of(&plan, &report);
         let level = |key| trust.check(key).map(forkful_load::report::Check::level);
         assert_eq!(level("connections"), Some(Level::Fine), "{:#?}", trust.checks);
-        // Its rate and its times are of one busy machine; that it is judged by the connections asked for is not.
+        // Rate and times depend on a busy machine; what is tested is that the check uses the requested
+        // connections.
         let law = trust.check("littles_law").unwrap();
         assert!(law.value.ends_with(" of 10 under way"), "{law:?}");
     }
@@ -125,7 +126,7 @@ fn https_whose_answer_comes_with_the_end_of_the_session() {
             return;
         }
         peer.seen.requests.fetch_add(1, Ordering::SeqCst);
-        // The answer and the end leave together.
+        // The answer and the end of the connection are sent together.
         stream.conn.writer().write_all(&ok("hello")).unwrap();
         stream.conn.send_close_notify();
         let _ = stream.conn.complete_io(&mut stream.sock);

@@ -1,5 +1,5 @@
-//! Requests with bodies that no socket takes at once, over plain connections and TLS: every byte arrives, and an answer
-//! that comes before the body is read counts.
+//! Requests with bodies too large for one send, over plain connections and TLS: every byte arrives, and an
+//! answer before the body is read counts.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -11,10 +11,10 @@ use crate::support::{Peer, Server, ok};
 use crate::transports::{accept, tls_server};
 use forkful_load::{ErrorCause, Plan, Report, Stop, StopHandle, Threads, run};
 
-/// What the receiving end of a connection holds.
+/// Capacity of the receiving end of a connection.
 const RECEIVED_MAX: usize = 64 * 1024;
 
-/// More than the buffers of both ends of a connection hold together, whatever this machine is set to.
+/// Larger than the buffers of both ends of a connection together, for any configuration of the machine.
 fn large() -> usize {
     let limits = fs_err::read_to_string("/proc/sys/net/ipv4/tcp_wmem").unwrap();
     let sent_max: usize = limits.split_whitespace().last().unwrap().parse().unwrap();
@@ -24,7 +24,7 @@ fn large() -> usize {
 trait Wire: Read + Write {}
 impl<W: Read + Write> Wire for W {}
 
-/// A server whose connections are plain, or TLS for whoever does not check it.
+/// A server with plain or TLS connections; the certificate is only for clients that do not verify it.
 fn server(tls: bool, handle: impl Fn(&mut Peer, &mut dyn Wire) + Send + Sync + 'static) -> Server {
     let (config, _) = tls_server();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -61,12 +61,12 @@ fn go(plan: &Plan) -> Report {
     report
 }
 
-/// Bytes of which each place is told from its neighbours.
+/// Bytes that differ from their neighbours.
 fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-/// Reads to the end of a head; what of the body came with it.
+/// Reads to the end of a head. `rest` gets the bytes of the body received with it.
 fn read_head(stream: &mut dyn Wire, rest: &mut Vec<u8>) -> Option<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -116,8 +116,8 @@ fn every_byte_arrives_however_much_is_sent_at_once() {
     }
 }
 
-/// What becomes of twelve large requests whose server reads their heads, says this, and closes with bytes unread, which
-/// is a reset; `ended`: it says before that this is all.
+/// The result of twelve large requests whose server reads their heads, sends `answer`, and closes with unread
+/// bytes, which causes a reset. `ended`: it shuts down its sending side first.
 fn answered_early(tls: bool, answer: &'static [u8], ended: bool) -> Report {
     let server = server(tls, move |peer, stream| {
         if read_head(stream, &mut Vec::new()).is_some() && stream.write_all(answer).is_ok() {
@@ -125,7 +125,7 @@ fn answered_early(tls: bool, answer: &'static [u8], ended: bool) -> Report {
             if ended {
                 let _ = peer.stream.shutdown(Shutdown::Write);
             }
-            // Something of the body is there.
+            // A part of the body has arrived.
             let _ = peer.stream.peek(&mut [0]);
         }
     });
@@ -136,7 +136,7 @@ fn answered_early(tls: bool, answer: &'static [u8], ended: bool) -> Report {
 fn an_answer_before_the_body_is_read_counts_with_its_status() {
     let answers: [(&'static [u8], bool); 2] = [
         (b"HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge", false),
-        // The end of this one is the connection's.
+        // The end of the connection ends this answer.
         (b"HTTP/1.1 413 Too Large\r\n\r\nlarge", true),
     ];
     for (tls, (answer, ended)) in

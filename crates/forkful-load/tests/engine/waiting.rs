@@ -1,5 +1,6 @@
-//! What both engines make of time: waiting for a connection is in the latencies of an open loop, and a connection that
-//! the server closed while it was idle costs no request. Lower bounds and counts, which no busy machine moves.
+//! How both engines treat time: an open loop's latencies include waiting for a connection, and a connection
+//! that the server closed while idle costs no request. The tests use lower bounds and counts, which hold on a
+//! busy machine.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use forkful_load::{
 };
 
 const ENGINES: [HttpVersion; 2] = [HttpVersion::Http11, HttpVersion::Http2];
-/// Longer than what an engine takes for the pause of a connection in use.
+/// Longer than the engine's limit for an idle connection in use.
 const IDLE: Duration = Duration::from_millis(700);
-/// Histograms have three digits.
+/// Histograms have three significant digits.
 const ROUNDING: f64 = 0.998;
 
-/// Does the same with both engines at the same time.
+/// Runs the test with both engines concurrently.
 fn each_engine(test: impl Fn(HttpVersion) + Sync) {
     std::thread::scope(|scope| {
         for http in ENGINES {
@@ -25,8 +26,8 @@ fn each_engine(test: impl Fn(HttpVersion) + Sync) {
     });
 }
 
-/// A server that has a request answered after the time that `act` says, from the numbers of its connection and of the
-/// request on that; `None` closes the connection instead.
+/// A server that answers a request after the time that `act` returns for the connection's number and the
+/// request's number on it; `None` closes the connection.
 fn server(http: HttpVersion, act: fn(u64, u64) -> Option<Duration>) -> Server {
     Server::new(move |peer| {
         let is_http2 = http == HttpVersion::Http2;
@@ -46,7 +47,7 @@ fn server(http: HttpVersion, act: fn(u64, u64) -> Option<Duration>) -> Server {
     })
 }
 
-/// On one connection, a request at a time.
+/// On one connection, one request at a time.
 fn go(server: &Server, http: HttpVersion, load: Load, requests: u64) -> Report {
     let mut plan = Plan::get(&server.url("/")).unwrap();
     plan.http = http;
@@ -80,7 +81,7 @@ fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
             (0, 20, 20),
             "{http:?}"
         );
-        // Request i is due at 10·i ms, and does not begin before the 30·i ms that those before it took.
+        // Request i is due at 10·i ms, and starts after the 30·i ms of the requests before it.
         let response = milliseconds(report.response.max());
         assert!(response >= ROUNDING * (20.0 * 30.0 - 19.0 * 10.0), "{http:?}: {response} ms");
         let mean = report.response.mean() / 1e6;
@@ -90,7 +91,7 @@ fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
         );
         let late = milliseconds(report.slip.max());
         assert!(late >= ROUNDING * 19.0 * 20.0, "{http:?}: {late} ms");
-        // What the server itself took stands apart.
+        // The server's own time is reported separately.
         let service = milliseconds(report.service.min());
         assert!(service >= ROUNDING * 30.0, "{http:?}: {service} ms");
         assert_eq!(report.connections.opened, 1, "{http:?}");
@@ -100,7 +101,7 @@ fn a_request_that_waits_for_a_connection_has_that_in_its_latency() {
 #[test]
 fn what_was_due_before_the_end_is_sent_while_the_run_drains() {
     each_engine(|http| {
-        // One connection with an answer in 20 ms, and a request due each 10 ms of the half second.
+        // One connection with answers after 20 ms, and a request due every 10 ms for half a second.
         let server = server(http, |_, _| Some(Duration::from_millis(20)));
         let mut plan = Plan::get(&server.url("/")).unwrap();
         (plan.http, plan.connections, plan.threads) = (http, 1, Threads::Count(1));
@@ -118,7 +119,7 @@ fn what_was_due_before_the_end_is_sent_while_the_run_drains() {
 #[test]
 fn a_connection_that_was_closed_while_idle_costs_no_request() {
     each_engine(|http| {
-        // Each connection ends when its second request comes.
+        // Each connection ends when its second request arrives.
         let server = server(http, |_, request| (request == 0).then_some(Duration::ZERO));
         let report = go(&server, http, thinking(IDLE), 3);
         let counts = report.counts;
@@ -141,7 +142,7 @@ fn a_connection_that_was_closed_in_use_is_an_error() {
 #[test]
 fn a_request_is_sent_once_more_and_then_it_has_failed() {
     each_engine(|http| {
-        // Only the first connection answers, and that once.
+        // Only the first connection answers, and only once.
         let answers = |connection, request| (connection + request == 0).then_some(Duration::ZERO);
         let server = server(http, answers);
         let report = go(&server, http, thinking(IDLE), 2);

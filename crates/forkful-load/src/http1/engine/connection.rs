@@ -10,40 +10,41 @@ use crate::clock::Nanos;
 use crate::http1::Reader;
 use crate::recorder::Timing;
 
-/// A place for a connection; the connection in it may end and be made anew.
+/// A place for a connection. When its connection ends, the place gets a new connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(super) fd: Option<OwnedFd>,
     pub(super) stage: Stage,
-    /// Counts the descriptors of this place, to tell late events from its own.
+    /// Incremented for each descriptor of this place, to detect late events of an older descriptor.
     pub(super) generation: u32,
     pub(super) tls: Option<Box<ClientConnection>>,
     pub(super) reader: Reader,
     pub(super) under_way: VecDeque<Pending>,
-    /// What a send left over.
+    /// Bytes that a send did not accept.
     pub(super) unsent: Vec<u8>,
     pub(super) unsent_from: usize,
-    /// Why nothing more can be sent. An answer that came before is read yet; the end of receiving judges.
+    /// Why sending failed. Answers that arrived before are still read; the end of receiving decides the
+    /// cause.
     pub(super) send_error: Option<Errno>,
-    /// The interest in writing is armed.
+    /// The engine is registered for writability.
     pub(super) wants_write: bool,
-    /// Answers on this connection.
+    /// Answers received on this connection.
     pub(super) answers: u32,
-    /// Made, or last answered.
+    /// When the connection was made or last had an answer.
     pub(super) idle_since: Nanos,
-    /// It is in the queue of idle ones (open loop).
+    /// The connection is in the queue of idle connections (open loop).
     pub(super) queued: bool,
-    /// Not to be used again.
+    /// The connection must not be used again.
     pub(super) ends: bool,
-    /// Attempts that failed since the last success.
+    /// Failed attempts since the last success.
     pub(super) failures: u32,
     /// The worker that answered last.
     pub(super) worker: Option<u16>,
-    /// Segments sent again that are counted already.
+    /// Retransmitted segments that are already counted.
     pub(super) retransmits: u64,
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Stage {
     #[default]
@@ -60,25 +61,26 @@ pub(crate) enum Stage {
 /// A request that was started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    /// `sent` is 0 until its bytes are on their way.
+    /// `sent` is 0 until the first byte is sent.
     pub(super) timing: Timing,
     pub(super) id: u64,
-    /// It was sent before, on a connection that the server had just closed.
+    /// The request was already sent once, on a connection that the server had just closed.
     pub(super) retried: bool,
 }
 
-/// When bytes came: between these two moments.
+/// Bytes arrived between these two times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// The thread was woken, and the socket had something to read already; or the same as `read`.
+    /// The thread was woken and the socket was already readable; otherwise equal to `read`.
     pub(super) woken: Nanos,
-    /// They were read.
+    /// The bytes were read.
     pub(super) read: Nanos,
 }
 
 impl Arrival {
-    /// When an answer to this request came. What lay there when the thread was woken does not become slower by being
-    /// read after others; what was asked for at that moment or later was not there.
+    /// When an answer to this request arrived. An answer that was already there at the wake-up must not look
+    /// slower because others are read first; an answer to a request sent at the wake-up or later cannot have
+    /// been there.
     #[inline]
     pub(super) fn of(self, pending: &Pending) -> Nanos {
         if self.woken > pending.timing.sent { self.woken } else { self.read }
@@ -86,7 +88,7 @@ impl Arrival {
 }
 
 impl Connection {
-    /// Ends the connection; requests under way stay with the place.
+    /// Closes the connection; the requests under way stay with the place.
     pub(super) fn reset(&mut self) -> Option<OwnedFd> {
         self.stage = Stage::Closed;
         self.tls = None;
@@ -103,7 +105,7 @@ impl Connection {
         self.fd.take()
     }
 
-    /// Segments sent again since this was last asked; none over unix sockets.
+    /// Retransmitted segments since the last call; 0 for unix sockets.
     pub(super) fn new_retransmits(&mut self) -> u64 {
         let Some(fd) = &self.fd else { return 0 };
         let all = forkful_os::connection::retransmits(fd.as_fd()).map_or(0, u64::from);

@@ -1,4 +1,4 @@
-//! Making connections, and ending them.
+//! Opening and closing connections.
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -14,19 +14,19 @@ use crate::plan::{Load, Reuse};
 use crate::schedule::share;
 use crate::tls;
 
-/// Pause after a failed connection attempt of a closed loop: it doubles from the first to the second, so that a
-/// server that is down costs no CPU, and one that comes back is seen soon.
+/// Pause after a failed connection attempt of a closed loop. It doubles up to the second constant, so that a
+/// server that is down costs no CPU and its return is noticed soon.
 const RETRY_FIRST: Nanos = 1_000_000;
 const RETRY_LAST: Nanos = 100_000_000;
-/// A connection that was idle for so long may have been closed by the server just before it was used again.
+/// After this idle time, the server may have closed a connection just before it is used again.
 pub(crate) const STALE_AFTER: Nanos = 500_000_000;
-/// Connections that wait for the server to close them: more are closed by us.
+/// Connections that wait for the server to close them. Beyond this number the engine closes them itself.
 const LINGERING_MAX: usize = 256;
-/// How often an attempt is repeated before the clock starts.
+/// Attempts for a connection before the clock starts.
 pub(crate) const OPENING_ATTEMPTS: u32 = 3;
 
 impl Engine<'_> {
-    /// Opens the connections that the plan begins with, few at a time, before the clock starts.
+    /// Opens the plan's first connections, a few at a time, before the clock starts.
     pub(super) fn open_first(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
         let plan = &self.shared.compiled.plan;
         if plan.reuse == Reuse::Never || (!plan.ramp.is_zero() && matches!(plan.load, Load::Closed { .. })) {
@@ -50,7 +50,7 @@ impl Engine<'_> {
                 attempts += 1;
                 self.connect(next, now);
                 if self.connections[next].stage == Stage::Closed {
-                    // Failed at once; when nothing at all works, three attempts tell as much as a thousand.
+                    // Failed at once. If nothing works at all, three attempts are as good as a thousand.
                     let none = self.recorder.report.connections.opened == 0 && opening == 0;
                     if none && attempts >= OPENING_ATTEMPTS {
                         return;
@@ -93,7 +93,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Begins a connection for what the place has under way.
+    /// Starts a connection for the requests under way in this place.
     pub(super) fn connect(&mut self, index: usize, now: Nanos) {
         let shared = self.shared;
         let unix = shared.compiled.is_unix();
@@ -119,7 +119,7 @@ impl Engine<'_> {
             return self.fail(index, ErrorCause::ConnectOther, &words(error), now);
         }
         if shared.compiled.plan.reuse.is_one_each() {
-            // Each request under way has a connection, or one in the making.
+            // Each request under way has a connection, or one that is being established.
             self.ticks.meter.opened(self.under_way);
         }
         if open {
@@ -155,7 +155,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The connection can be used.
+    /// The connection is established.
     pub(super) fn opened(&mut self, index: usize, since: Nanos, now: Nanos) {
         let connection = &mut self.connections[index];
         connection.stage = Stage::Open;
@@ -173,7 +173,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The connection, or the attempt at one, is lost: everything under way on it failed.
+    /// The connection or connection attempt failed, and all requests under way on it failed with it.
     pub(super) fn fail(&mut self, index: usize, cause: ErrorCause, detail: &str, now: Nanos) {
         self.count_retransmits(index, now);
         let connection = &mut self.connections[index];
@@ -193,7 +193,7 @@ impl Engine<'_> {
         }
         let mut under_way = std::mem::take(&mut connection.under_way);
         for (position, pending) in under_way.drain(..).enumerate() {
-            // Those behind the first in a pipeline had no byte of an answer.
+            // Requests behind the first in a pipeline had not received any bytes.
             let cause = if position == 0 { cause } else { behind(cause) };
             self.under_way -= 1;
             self.recorder.failed(&pending.timing, cause, detail, now);
@@ -202,7 +202,7 @@ impl Engine<'_> {
         self.freed_after(index, pause, now);
     }
 
-    /// The server ended the connection; `error`: not in order, so that no answer ends with it.
+    /// The server ended the connection. `error`: it ended abnormally, so it does not complete an answer.
     pub(super) fn closed(&mut self, index: usize, error: Option<Errno>, now: Nanos) {
         let connection = &mut self.connections[index];
         let cut = error.is_some();
@@ -241,7 +241,7 @@ impl Engine<'_> {
         self.fail(index, cause, &error.map(words).unwrap_or_default(), now);
     }
 
-    /// Sends what is under way once more: the server closed the connection while it was idle.
+    /// Sends the requests under way again: the server closed the connection while it was idle.
     fn retry(&mut self, index: usize, now: Nanos) {
         self.count_retransmits(index, now);
         let connection = &mut self.connections[index];
@@ -256,8 +256,9 @@ impl Engine<'_> {
         self.connect(index, now);
     }
 
-    /// Ends an open connection that is not to be used again. Where the server said that it would close, it gets the
-    /// time to: the end that closes first is the one that keeps `TIME_WAIT`, and our ports are few.
+    /// Ends an open connection that is not used again. If the server announced that it would close the
+    /// connection, it gets time to do so: the side that closes first keeps the `TIME_WAIT` entry, and our
+    /// local ports are limited.
     pub(super) fn leave(&mut self, index: usize, now: Nanos, already_closed: bool) {
         self.open -= 1;
         self.count_retransmits(index, now);
@@ -278,11 +279,11 @@ impl Engine<'_> {
     }
 
     fn freed_after_idle_close(&mut self, index: usize) {
-        // A closed loop connects anew when the pause is over; an open one when a request needs it.
+        // A closed loop reconnects after the pause, an open loop when a request needs a connection.
         self.queue_idle(index);
     }
 
-    /// Before a connection goes, and at the beginning and the end of the measurement.
+    /// Called before a connection closes, and at the beginning and end of the measurement.
     pub(super) fn count_retransmits(&mut self, index: usize, now: Nanos) {
         let connection = &mut self.connections[index];
         if connection.fd.is_none() {
@@ -296,7 +297,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What is still under way at the end.
+    /// Counts the requests still under way at the end.
     pub(super) fn abandon(&mut self, now: Nanos) {
         for index in 0..self.connections.len() {
             self.count_retransmits(index, now);
@@ -307,15 +308,15 @@ impl Engine<'_> {
     }
 }
 
-/// How long a closed loop waits after so many failed attempts in a row, one at least.
+/// How long a closed loop waits after this many consecutive failures (at least one).
 pub(crate) fn retry_pause(failures: u32) -> Nanos {
     RETRY_FIRST.checked_shl(failures.saturating_sub(1)).unwrap_or(RETRY_LAST).min(RETRY_LAST)
 }
 
-/// How long the opening waits for events before it looks at its deadline.
+/// How long opening waits for events before it checks its deadline.
 const OPENING_POLL: Nanos = 50_000_000;
 
-/// What happened to the requests behind the one that a connection broke in.
+/// The cause for the requests behind the one during which the connection broke.
 fn behind(cause: ErrorCause) -> ErrorCause {
     match cause {
         ErrorCause::ClosedInAnswer => ErrorCause::ClosedBeforeAnswer,

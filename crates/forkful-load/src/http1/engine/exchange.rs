@@ -17,11 +17,11 @@ use crate::recorder::Ending;
 use crate::tls;
 use crate::workers::NO_WORKER;
 
-/// Decrypted at once.
+/// Bytes decrypted at a time.
 const PLAIN_BYTES: usize = 32 * 1024;
 
 impl Engine<'_> {
-    /// Handles an event of a connection; returns the moment at which that was done.
+    /// Handles an event of a connection. Returns the time when it finished.
     pub(super) fn ready(&mut self, index: usize, flags: epoll::EventFlags, buffer: &mut [u8]) -> Nanos {
         let connection = &self.connections[index];
         if let Stage::Connecting { .. } = connection.stage {
@@ -41,7 +41,8 @@ impl Engine<'_> {
         self.shared.clock.now()
     }
 
-    /// Reads until the socket is empty. A short read tells as much, unless the other side has ended.
+    /// Reads until the socket is empty. A short read also means empty, unless the server has ended the
+    /// connection.
     fn receive(&mut self, index: usize, buffer: &mut [u8], ended: bool) -> Nanos {
         let generation = self.connections[index].generation;
         let mut woken = Some(self.woken);
@@ -50,11 +51,11 @@ impl Engine<'_> {
             let Some(fd) = &connection.fd else { return self.shared.clock.now() };
             let result = recv(fd, &mut *buffer, RecvFlags::empty());
             let now = self.shared.clock.now();
-            // What a second call brings may have come after the wake-up.
+            // Bytes of a second call may have arrived after the wake-up.
             let at = Arrival { woken: woken.take().unwrap_or(now), read: now };
             match result {
                 Ok((0, _)) => {
-                    // The socket tells of a reset once, and a send was told.
+                    // The socket reports a reset only once, and the send already received it.
                     let reset = connection.send_error.filter(|error| *error == Errno::CONNRESET);
                     self.closed(index, reset, now);
                     return now;
@@ -64,7 +65,8 @@ impl Engine<'_> {
                         self.decrypt(index, &buffer[..length], at);
                     } else {
                         let more = self.read(index, &buffer[..length], at);
-                        // What ended with this answer is ended before the next request goes out on it.
+                        // If the server closed the connection after this answer, end it before the next
+                        // request is sent on it.
                         if more && ended && self.peer_ended(index) {
                             self.connections[index].ends = true;
                             self.recorder.report.connections.closed_by_server += 1;
@@ -87,7 +89,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the other side has closed and everything was read.
+    /// Whether the server has closed the connection and everything was read.
     fn peer_ended(&self, index: usize) -> bool {
         let mut byte = [0];
         let connection = &self.connections[index];
@@ -97,7 +99,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Bytes of answers. Whether the connection is still there to go on with.
+    /// Handles received bytes. Returns whether the connection can still be used.
     #[inline]
     fn read(&mut self, index: usize, mut bytes: &[u8], mut at: Arrival) -> bool {
         let now = at.read;
@@ -122,7 +124,7 @@ impl Engine<'_> {
                     connection.under_way.pop_front();
                     self.answered(index, first, answer, at.of(&first));
                     self.recorder.lay(first.timing.measured, now - at.of(&first));
-                    // Of a pipeline's answers the first woke the thread; the others may have come since.
+                    // The first answer of a pipeline woke the thread; the others may have arrived later.
                     at.woken = now;
                     let connection = &self.connections[index];
                     if connection.ends && !connection.under_way.is_empty() {
@@ -144,7 +146,7 @@ impl Engine<'_> {
         true
     }
 
-    /// A complete answer came, at `now`.
+    /// A complete answer arrived at `now`.
     #[inline]
     pub(super) fn answered(&mut self, index: usize, pending: Pending, answer: Answer, now: Nanos) {
         let plan = &self.shared.compiled.plan;
@@ -182,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    /// After answers were read: the next requests.
+    /// Starts the next requests after answers were read.
     #[inline]
     fn go_on(&mut self, index: usize, now: Nanos) {
         let connection = &mut self.connections[index];
@@ -213,7 +215,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Does what the connection's stage asks for with what it has under way.
+    /// Performs the next step for the connection's state and its requests under way.
     #[inline]
     pub(super) fn advance(&mut self, index: usize, now: Nanos) {
         self.retire_if_ended_but_wanted(index, now);
@@ -232,7 +234,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends what was not sent yet.
+    /// Sends the requests that were not sent yet.
     #[inline]
     pub(super) fn transmit(&mut self, index: usize, now: Nanos) {
         let shared = self.shared;
@@ -276,7 +278,7 @@ impl Engine<'_> {
         self.scratch = scratch;
     }
 
-    /// Sends, and keeps what the socket does not take.
+    /// Sends, and keeps the bytes that the socket does not accept.
     #[inline]
     fn send_now(&mut self, index: usize, bytes: &[u8], now: Nanos) {
         let connection = &mut self.connections[index];
@@ -298,7 +300,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Arms the interest in writing, once for the life of the connection.
+    /// Registers for writability; the registration stays for the life of the connection.
     fn want_write(&mut self, index: usize) -> Result<(), Errno> {
         let connection = &mut self.connections[index];
         let Some(fd) = connection.fd.as_ref().filter(|_| !connection.wants_write) else { return Ok(()) };
@@ -310,7 +312,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The socket takes bytes again.
+    /// The socket is writable again.
     fn send_rest(&mut self, index: usize, now: Nanos) {
         let connection = &mut self.connections[index];
         let Some(fd) = &connection.fd else { return };
@@ -325,8 +327,9 @@ impl Engine<'_> {
         connection.unsent_from = 0;
     }
 
-    /// The other side takes no more. What that means, the end of receiving tells better: the socket may hold an answer
-    /// (to a body that is too large, say), or was idle too long. That end is there or on its way, and is an event.
+    /// The server accepts no more bytes. The end of receiving tells the cause better: the socket may hold an
+    /// answer (such as 413 for a large body), or the connection was idle too long. That event has arrived or
+    /// is about to.
     fn send_failed(&mut self, index: usize, error: Errno, now: Nanos) {
         match error {
             Errno::PIPE | Errno::CONNRESET => {
@@ -339,7 +342,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The session takes 64 KiB at once; each piece goes out, or waits with the connection, before the next one.
+    /// The TLS session accepts 64 KiB at a time; each piece is sent, or stays buffered with the connection,
+    /// before the next.
     fn send_encrypted(&mut self, index: usize, mut bytes: &[u8], now: Nanos) {
         while !bytes.is_empty() && self.connections[index].send_error.is_none() {
             let Some(session) = &mut self.connections[index].tls else { return };
@@ -353,12 +357,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends what the TLS session has to say.
+    /// Sends the pending output of the TLS session.
     pub(super) fn flush_tls(&mut self, index: usize) -> Result<(), Errno> {
         let connection = &mut self.connections[index];
         let Some(session) = &mut connection.tls else { return Ok(()) };
         while session.wants_write() {
-            // Writing into memory does not fail.
+            // Writing to memory does not fail.
             if session.write_tls(&mut connection.unsent).is_err() {
                 break;
             }
@@ -379,7 +383,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Bytes from the network for the TLS session, and from it for the reader.
+    /// Passes bytes from the network to the TLS session, and decrypted bytes to the reader.
     fn decrypt(&mut self, index: usize, mut bytes: &[u8], at: Arrival) {
         let now = at.read;
         let generation = self.connections[index].generation;
@@ -392,7 +396,7 @@ impl Engine<'_> {
             let taken = session.read_tls(&mut bytes);
             let processed = session.process_new_packets();
             if let Err(error) = processed {
-                // The alert that tells the server why.
+                // The alert that tells the server the reason.
                 let _ = self.flush_tls(index);
                 self.fail(index, tls::cause(&error, handshaking), &error.to_string(), now);
                 break;
@@ -423,7 +427,8 @@ impl Engine<'_> {
         while self.connections[index].generation == generation {
             let Some(session) = &mut self.connections[index].tls else { return };
             match session.reader().read(plain) {
-                // The end came with the answer: it is ended before the next request goes out on it.
+                // The end arrived with the answer: close the connection before the next request is sent on
+                // it.
                 Ok(0) if came && self.connections[index].under_way.is_empty() => {
                     self.connections[index].ends = true;
                     self.recorder.report.connections.closed_by_server += 1;
@@ -436,7 +441,7 @@ impl Engine<'_> {
                     }
                     came = true;
                 }
-                // Nothing more for now.
+                // No more data for now.
                 Err(_) => break,
             }
         }
@@ -450,7 +455,7 @@ impl Engine<'_> {
     }
 }
 
-/// Why an answer is not the wanted one.
+/// Why an answer is not the expected one.
 #[inline]
 pub(crate) fn judge(expect: &Expect, status: u16, body: &[u8]) -> Option<ErrorCause> {
     if !expect.accepts(status) {

@@ -1,15 +1,16 @@
-//! Letting answers gather before they are read: a short pause before the next wait, in a closed loop whose target is
-//! the limit.
+//! Pauses briefly before the next wait so that several answers gather and are read together. Used in a closed
+//! loop whose target is the bottleneck.
 //!
-//! A generator that is faster than its target sleeps and is woken for each single answer. That costs the generator a
-//! context switch for each, and it costs the target the waking: on a virtual machine, an interrupt to another core that
-//! its process pays for. Answers that come during a pause wake nobody.
+//! A generator that is faster than its target sleeps and wakes up for every single answer. That costs the
+//! generator a context switch, and it costs the target the wake-up: on a virtual machine, an interrupt to
+//! another core, charged to the target's process. Answers that arrive during a pause wake nobody.
 //!
-//! What a pause may do to the numbers is bounded: it is no longer than a [`SHARE`]th of the mean response time and
-//! never longer than [`PAUSE_MAX`], the system's delay in waking counted in; it is in the batch residency. A target
-//! that is the limit has its queue full meanwhile, so its rate stays, and by Little's law the mean latency with it. That
-//! it is the limit is not assumed but tried: both ways are taken in turns, and what answers more is done for most of the
-//! time. Never in an open loop, nor with think time, nor where fewer than one answer would come in a pause.
+//! The effect of a pause on the results is bounded: a pause is at most 1/[`SHARE`] of the mean response time
+//! and at most [`PAUSE_MAX`], including the system's wake-up delay. The report's residency includes it. A
+//! target that is the bottleneck still has requests in its queue, so its rate stays the same and, by Little's
+//! law, the mean latency too. The engine does not assume that the target is the bottleneck but tests it: it
+//! alternates between both ways of waiting and uses the one with the higher rate for most of the time. Never
+//! used in an open loop, with think time, or when fewer than one answer would arrive in a pause.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -17,54 +18,56 @@ use std::time::Duration;
 use crate::clock::{NEVER, Nanos};
 use crate::plan::{Load, Plan, Think};
 
-/// A pause is at most this part of the mean response time: with 64 requests under way two or three answers gather.
+/// A pause is at most this fraction of the mean response time: with 64 requests under way, two or three
+/// answers gather.
 const SHARE: u64 = 25;
-/// The longest pause. The bound for what latencies may be off, 100 µs, holds for each answer, not for the mean alone.
+/// The longest pause. The limit for the error of latencies, 100 µs, holds for each answer, not only for the
+/// mean.
 const PAUSE_MAX: Nanos = 100_000;
-/// Shorter ones gain nothing: the system takes as long to end them.
+/// Shorter pauses gain nothing: the system needs as long to end them.
 const PAUSE_MIN: Nanos = 20_000;
-/// Answers for each wait from which on there is nothing to gain.
+/// From this many answers per wait on, a pause gains nothing.
 const ENOUGH_PER_WAIT: u64 = 4;
-/// The better way is taken for so long, then the other is tried for [`TRIAL`].
+/// The better way is used for this long, then the other is tried for [`TRIAL`].
 const STRETCH: Nanos = 300_000_000;
 const TRIAL: Nanos = 20_000_000;
-/// After a change of ways nothing is counted for so long: what is under way was sent in the other one.
+/// After a switch, nothing is counted for this long: the requests under way were sent in the other way.
 const SETTLING: Nanos = 4_000_000;
-/// Weight of the newest of a way's rates. Trials are short, so several together decide.
+/// Weight of the newest rate in the mean. Trials are short, so several decide together.
 const NEWEST: f64 = 0.25;
 
 /// Whether a thread pauses, and for how long.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// Answers read so far.
+    /// Answers read in total.
     pub(super) answers: u64,
-    /// Waits for events so far.
+    /// Waits for events in total.
     waits: u64,
     way: Way,
-    /// Answers per nanosecond, in each way.
+    /// Answers per nanosecond for each way.
     rates: [Option<f64>; 2],
-    /// The current stretch or trial is counted since then, when these were `answers` and `waits`.
+    /// Start of the current period, with the values of `answers` and `waits` at that time.
     counted_from: Nanos,
     counted: (u64, u64),
     settling: bool,
     next: Nanos,
-    /// The current pause; 0: none.
+    /// The current pause; 0: no pause.
     pause: Nanos,
-    /// How much longer than asked for the system makes it.
+    /// How much longer than requested the system sleeps.
     overshoot: Nanos,
 }
 
 /// The two ways to wait for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Woken by the first.
+    /// Wake up for the first answer.
     Prompt = 0,
-    /// After a pause.
+    /// Wake up after a pause.
     Gathering = 1,
 }
 
 impl Gathering {
-    /// Before the start, and where answers are never left to gather.
+    /// Used before the start, and where answers are never gathered.
     pub(super) fn never() -> Self {
         Self {
             answers: 0,
@@ -83,14 +86,15 @@ impl Gathering {
     pub(super) fn begin(now: Nanos, plan: &Plan) -> Self {
         let mut gathering = Self::never();
         if plan.gathering && plan.load == (Load::Closed { think: Think::None }) {
-            // By default the system may end a sleep 50 µs late; where that cannot be changed, pauses get shorter.
+            // By default the system may end a sleep 50 µs late. If this cannot be changed, pauses get
+            // shorter.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             gathering.next = now + SETTLING;
         }
         gathering
     }
 
-    /// The pause before the next wait, the delay of its end counted in.
+    /// The pause before the next wait, including the delay of its wake-up.
     #[inline]
     pub(super) fn pause(&mut self, now: Nanos, under_way: u64) -> Option<Nanos> {
         self.waits += 1;
@@ -100,7 +104,7 @@ impl Gathering {
         (self.pause > 0 && under_way >= SHARE).then_some(self.pause)
     }
 
-    /// Sleeps for that long; what the system adds is taken off the next time.
+    /// Sleeps for the pause; the next pause is shortened by what the system added.
     pub(super) fn sleep(&mut self, pause: Nanos, clock: impl Fn() -> Nanos) {
         let began = clock();
         let asked = pause.saturating_sub(self.overshoot);
@@ -111,12 +115,12 @@ impl Gathering {
     }
 
     fn slept(&mut self, asked: Nanos, took: Nanos) {
-        // A delay of milliseconds is another program's turn on this core, and no measure of the timer.
+        // A delay of milliseconds means that another program ran on this core; it does not measure the timer.
         let over = took.saturating_sub(asked).min(PAUSE_MAX);
         self.overshoot = (self.overshoot * 7 + over) / 8;
     }
 
-    /// Ends what was counted, and goes over to the next.
+    /// Ends the current period and starts the next.
     fn change(&mut self, now: Nanos, under_way: u64) {
         if self.settling {
             self.settling = false;
@@ -137,7 +141,7 @@ impl Gathering {
         let pause = self.pause_for(under_way);
         self.way = match self.better() {
             _ if pause == 0 => Way::Prompt,
-            // A trial is over; so is one of a way that has turned out to be the better.
+            // A trial ended, or the other way has proved better.
             Some(better) if better != self.way => better,
             _ => other,
         };
@@ -146,13 +150,14 @@ impl Gathering {
         self.next = now + SETTLING;
     }
 
-    /// The way that answers more; none before both were tried.
+    /// The way with the higher rate; `None` before both were tried.
     fn better(&self) -> Option<Way> {
         let [Some(prompt), Some(gathering)] = self.rates else { return None };
         Some(if gathering >= prompt { Way::Gathering } else { Way::Prompt })
     }
 
-    /// A part of the mean response time, which is requests under way by rate; 0 where too little would gather.
+    /// A fraction of the mean response time (requests under way divided by rate); 0 if too few answers would
+    /// gather.
     fn pause_for(&self, under_way: u64) -> Nanos {
         let rate = self.rates.iter().flatten().fold(0.0, |most: f64, rate| most.max(*rate));
         if rate <= 0.0 {

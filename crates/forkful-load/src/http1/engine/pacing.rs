@@ -1,4 +1,4 @@
-//! What starts when: the closed loop's next request, the open loop's schedule, think time.
+//! What starts when: the next request of a closed loop, the schedule of an open loop, think time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,13 +20,14 @@ pub(crate) enum Pacing {
     Closed {
         think: Think,
         claims: Claims,
-        /// Connections that wait for a moment: the end of a pause.
+        /// Connections that wait for a time: the end of a pause.
         waiting: BinaryHeap<Reverse<(Nanos, u32)>>,
         random: Random,
     },
     Open {
         schedule: Box<Schedule>,
-        /// Open and idle, the longest idle first, so that all are used in turn. May hold connections that closed.
+        /// Open and idle connections, longest idle first, so that all are used in turn. May contain closed
+        /// connections.
         idle: VecDeque<u32>,
         /// Places without a connection.
         vacant: Vec<u32>,
@@ -39,11 +40,11 @@ impl Pacing {
         Self::Idle
     }
 
-    /// When the next thing is due that is not an answer.
+    /// When the next thing is due, answers excluded.
     pub(super) fn next_due(&self, end: Nanos) -> Nanos {
         match self {
             Self::Closed { waiting, .. } => waiting.peek().map_or(NEVER, |Reverse((at, _))| *at),
-            // With all connections busy, the next answer is what is waited for.
+            // If all connections are busy, the loop waits for the next answer.
             Self::Open { idle, vacant, schedule, .. } if !idle.is_empty() || !vacant.is_empty() => {
                 schedule.peek().map_or(NEVER, |arrival| if arrival.at < end { arrival.at } else { NEVER })
             }
@@ -51,7 +52,7 @@ impl Pacing {
         }
     }
 
-    /// Measured requests that were due until then, and those that were started.
+    /// Measured requests due by that time, and those that were started.
     pub(super) fn offered(&self, until: Nanos) -> (u64, u64) {
         match self {
             Self::Open { schedule, started, .. } => (schedule.offered(until), *started),
@@ -89,7 +90,7 @@ impl Engine<'_> {
                     self.connections.push(super::connection::Connection::default());
                     vacant.push(index as u32);
                 }
-                // Places are used from the front.
+                // The list is used as a stack: the first places come last.
                 vacant.reverse();
                 self.pacing = Pacing::Open { schedule: Box::new(schedule), idle, vacant, started: 0 };
             }
@@ -97,7 +98,7 @@ impl Engine<'_> {
         self.pace(now);
     }
 
-    /// Nothing more will be started.
+    /// Whether nothing more will be started.
     pub(super) fn has_nothing_to_start(&self) -> bool {
         if self.recorder.end <= self.now {
             return true;
@@ -133,7 +134,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives a connection of a closed loop what it may have under way.
+    /// Gives a connection of a closed loop as many requests as it may have under way.
     #[inline]
     pub(super) fn feed(&mut self, index: usize, now: Nanos) {
         let plan = &self.shared.compiled.plan;
@@ -142,7 +143,7 @@ impl Engine<'_> {
             Stage::Open if !connection.ends => {
                 plan.pipelining - connection.under_way.len().min(plan.pipelining)
             }
-            // One is enough to make a connection for.
+            // One request is enough to open a connection.
             _ => 1 - connection.under_way.len().min(1),
         };
         for _ in 0..room {
@@ -152,7 +153,7 @@ impl Engine<'_> {
         self.advance(index, now);
     }
 
-    /// The number of a closed loop's next request; `None`: nothing more is to be started.
+    /// The number of a closed loop's next request; `None`: nothing more to start.
     #[inline]
     fn next_number(&mut self, now: Nanos) -> Option<(u64, bool)> {
         let Pacing::Closed { claims, .. } = &mut self.pacing else { return None };
@@ -172,7 +173,7 @@ impl Engine<'_> {
         self.connections[index].under_way.push_back(Pending { timing, id, retried: false });
     }
 
-    /// Starts what is due and finds a connection.
+    /// Starts due requests for which there is a connection.
     fn pace_open(&mut self, now: Nanos) {
         loop {
             let Pacing::Open { schedule, idle, vacant, started } = &mut self.pacing else { return };
@@ -203,7 +204,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A connection has answered all that it was asked, or has ended: what is next for it.
+    /// Called when a connection has no requests left or has ended: decides what it does next.
     #[inline]
     pub(super) fn freed(&mut self, index: usize, now: Nanos) {
         match &mut self.pacing {
@@ -222,7 +223,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Open loop: puts a place where the next request finds it.
+    /// Open loop: puts a place into the queue for the next request.
     pub(super) fn queue_idle(&mut self, index: usize) {
         let Pacing::Open { idle, vacant, .. } = &mut self.pacing else { return };
         let connection = &mut self.connections[index];
@@ -239,7 +240,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Closed loop: tries again after a pause, later than `now` in any case, so that a loop over what is due ends.
+    /// Closed loop: tries again after a pause, always later than `now`, so that the loop over due work ends.
     /// Open loop: the place is free.
     pub(super) fn freed_after(&mut self, index: usize, pause: Nanos, now: Nanos) {
         match &mut self.pacing {
@@ -249,7 +250,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Open loop: requests due and not started.
+    /// Open loop: requests that are due and not started.
     pub(super) fn backlog(&self, now: Nanos) -> u64 {
         match &self.pacing {
             Pacing::Open { schedule, .. } => schedule.backlog(now.min(self.recorder.end)),

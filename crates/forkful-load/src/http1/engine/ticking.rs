@@ -1,4 +1,4 @@
-//! What a thread does a few times a second: timeouts, windows, lingering connections.
+//! The periodic work of a thread, a few times a second: timeouts, windows, lingering connections.
 
 use super::Engine;
 use super::connection::Stage;
@@ -10,17 +10,17 @@ use crate::plan::Plan;
 use crate::report::facts::FirstResponse;
 use crate::shared::Times;
 
-/// Timeouts are looked for this often: a part of the timeout, within these bounds.
+/// How many times per timeout interval a thread checks for timeouts, within these bounds.
 const SWEEPS_PER_TIMEOUT: u64 = 50;
 const SWEEP_MIN: Nanos = 1_000_000;
 const SWEEP_MAX: Nanos = 50_000_000;
-/// How long the server may take to close a connection that it said it would.
+/// How long the server may take to close a connection after announcing it.
 const LINGER: Nanos = 100_000_000;
 
-/// When what is due.
+/// When the periodic work is due.
 #[derive(Debug)]
 pub(crate) struct Ticks {
-    /// The next of the moments below.
+    /// The earliest of the times below.
     pub(super) next: Nanos,
     sweep_every: Nanos,
     next_sweep: Nanos,
@@ -59,7 +59,7 @@ impl Engine<'_> {
         }
         if !self.ticks.measuring && now >= self.times.measure_from {
             self.ticks.measuring = true;
-            // What was sent again before does not count.
+            // Retransmissions before the measurement do not count.
             (0..self.connections.len())
                 .for_each(|index| self.count_retransmits(index, self.times.measure_from));
         }
@@ -71,7 +71,7 @@ impl Engine<'_> {
         if ended {
             self.ticks.meter.end(now);
         }
-        // The end is a moment to wake up at, too.
+        // The thread also wakes up at the end.
         let end = if ended { NEVER } else { self.recorder.end };
         self.ticks.next = self.ticks.next_sweep.min(self.ticks.meter.due()).min(end);
     }
@@ -85,7 +85,7 @@ impl Engine<'_> {
         Gauges { thread: self.index, open: self.open, backlog: self.backlog(now) }
     }
 
-    /// Fails what took too long.
+    /// Fails requests that exceeded the timeout.
     fn sweep(&mut self, now: Nanos) {
         let timeout = nanos(self.shared.compiled.plan.timeout);
         for index in 0..self.connections.len() {
@@ -102,7 +102,7 @@ impl Engine<'_> {
                 Stage::Connecting { .. } | Stage::Handshaking { .. } => ErrorCause::ConnectTimeout,
                 Stage::Open if connection.reader.is_at_start() => ErrorCause::TimeoutBeforeAnswer,
                 Stage::Open => ErrorCause::TimeoutInAnswer,
-                // Nothing is under way on a closed one.
+                // A closed connection has no requests under way.
                 Stage::Closed => continue,
             };
             self.fail(index, cause, "", now);

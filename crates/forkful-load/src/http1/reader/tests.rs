@@ -1,10 +1,10 @@
-//! The reader against answers of all shapes, cut anywhere, and against rubbish.
+//! The reader with answers of all shapes, split anywhere, and with invalid input.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Status, body bytes, keep-alive, interim answers of each answer; then how it ended.
+/// Status, body bytes, keep-alive and interim answers of each answer; then the result at the end.
 type Outcome = (Vec<(u16, u64, bool, u32)>, Result<(), ErrorCause>);
 
 /// Feeds `pieces` to a fresh reader as a connection would; `None` at the end stands for a closed connection.
@@ -205,7 +205,7 @@ proptest! {
 
     #[test]
     fn rubbish_ends_in_a_fault_or_waits_for_more(bytes in proptest::collection::vec(any::<u8>(), 0..400), size in 1usize..50) {
-        // Either end is fine; that it comes to one is what is tested.
+        // Either result is fine; the test is that reading ends.
         let (_read, _end) = read_all(&bytes.chunks(size).collect::<Vec<_>>(), false, true);
     }
 
@@ -221,7 +221,7 @@ proptest! {
         }
         let whole = read_all(&[&bytes], false, true);
         let cut = read_all(&bytes.chunks(size).collect::<Vec<_>>(), false, true);
-        // A cut head is judged when its end is there, so the cause may be another one.
+        // A split head is checked when its end arrives, so the cause may differ.
         prop_assert_eq!((whole.0, whole.1.is_ok()), (cut.0, cut.1.is_ok()));
     }
 }

@@ -1,4 +1,4 @@
-//! Was it the generator? Its CPU, its delays, and whether its numbers fit together.
+//! Checks of the generator: its CPU, its delays, and whether its numbers are consistent.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use crate::report::findings::{WorkerShare, Workers};
 use crate::report::spread::{at, duration, thousands};
 use crate::{Load, Plan, Report, Think};
 
-/// A thread busier than this begins to shape the result; facts: 81 to 91 % distorted results already.
+/// A busier thread influences the result; measurements showed distortion at 81 to 91 %.
 const BUSY_WARNING: f64 = 0.8;
-/// From here on it is the generator that is measured.
+/// From here on the generator is the bottleneck.
 const BUSY_FAULT: f64 = 0.9;
-/// One CPU-bound thread or process is at least so busy.
+/// From this share on, a thread or process counts as CPU-bound.
 const BUSY_LIMIT: f64 = 0.85;
-/// All CPUs of the machine together, from here on.
+/// From this share on, all CPUs of the machine together count as full.
 const MACHINE_FULL: f64 = 0.9;
-/// A shorter run says nothing of the CPU of other processes, which is counted in hundredths of a second.
+/// In a shorter run the CPU of other processes is not meaningful: it is counted in 1/100 s.
 const WORKERS_ELAPSED_MIN: Duration = Duration::from_secs(1);
-/// A shorter run says nothing of CPU shares.
+/// In a shorter run CPU shares are not meaningful.
 const CPU_ELAPSED_MIN: Duration = Duration::from_millis(200);
 
-/// CPU of the busiest thread, and what that makes of the generator's ceiling.
+/// CPU of the busiest thread, and the generator's estimated maximum rate.
 pub(super) fn cpu(report: &Report) -> Option<Check> {
     if report.elapsed < CPU_ELAPSED_MIN {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn cpu(report: &Report) -> Option<Check> {
     )
 }
 
-/// In a closed loop without pauses somebody is at his limit: a worker, the generator, or what both wait for.
+/// In a closed loop without pauses something is at its limit: a worker, the generator, or what both wait for.
 pub(super) fn bottleneck(plan: &Plan, report: &Report, workers: &Workers) -> Option<Check> {
     if plan.load != (Load::Closed { think: Think::None }) || report.elapsed < WORKERS_ELAPSED_MIN {
         return None;
@@ -78,14 +78,14 @@ pub(super) fn bottleneck(plan: &Plan, report: &Report, workers: &Workers) -> Opt
     )
 }
 
-/// Two significant digits: an estimate should look like one.
+/// Two significant digits, because it is an estimate.
 fn two_digits(value: f64) -> u64 {
     let scale = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
     ((value / scale).round() * scale) as u64
 }
 
-/// How long answers lay in the generator's hands, against the latency that it reports: a closed loop's next requests came
-/// so much later.
+/// How long the generator kept answers waiting, relative to the reported latency: in a closed loop, this
+/// delays the next request.
 pub(super) fn residency(report: &Report) -> Option<Check> {
     if report.residency.len() < 100 || report.response.is_empty() {
         return None;
@@ -106,7 +106,8 @@ pub(super) fn residency(report: &Report) -> Option<Check> {
     )
 }
 
-/// Little's law: what is under way equals rate times time. In a closed loop it is the number of connections.
+/// Little's law: requests under way = rate × response time. In a closed loop that is the number of
+/// connections.
 pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
     if plan.load != (Load::Closed { think: Think::None }) || report.stopped_early {
         return None;
@@ -116,11 +117,12 @@ pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
         0 => plan.pipelining.max(1) as u64,
         streams => streams,
     };
-    // A connection for each request has one under way from the first moment on, also while it is made.
+    // With a connection for each request, a request is under way from the start, also while the connection is
+    // established.
     let slots =
         if plan.reuse.is_one_each() { report.connections.asked } else { report.connections.reached * each };
     let samples = report.total.len();
-    // Beginning and end, and failures that have no sample, must not weigh.
+    // The beginning, the end, and failures without a sample must be negligible.
     if slots == 0 || samples < 50 * slots || report.counts.failed * 100 > samples {
         return None;
     }
@@ -156,14 +158,14 @@ pub(super) fn slip(plan: &Plan, report: &Report) -> Option<Check> {
     )
 }
 
-/// Open loop: the target did not keep up, so latencies grow as long as the run lasts.
+/// Open loop: the target was too slow, so latencies grow with the length of the run.
 pub(super) fn overload(plan: &Plan, report: &Report) -> Option<Check> {
     let Load::Open { rate, .. } = plan.load else { return None };
     if report.offered == 0 {
         return None;
     }
     let answered = report.counts.completed + report.counts.carried_in;
-    // What is on its way at the end is no sign of overload; what waits to be sent is.
+    // Requests on the wire at the end are no sign of overload; requests waiting to be sent are.
     let on_its_way = (rate * at(&report.service, 0.5) as f64 / 1e9).ceil() as u64;
     let share = (answered + on_its_way) as f64 / report.offered as f64;
     let level = if share < 0.97 || report.unsent * 100 > report.offered { Level::Fault } else { Level::Fine };

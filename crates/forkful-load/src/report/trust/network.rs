@@ -1,10 +1,10 @@
-//! Did the network stack get in the way? Connections, ports, queues of listeners, segments sent again.
+//! Checks of the network: connections, local ports, listener queues, retransmitted segments.
 
 use super::{Check, Level, percent};
 use crate::report::spread::thousands;
 use crate::{ErrorCause, HttpVersion, Load, Plan, Report};
 
-/// Were there as many connections as asked for?
+/// Whether the requested number of connections was reached.
 pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
     let (asked, reached) = (report.connections.asked, report.connections.reached);
     let files =
@@ -30,7 +30,7 @@ pub(super) fn connections(plan: &Plan, report: &Report) -> Option<Check> {
     )
 }
 
-/// A connection for each request: there is no number to reach, but attempts may fail.
+/// With a connection for each request, there is no number to reach, but attempts may fail.
 fn one_each(report: &Report, files: u64) -> Option<Check> {
     let (made, failed) = (report.connections.opened, report.connections.failed);
     let attempts = made + failed;
@@ -62,7 +62,7 @@ fn one_each(report: &Report, files: u64) -> Option<Check> {
     )
 }
 
-/// An open loop wanted more connections than it may have descriptors.
+/// An open loop needed more connections than it has descriptors.
 fn without_descriptor(requests: u64) -> Check {
     Check::graded("connections", "requests that could not connect: no free descriptor", Level::Fault)
         .found(thousands(requests), "none")
@@ -73,7 +73,7 @@ fn without_descriptor(requests: u64) -> Check {
         ))
 }
 
-/// HTTP/2: did the server allow as many streams as were asked for?
+/// HTTP/2: whether the server allowed the requested number of streams.
 pub(super) fn streams(plan: &Plan, report: &Report) -> Option<Check> {
     let (asked, allowed) = (plan.pipelining as u64, report.connections.streams);
     if plan.http != HttpVersion::Http2 || allowed == 0 || report.connections.opened == 0 {
@@ -93,7 +93,7 @@ pub(super) fn streams(plan: &Plan, report: &Report) -> Option<Check> {
     )
 }
 
-/// Did local ports run out, or nearly?
+/// Whether local ports ran out, or nearly.
 pub(super) fn ports(report: &Report) -> Option<Check> {
     let failed = report.errors_of(ErrorCause::AddressNotAvailable);
     let waiting = report.kernel.time_wait_after;
@@ -132,7 +132,7 @@ pub(super) fn ports(report: &Report) -> Option<Check> {
     )
 }
 
-/// Did a listener's queue overflow? Each such connection waits a second, or three.
+/// Whether a listener's queue overflowed. Each such connection waits one or three seconds.
 pub(super) fn queues(report: &Report) -> Option<Check> {
     let kernel = report.kernel;
     let overflows = kernel.listen_overflows?.max(kernel.listen_drops.unwrap_or(0));
@@ -150,7 +150,7 @@ pub(super) fn queues(report: &Report) -> Option<Check> {
     )
 }
 
-/// Were segments sent again on our connections? The machine's own count holds everybody's.
+/// Whether segments were retransmitted on our connections. The machine's count includes all traffic.
 pub(super) fn retransmits(report: &Report) -> Option<Check> {
     if report.connections.opened == 0 {
         return None;

@@ -1,18 +1,18 @@
-//! Did it hold still? Drift over the run, and CPU that others took.
+//! Checks of steadiness: drift over the run, and CPU taken by others.
 
 use std::time::Duration;
 
 use super::{Check, Level, percent};
 use crate::Report;
 
-/// A shorter run has no thirds to speak of.
+/// Thirds of a shorter run are too short to compare.
 const DRIFT_ELAPSED_MIN: Duration = Duration::from_secs(3);
-/// So many windows at least.
+/// The minimum number of windows.
 const DRIFT_WINDOWS_MIN: usize = 15;
-/// A change must be this many standard errors, or it is noise.
+/// A change below this many standard errors is noise.
 const ERRORS_OF_MEAN: f64 = 4.0;
 
-/// The rate of the last third against the first.
+/// Compares the rate of the last third with the first.
 pub(super) fn drift(report: &Report) -> Option<Check> {
     let full = report.windows.iter().map(|window| window.length).max()?;
     let rates: Vec<f64> = report
@@ -56,7 +56,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, variance)
 }
 
-/// CPU that the hypervisor or a cgroup's limit took.
+/// CPU taken by the hypervisor or by a cgroup limit.
 pub(super) fn stolen(report: &Report) -> Option<Check> {
     let host = report.host;
     if host.steal.is_none() && host.throttled.is_none() {

@@ -1,4 +1,4 @@
-//! Tables: what spoils a measurement, and what does not.
+//! Tables of measurements with and without a problem.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{
     Window,
 };
 
-/// Ten seconds of 64 connections at 10,000 answers a second with which all is well.
+/// Ten seconds with 64 connections at 10,000 answers per second, without any problem.
 fn good() -> (Plan, Report) {
     let mut plan = Plan::get("http://127.0.0.1:8000/").unwrap();
     plan.connections = 64;
@@ -97,7 +97,7 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         }),
         ("overload", Level::Fine, |plan, report| open(plan, report, 10_000.0)),
         ("overload", Level::Fault, |plan, report| open(plan, report, 11_000.0)),
-        // Half of them waited for seconds until they were sent, and were answered at once, after the end.
+        // Half of them waited seconds before they were sent, and were answered after the end.
         ("overload", Level::Fault, |plan, report| {
             open(plan, report, 10_000.0);
             (report.counts.completed, report.counts.late) = (50_000, 50_000);
@@ -150,14 +150,14 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("errors", Level::Fault, |_, report| {
             report.errors = vec![count(ErrorCause::UnexpectedBody, 60_000)];
         }),
-        // A tool that takes every status for an answer has no errors.
+        // A tool that counts every status as an answer reports no errors.
         ("errors", Level::Fault, |plan, report| {
             answered(report, 404, 100_000);
             report.errors.clear();
             plan.expect.statuses = (100..=999).collect();
             plan.expect.is_habit = true;
         }),
-        // What was asked for is no error.
+        // An expected status is not an error.
         ("errors", Level::Fine, |plan, report| {
             answered(report, 404, 100_000);
             report.errors.clear();
@@ -178,7 +178,7 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
     }
 }
 
-/// Of 100,000 answers, so many with another status.
+/// Gives this many of 100,000 answers another status.
 fn answered(report: &mut Report, status: u16, answers: u64) {
     report.statuses = vec![(200, 100_000 - answers), (status, answers)];
     report.errors = vec![count(ErrorCause::UnexpectedStatus, answers)];
@@ -215,14 +215,14 @@ fn a_run_of_error_pages_is_named_as_one() {
     );
 }
 
-/// HTTP/2 with four streams asked for, in a loop that Little's law does not judge.
+/// HTTP/2 with four requested streams, in a loop to which Little's law does not apply.
 fn streams(plan: &mut Plan, report: &mut Report, allowed: u64) {
     (plan.http, plan.pipelining) = (HttpVersion::Http2, 4);
     plan.load = Load::Closed { think: Think::Fixed(Duration::from_secs(1)) };
     report.connections.streams = allowed;
 }
 
-/// A connection for each request, as over TLS: few of them are open at once, whatever was asked for.
+/// A connection for each request, as over TLS: few are open at the same time, whatever the plan requests.
 fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
     plan.reuse = Reuse::Never;
     report.connections.reached = 9;

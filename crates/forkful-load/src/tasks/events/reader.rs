@@ -1,13 +1,13 @@
-//! Finds the events in the body of an answer, however its bytes are cut. Pure.
+//! Finds the events in the body of an answer, in pieces of any length. Pure.
 
 use crate::http1::{ChunkStep, Chunked};
 use crate::tasks::fault::Fault;
 
-/// Of a line, so much is kept: enough for a field's name and an `id`.
+/// Bytes kept of a line: enough for a field's name and an `id`.
 pub(in crate::tasks) const LINE_KEPT: usize = 512;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The body of an answer, in chunks or not.
+/// The body of an answer, chunked or not.
 pub(in crate::tasks) struct EventBody {
     chunked: Option<Chunked>,
     events: EventReader,
@@ -18,7 +18,7 @@ impl EventBody {
         Self { chunked: is_chunked.then(Chunked::new), events: EventReader::default() }
     }
 
-    /// Reads a piece, with [`EventReader::read`]; says whether the body has ended.
+    /// Reads a piece with [`EventReader::read`]. Returns whether the body has ended.
     pub(in crate::tasks) fn read(
         &mut self,
         bytes: &[u8],
@@ -47,20 +47,21 @@ impl EventBody {
 /// The state between two reads.
 #[derive(Debug, Default)]
 struct EventReader {
-    /// The beginning of the line that is being read.
+    /// The start of the current line.
     line: Vec<u8>,
     /// Its length.
     length: u64,
-    /// The last byte was a carriage return: a line feed right after it belongs to it.
+    /// The last byte was a carriage return; a line feed right after it belongs to the same line end.
     after_return: bool,
-    /// Bytes of data in the event that is being read.
+    /// Data bytes of the current event.
     data: u64,
     has_data: bool,
     id: Option<String>,
 }
 
 impl EventReader {
-    /// Reads a piece of the stream. `came` is called for each event with the length of its data and its `id`, if it has an `id`.
+    /// Reads a piece of the stream. Calls `came` for each event with the length of its data and its `id`, if
+    /// any.
     fn read(&mut self, bytes: &[u8], came: &mut dyn FnMut(u64, Option<&str>)) {
         for byte in bytes {
             let was_return = std::mem::replace(&mut self.after_return, *byte == b'\r');
@@ -79,7 +80,7 @@ impl EventReader {
 
     fn end_line(&mut self, came: &mut dyn FnMut(u64, Option<&str>)) {
         let (mut line, mut length) = (std::mem::take(&mut self.line), std::mem::take(&mut self.length));
-        // It may stand before the first line.
+        // A byte order mark may precede the first line.
         if line.starts_with(BYTE_ORDER_MARK) {
             line.drain(..BYTE_ORDER_MARK.len());
             length -= BYTE_ORDER_MARK.len() as u64;
@@ -100,7 +101,7 @@ impl EventReader {
                 self.data += u64::from(self.has_data) + length - before_value;
                 self.has_data = true;
             }
-            // It goes into a header of the next connection, whole or not at all.
+            // The id is sent in a header of the next connection, in full or not at all.
             b"id" if length == line.len() as u64 && value.iter().all(|byte| (0x20..0x7f).contains(byte)) => {
                 self.id = String::from_utf8(value.to_vec()).ok();
             }
@@ -113,7 +114,7 @@ impl EventReader {
 mod tests {
     use super::*;
 
-    /// The events of a text that comes in pieces of `piece` bytes.
+    /// The events of a text that arrives in pieces of `piece` bytes.
     fn events(text: &str, piece: usize) -> Vec<(u64, Option<String>)> {
         let mut found = Vec::new();
         let mut reader = EventReader::default();

@@ -1,4 +1,4 @@
-//! When a thread pauses, against targets on a clock of their own.
+//! When a thread pauses, against simulated targets on a fake clock.
 
 use super::*;
 
@@ -8,15 +8,15 @@ fn closed() -> Plan {
     Plan::get("http://127.0.0.1/").expect("it is a URL")
 }
 
-/// A second of waits against a target that answers at these rates per second, prompt and with pauses; returns the share
-/// of the time that was spent with pauses, and the longest of them.
+/// One second of waits against a target with these rates per second, prompt and with pauses. Returns the
+/// share of the time spent with pauses, and the longest pause.
 fn a_second(plan: &Plan, under_way: u64, prompt: u64, gathering: u64) -> (f64, Nanos) {
     let mut tried = Gathering::begin(0, plan);
     let (mut now, mut paused, mut longest, mut owed) = (0, 0, 0, 0.0);
     while now < 1_000 * MILLISECOND {
         let pause = tried.pause(now, under_way).unwrap_or(0);
         let rate = (if pause > 0 { gathering } else { prompt }) as f64 / 1e9;
-        // Without a pause it is woken by the next answer.
+        // Without a pause, the next answer wakes it.
         let took = if pause > 0 { pause } else { (1.0 / rate).ceil() as Nanos };
         owed += took as f64 * rate;
         tried.answers += owed as u64;
@@ -52,9 +52,9 @@ fn a_pause_is_a_small_part_of_the_response_time() {
 #[test]
 fn never_with_few_requests_under_way_nor_at_low_rates_nor_in_short_times() {
     assert_eq!(a_second(&closed(), 16, 40_000, 50_000), (0.0, 0));
-    // 100 µs of it bring less than one answer.
+    // In 100 µs less than one answer arrives.
     assert_eq!(a_second(&closed(), 64, 8_000, 12_000), (0.0, 0));
-    // A 20th of 0.3 ms is too short for a sleep.
+    // 1/25 of 0.3 ms is too short for a sleep.
     assert_eq!(a_second(&closed(), 64, 200_000, 220_000), (0.0, 0));
 }
 
@@ -85,7 +85,7 @@ fn the_delay_of_the_system_is_taken_off_the_pause_that_is_asked_for() {
     let mut tried = Gathering::never();
     (0..50).for_each(|_| tried.slept(60_000, 90_000));
     assert!((29_000..=30_000).contains(&tried.overshoot), "{}", tried.overshoot);
-    // One of a hundred times as long, and a hundred times as usual.
+    // One sleep a hundred times as long, and a hundred usual sleeps.
     tried.slept(60_000, 9_000_000);
     assert!(tried.overshoot < 45_000, "{}", tried.overshoot);
 }
