@@ -1,5 +1,5 @@
-//! Turns a result's JSON (standard input) into its page (standard output): what the page's browser tests look at, and
-//! a way to draw a result again.
+//! Renders a result's JSON (standard input) as its HTML page (standard output). Used by the browser tests of
+//! the page, and to render a saved result again.
 
 use std::io::{Read, Write};
 

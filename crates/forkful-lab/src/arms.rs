@@ -1,7 +1,7 @@
-//! The arms of an experiment: what is started, and how a list of them is written.
+//! The arms of an experiment: what is started, and the syntax of a list of arms.
 //!
 //! `single,cluster` · `workers=1,2,4` · `pool=1,4` · `balance=direct,exact,shared` · `node=PATH1,PATH2` ·
-//! `node-cluster` · `pm2`; mixed as in `single,workers=2,4`. The first is the baseline.
+//! `node-cluster` · `pm2`; mixed as in `single,workers=2,4`. The first arm is the baseline.
 
 pub mod naming;
 
@@ -12,26 +12,26 @@ use forkful_core::words;
 
 use crate::LabError;
 
-/// The most arms of one experiment: with more, the intervals' promise is worn out by comparing so often, and a minute
-/// is not enough for any of them.
+/// Maximum arms of an experiment. With more, the many comparisons weaken the confidence of the intervals, and
+/// a minute is not enough for any arm.
 pub const ARMS_MAX: usize = 12;
 
-/// The largest thread pool that libuv makes.
+/// The largest thread pool that libuv supports.
 pub const POOL_MAX: u32 = 1024;
 
-/// Who runs the app.
+/// What runs the app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
     /// `node script`, as it is.
     Plain,
     Forkful {
         workers: u16,
-        /// How connections are spread; `None` leaves it to the app's configuration.
+        /// How connections are distributed; `None`: as in the app's configuration.
         balance: Option<Balance>,
     },
-    /// A script that forks workers by Node's own cluster module.
+    /// A script that forks workers with Node's cluster module.
     NodeCluster { workers: u16 },
-    /// PM2's cluster mode, if it is installed.
+    /// PM2's cluster mode, if PM2 is installed.
     Pm2 { workers: u16 },
 }
 
@@ -50,14 +50,14 @@ impl Runner {
 pub struct Arm {
     /// Short and unique: `single`, `workers=4`.
     pub name: String,
-    /// For readers: `one plain process`.
+    /// A label for people: `one plain process`.
     pub label: String,
     pub runner: Runner,
-    /// `UV_THREADPOOL_SIZE`; `None` leaves the environment alone.
+    /// `UV_THREADPOOL_SIZE`; `None`: the environment is unchanged.
     pub pool: Option<u32>,
-    /// Another Node.js than the app's.
+    /// A Node.js other than the app's.
     pub node: Option<PathBuf>,
-    /// Which of the scripts that were named, from 0.
+    /// Index of the script, from 0.
     pub app: usize,
 }
 
@@ -67,18 +67,19 @@ impl Arm {
     }
 }
 
-/// What a list of arms is read against.
+/// The defaults for reading a list of arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
-    /// Workers of `cluster` and of arms that differ in something else; one per usable core unless the user says so.
+    /// Workers of `cluster` and of arms that vary another setting; by default one per usable core.
     pub workers: u16,
-    /// The user gave that number, so that arms that would be one plain process (`node=…`) are clusters.
+    /// The user set the number of workers, so arms that would be one plain process (`node=…`) become
+    /// clusters.
     pub workers_given: bool,
-    /// How many apps were named.
+    /// The number of apps.
     pub apps: usize,
 }
 
-/// Reads a list of arms; with several apps each arm is made for each of them.
+/// Reads a list of arms; with several apps, each arm is created for each app.
 pub fn parse(list: &str, defaults: Defaults) -> Result<Vec<Arm>, LabError> {
     let arms = read(list, defaults)?;
     if arms.len() < 2 {
@@ -87,7 +88,7 @@ pub fn parse(list: &str, defaults: Defaults) -> Result<Vec<Arm>, LabError> {
     Ok(arms)
 }
 
-/// The last arm of a list twice, for a self-test: what is found between the two is what the machine does.
+/// The last arm of a list twice, for a self-test: any difference between the two comes from the machine.
 pub fn self_test(list: &str, defaults: Defaults) -> Result<Vec<Arm>, LabError> {
     let arms = read(list, defaults)?;
     let arm = arms.last().expect("a list has at least one arm");
@@ -146,7 +147,7 @@ fn by_name(name: &str, defaults: Defaults) -> Option<Arm> {
     })
 }
 
-/// An arm that differs from the others in one setting.
+/// An arm that varies one setting.
 fn by_key(key: &str, value: &str, defaults: Defaults) -> Result<Arm, LabError> {
     let name = format!("{key}={value}");
     let cluster = Runner::Forkful { workers: defaults.workers, balance: None };
@@ -188,7 +189,7 @@ fn number(name: &str, value: &str, max: u32) -> Result<u32, LabError> {
     }
 }
 
-/// Each arm once for each app, app by app within an arm, so that neighbours are what one wants to compare.
+/// Each arm once for each app, with the apps of an arm next to each other, because these are compared.
 fn for_each_app(arms: &mut Vec<Arm>, apps: usize) {
     if apps < 2 {
         return;

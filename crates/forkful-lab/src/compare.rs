@@ -1,9 +1,9 @@
-//! `compare`: is this arm faster than that one? Arms run in blocks, each block all arms in random order, each arm in a
-//! block on a server of its own, so that a start's luck (memory layout, what was compiled when, where connections
-//! fell) is part of the spread and not a bias.
+//! `compare`: is one arm faster than another? Arms run in blocks. Each block has all arms in random order,
+//! each on a fresh server, so that random effects of a start (memory layout, JIT timing, distribution of
+//! connections) are part of the spread and not a bias.
 //!
-//! The acting part: pilot → plan → blocks, with a look at the result where the plan has one. Everything that is decided
-//! is decided in [`crate::plan`], [`crate::statistics`] and `judge`.
+//! This is the acting part: pilot → plan → blocks, with a look at the result where the plan has one. All
+//! decisions are made in [`crate::plan`], [`crate::statistics`] and `judge`.
 
 mod best;
 mod judge;
@@ -29,40 +29,41 @@ use forkful_core::random::Random;
 use pilot::Pilot;
 pub(crate) use trial::{AtRate, Trial, TrialPlan, at_rate, run_trial, run_trials};
 
-/// Everything that a comparison is told.
+/// The input of a comparison.
 #[derive(Debug)]
 pub struct Setup {
     /// The apps, one for each script.
     pub apps: Vec<AppSpec>,
-    /// At least two; the first is the baseline.
+    /// At least two; the first arm is the baseline.
     pub arms: Vec<Arm>,
     pub target: Target,
-    /// Our own program.
+    /// Path of the `forkful` program.
     pub forkful: PathBuf,
-    /// Where requests go; `None` finds out.
+    /// The port for requests; `None`: detected.
     pub port: Option<u16>,
-    /// Bound on a server's start.
+    /// Timeout for a server's start.
     pub start_timeout: Duration,
     pub budget: Duration,
-    /// Whether the budget is a bound, because its user gave it; otherwise a run may take longer for the sake of a result.
+    /// Whether the budget is a hard limit because the user set it. Otherwise a run may take longer to reach a
+    /// result.
     pub keeps_budget: bool,
-    /// Number of blocks; `None` leaves it to the budget.
+    /// Number of blocks; `None`: derived from the budget.
     pub blocks: Option<usize>,
-    /// Connections of the closed loop; `None` finds the saturation point.
+    /// Connections of the closed loop; `None`: found by searching the saturation point.
     pub connections: Option<usize>,
-    /// Whether connections are kept.
+    /// Whether connections are reused (keep-alive).
     pub keep_alive: bool,
     /// Threads of the generator.
     pub threads: Option<usize>,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,
-    /// An arm against itself.
+    /// The arm is compared with itself.
     pub self_test: bool,
-    /// Of the order of blocks.
+    /// Seed for the order of blocks.
     pub seed: u64,
-    /// Ends everything early.
+    /// Stops the experiment early.
     pub stop: StopHandle,
-    /// What the document says about who, where and when; its headline is written here.
+    /// The document's header data; the headline is filled in here.
     pub heading: Heading,
 }
 
@@ -72,7 +73,7 @@ impl Setup {
     }
 }
 
-/// Arms whose servers run at the same time at most, for the sake of memory; more of them run one after the other.
+/// Maximum servers that run at the same time, to limit memory; more arms run one after the other.
 const TOGETHER_MAX: usize = 4;
 
 /// All arms once, in random order.
@@ -84,7 +85,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Why it does not count.
+    /// Why the block does not count.
     pub(crate) fn disturbed(&self) -> Option<String> {
         self.trials.iter().find_map(|trial| trial.disturbance.as_ref().map(ToString::to_string))
     }
@@ -133,7 +134,8 @@ fn run_blocks(
     let mut blocks: Vec<Block> = Vec::new();
     let begun = Instant::now();
     let mut measured = Duration::ZERO;
-    // Disturbed blocks are repeated, but not for ever: on a machine that is never quiet there would be no end.
+    // Disturbed blocks are repeated a limited number of times: on a machine that is never quiet there would
+    // be no end.
     let repeats_max = setup.blocks.map_or(usize::MAX, plan::repeats_max);
     let mut together = setup.port.is_none() && !pilot.ignores_port && setup.arms.len() <= TOGETHER_MAX;
     loop {
@@ -143,7 +145,7 @@ fn run_blocks(
             return Ok(blocks);
         }
         let disturbed = blocks.len() - quiet;
-        // Blocks may take longer than the pilot made believe: then windows shrink, as far as they can.
+        // Blocks may take longer than the pilot suggested. Windows are then shortened as far as possible.
         let left = deadline.saturating_duration_since(Instant::now());
         let fitted = match blocks.len() {
             0 => plan.clone(),
@@ -160,7 +162,7 @@ fn run_blocks(
         let number = blocks.len() + 1;
         let block = run_block(setup, plan, pilot, number, together, &mut random, observer);
         let block = match block {
-            // Some apps cannot run twice at a time: a lock, a second port.
+            // Some apps cannot run twice at the same time because of a lock or a second port.
             Err(
                 error @ (LabError::Failed { .. }
                 | LabError::NotListening { .. }
@@ -182,8 +184,9 @@ fn run_blocks(
     }
 }
 
-/// Whether a run that is out of time may end after so many blocks. A budget that its user gave ends it as soon as there is
-/// a spread to tell; otherwise it ends when there is a result, and a user's own number of blocks is made.
+/// Whether a run that has used its time may end after this many blocks. A budget set by the user ends it as
+/// soon as there is a spread; otherwise it ends when there is a result. A number of blocks set by the user is
+/// always completed.
 fn may_end(setup: &Setup, made: usize, first_look: usize, has_repeats: bool) -> bool {
     if setup.keeps_budget {
         return made >= plan::BLOCKS_TOLD;

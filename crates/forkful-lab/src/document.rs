@@ -1,5 +1,5 @@
-//! What `compare --json` and `tune --json` print and what their pages show: stable keys, rates per second, times in
-//! milliseconds unless the key says otherwise, ratios arm ÷ baseline. Unknown numbers are `null`.
+//! The documents of `compare --json` and `tune --json`, and of their pages: stable keys, rates per second,
+//! times in milliseconds unless the key says otherwise, ratios arm ÷ baseline. Unknown numbers are `null`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::statistics::verdict::Word;
 /// The version of these documents' keys.
 pub const VERSION: u32 = 1;
 
-/// What both kinds begin with.
+/// The header of both kinds of documents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Heading {
     /// The verdict in words, for people.
@@ -21,13 +21,13 @@ pub struct Heading {
     pub details: Vec<String>,
     /// Version of Forkful.
     pub forkful: String,
-    /// When the run began, milliseconds since 1970.
+    /// When the run began, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// Repeats the run.
+    /// The command that repeats the run.
     pub command: String,
-    /// What the order of blocks and the resamples come from.
+    /// Seed of the block order and of the resamples.
     pub seed: u64,
-    /// What was asked for.
+    /// The measured request.
     pub target: TargetDocument,
     pub machine: Machine,
     /// `compare --git`: the commits, in the order of the arms.
@@ -45,21 +45,21 @@ pub struct VersionDocument {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetDocument {
-    /// What was started, as the user named it.
+    /// The script as the user named it.
     pub script: String,
     /// `GET`, …
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// What was asked all the while and not measured: `GET /delay at 2/s`.
+    /// The request that ran beside the measured one: `GET /delay at 2/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
 
-/// The machine, as far as it decides figures.
+/// The machine's properties that affect results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Cores that may be used.
+    /// Usable cores.
     pub cores: u16,
     pub cpu: String,
     pub kernel: String,
@@ -67,11 +67,11 @@ pub struct Machine {
     pub node: String,
     /// Memory of the machine.
     pub memory_bytes: u64,
-    /// Frequency governor, where the kernel tells.
+    /// CPU frequency governor, if the kernel reports it.
     pub governor: Option<String>,
 }
 
-/// `compare --json`.
+/// The document of `compare --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CompareDocument {
     /// `compare`.
@@ -80,7 +80,7 @@ pub struct CompareDocument {
     pub version: u32,
     #[serde(flatten)]
     pub heading: Heading,
-    /// Whether it was an arm against itself.
+    /// Whether an arm was compared with itself.
     pub aa: bool,
     /// Verdict of the first comparison.
     pub verdict: Word,
@@ -90,15 +90,15 @@ pub struct CompareDocument {
     pub trustworthy: bool,
     pub plan: PlanDocument,
     pub arms: Vec<ArmDocument>,
-    /// Each arm against the baseline.
+    /// Each arm compared with the baseline.
     pub comparisons: Vec<Comparison>,
-    /// With three arms and more: the one that answers most, against each of the others.
+    /// With three or more arms: the arm that answers most, compared with each of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<BestDocument>,
-    /// The search for saturation: points of all arms.
+    /// The search for the saturation point: the points of all arms.
     pub capacity: Vec<CapacityPoint>,
     pub blocks: Vec<BlockDocument>,
-    /// Why to trust, or not.
+    /// The trust checks.
     pub trust: Trust,
 }
 
@@ -108,19 +108,19 @@ pub struct PlanDocument {
     pub took_s: f64,
     /// Undisturbed blocks that count.
     pub blocks: usize,
-    /// Numbers of blocks at which the result was looked at.
+    /// The block counts at which the result was judged.
     pub looks: Vec<usize>,
     /// Connections of the closed loop.
     pub connections: usize,
-    /// Whether connections are kept.
+    /// Whether connections were kept (keep-alive).
     pub keep_alive: bool,
-    /// Length of the longest arm's warm-up.
+    /// Length of the longest warm-up of any arm.
     pub warmup_s: f64,
     /// Length of the window at saturation.
     pub window_s: f64,
-    /// Length of each window at a given rate; 0 for none.
+    /// Length of each window at a fixed rate; 0 if there is none.
     pub latency_window_s: f64,
-    /// When servers are started anew.
+    /// When servers were restarted.
     pub restarts: String,
 }
 
@@ -129,28 +129,28 @@ pub struct ArmDocument {
     pub name: String,
     pub label: String,
     pub workers: u16,
-    /// Its `UV_THREADPOOL_SIZE`, where it differs from the app's.
+    /// Its `UV_THREADPOOL_SIZE`, if it differs from the app's.
     pub pool: Option<u32>,
-    /// Whether the others are compared with it.
+    /// Whether this arm is the baseline.
     pub baseline: bool,
     /// Requests per second at saturation.
     pub throughput: Rate,
-    /// CPU time of its whole tree of processes for one request.
+    /// CPU time per request of the whole process tree.
     pub cpu_per_request_us: Option<f64>,
-    /// Cores that it used at saturation.
+    /// Cores used at saturation.
     pub cores_used: f64,
-    /// Memory of its whole tree after the windows, shared pages counted once.
+    /// Memory of the whole process tree after the windows; shared pages count once.
     pub memory_bytes: u64,
-    /// Processes of its tree.
+    /// Number of processes in the tree.
     pub processes: usize,
     /// From its start to its first answer.
     pub start_ms: f64,
-    /// Requests that were answered in windows.
+    /// Requests answered in the windows.
     pub requests: u64,
     pub errors: Errors,
-    /// At equal rates, open loop: times since each request was due.
+    /// At equal rates, open loop: times from when each request was due.
     pub latency: Vec<Latency>,
-    /// At saturation, closed loop: not to be compared between arms.
+    /// At saturation, closed loop: not comparable between arms.
     pub service_time: Option<Latency>,
 }
 
@@ -161,7 +161,7 @@ pub struct Rate {
     pub per_second: f64,
     /// Its 95 % interval; `null` below two blocks.
     pub ci95: Option<[f64; 2]>,
-    /// One value for each block that counts.
+    /// One value for each counted block.
     pub blocks: Vec<f64>,
 }
 
@@ -175,95 +175,96 @@ pub struct Errors {
 /// A distribution of times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Latency {
-    /// Share of the weakest arm's capacity.
+    /// Share of the slowest arm's capacity.
     pub load: f64,
-    /// Requests per second that were offered; at saturation, that were answered.
+    /// Requests per second: the offered rate, or at saturation the answered rate.
     pub rate: f64,
     pub samples: u64,
-    /// Requests without an answer when the waiting ended: more than 1 % of them leave no 99th percentile.
+    /// Requests without an answer at the end of the drain; with more than 1 % there is no 99th percentile.
     pub unfinished: u64,
-    /// The arm could not keep up with the rate: there is no steady state that percentiles could describe.
+    /// The arm could not keep up with the rate: there is no steady state for percentiles to describe.
     pub overloaded: bool,
     pub mean_ms: Option<f64>,
     pub p50_ms: Option<f64>,
-    /// Percentiles; `null` where there are too few samples to tell.
+    /// Percentiles; `null` if there are too few samples.
     pub p90_ms: Option<f64>,
     /// 99th.
     pub p99_ms: Option<f64>,
     /// 99.9th.
     pub p999_ms: Option<f64>,
     pub max_ms: Option<f64>,
-    /// `[percentile, milliseconds]`, blocks merged.
+    /// `[percentile, milliseconds]` over all blocks.
     pub spectrum: Vec<[f64; 2]>,
 }
 
 /// A ratio with its interval.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Ratio {
-    /// Arm ÷ baseline, geometric mean over blocks; `null` when no block has both.
+    /// Arm ÷ baseline, geometric mean over blocks; `null` if no block has both values.
     pub ratio: Option<f64>,
     /// Student's 95 % interval.
     pub ci95: Option<[f64; 2]>,
-    /// The Hodges–Lehmann estimate, which a single wild block does not move.
+    /// The Hodges–Lehmann estimate, which is robust against a single outlier.
     pub hodges_lehmann: Option<f64>,
     /// Two-sided p-value of the signed-rank test.
     pub signed_rank_p: Option<f64>,
-    /// The smallest difference that these blocks would have called one, by the rule of the verdict, in 8 of 10 runs.
+    /// The smallest difference that the rule of the verdict would have detected with these blocks in 8 of 10
+    /// runs.
     pub resolution_percent: Option<f64>,
 }
 
-/// A ratio without interval.
+/// A ratio without an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PlainRatio {
     /// Arm ÷ baseline.
     pub ratio: Option<f64>,
 }
 
-/// Latency of an arm against the baseline's.
+/// Latency of an arm compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct LatencyRatios {
     pub p50: Option<PercentileRatio>,
-    /// 90th percentiles, where no higher one has requests enough in every window for an interval.
+    /// 90th percentiles, if no higher percentile has enough requests in every window for an interval.
     pub p90: Option<PercentileRatio>,
-    /// 95th percentiles, where the 99th has none.
+    /// 95th percentiles, if the 99th has no interval.
     pub p95: Option<PercentileRatio>,
     pub p99: Option<PercentileRatio>,
     /// Why there is no 99th percentile, or none with an interval.
     pub p99_reason: Option<String>,
 }
 
-/// One percentile against the baseline's at the same offered rate.
+/// A percentile of the arm and of the baseline at the same offered rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PercentileRatio {
-    /// Share of the weakest arm's capacity.
+    /// Share of the slowest arm's capacity.
     pub load: f64,
-    /// Arm ÷ baseline: below 1 is quicker.
+    /// Arm ÷ baseline; below 1 is faster.
     pub ratio: Option<f64>,
     /// 95 % interval over blocks.
     pub ci95: Option<[f64; 2]>,
-    /// The baseline's, blocks merged.
+    /// The baseline's value over all blocks.
     pub baseline_ms: Option<f64>,
-    /// The arm's, blocks merged.
+    /// The arm's value over all blocks.
     pub arm_ms: Option<f64>,
     pub verdict: Word,
 }
 
-/// An arm against the baseline.
+/// An arm compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     pub baseline: String,
     pub arm: String,
     pub throughput: Ratio,
-    /// CPU time for one request.
+    /// CPU time per request.
     pub cpu_per_request: Ratio,
     pub memory: PlainRatio,
-    /// Times at equal rates.
+    /// Latency at equal rates.
     pub latency: LatencyRatios,
-    /// On throughput, in a word.
+    /// The verdict on throughput.
     pub verdict: Word,
-    /// Inconclusive: blocks that would probably settle it.
+    /// If inconclusive: the number of further blocks that would probably settle it.
     pub more_blocks: Option<usize>,
-    /// No difference: the largest that could hide, in percent.
+    /// If no difference: the largest difference that may exist undetected, in percent.
     pub hidden_percent: Option<f64>,
     pub sentence: String,
 }
@@ -276,40 +277,40 @@ pub struct BestDocument {
     pub sentence: String,
 }
 
-/// How far the best is ahead of another arm.
+/// The lead of the best arm over another arm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeadDocument {
     /// The other arm.
     pub over: String,
     /// Best ÷ other.
     pub throughput: Ratio,
-    /// By an interval that allows for there being several.
+    /// From an interval that is corrected for several comparisons.
     pub verdict: Word,
 }
 
-/// One point of the search for saturation.
+/// One point of the search for the saturation point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CapacityPoint {
     pub arm: String,
     pub connections: usize,
     pub per_second: f64,
-    /// Median of the response time.
+    /// Median response time.
     pub p50_ms: f64,
-    /// 99th percentile, as far as these short windows tell.
+    /// 99th percentile, as precise as these short windows allow.
     pub p99_ms: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockDocument {
-    /// From 1.
+    /// Number of the block, from 1.
     pub number: usize,
     /// The arms in the order in which they ran.
     pub order: Vec<String>,
-    /// What others did to the machine meanwhile.
+    /// The disturbance by other users of the machine, if any.
     pub disturbed: Option<String>,
-    /// Whether its figures are in the result. Disturbed ones are, where there are no clean ones.
+    /// Whether the block is part of the result. Disturbed blocks are only if there are no undisturbed ones.
     pub counted: bool,
-    /// Figures by arm.
+    /// Results by arm.
     pub arms: BTreeMap<String, TrialDocument>,
 }
 
@@ -318,7 +319,7 @@ pub struct BlockDocument {
 pub struct TrialDocument {
     /// Answers per second at saturation.
     pub per_second: f64,
-    /// CPU time of the server for one request.
+    /// The server's CPU time per request.
     pub cpu_per_request_us: Option<f64>,
     /// Percentiles by load (`0.5`).
     pub latency: BTreeMap<String, TrialLatency>,
@@ -326,7 +327,7 @@ pub struct TrialDocument {
     pub timeline: Vec<[f64; 2]>,
 }
 
-/// Percentiles of one window at a rate.
+/// Percentiles of one window at a fixed rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrialLatency {
     pub p50_ms: Option<f64>,
@@ -334,27 +335,28 @@ pub struct TrialLatency {
     pub p99_ms: Option<f64>,
 }
 
-/// Whether figures can be trusted.
+/// Whether the figures can be trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Trust {
     pub text: String,
     /// Whether the load generator was the bottleneck.
     pub generator_saturated: bool,
-    /// Cores that it used at saturation, at most.
+    /// Maximum cores that the generator used at saturation.
     pub generator_cores_used: f64,
-    /// The smallest difference in throughput that these blocks resolve.
+    /// The smallest difference in throughput that these blocks can detect.
     pub resolution_percent: Option<f64>,
-    /// Findings: warnings, of which one makes the figures doubtful, and what is worth knowing.
+    /// Findings: warnings, each of which makes the figures doubtful, and notes.
     pub notes: Vec<TrustNote>,
     /// The same as a list of checks.
     pub checks: Vec<Check>,
 }
 
-/// A generator's thread that is busier is the bottleneck.
+/// A generator thread above this share is the bottleneck.
 const GENERATOR_BUSY_MAX: f64 = 0.9;
 
 impl Trust {
-    /// Begins with the generator: the share of its busiest thread, the cores that it used, and what a busy one may hide.
+    /// Starts with the generator's check: the busiest thread's share, the cores used, and what a saturated
+    /// generator may hide.
     pub(crate) fn of_generator(busiest: f64, cores_used: f64, hidden: &str) -> Self {
         let is_saturated = busiest >= GENERATOR_BUSY_MAX;
         let mut trust =
@@ -376,17 +378,17 @@ impl Trust {
         self.notes.push(TrustNote { level, code, text: text.into() });
     }
 
-    /// The texts of all findings of a level.
+    /// The texts of all findings of this level.
     pub(crate) fn texts(&self, level: Level) -> impl Iterator<Item = &str> {
         self.notes.iter().filter(move |note| note.level == level).map(|note| note.text.as_str())
     }
 
-    /// No warning.
+    /// Whether there is no warning.
     pub(crate) fn is_trustworthy(&self) -> bool {
         self.texts(Level::Warning).next().is_none()
     }
 
-    /// Says it in one sentence.
+    /// Sets the summary sentence.
     pub(crate) fn concluded(mut self) -> Self {
         let warnings: Vec<&str> = self.texts(Level::Warning).collect();
         self.text = if warnings.is_empty() {
@@ -400,14 +402,14 @@ impl Trust {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrustNote {
-    /// `warning`: figures are wrong or doubtful; `note`: worth knowing.
+    /// `warning`: figures are wrong or doubtful; `note`: for information.
     pub level: Level,
-    /// Stable name.
+    /// A stable identifier.
     pub code: &'static str,
     pub text: String,
 }
 
-/// `tune --json`.
+/// The document of `tune --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TuneDocument {
     /// `tune`.
@@ -420,25 +422,25 @@ pub struct TuneDocument {
     /// Whether the figures can be trusted.
     pub trustworthy: bool,
     pub plan: PlanDocument,
-    /// Every candidate, best first.
+    /// All candidates, best first.
     pub table: Vec<CandidateDocument>,
-    /// The law that explains the curve over workers.
+    /// The scalability law that explains the curve over workers.
     pub usl: Option<UslDocument>,
-    /// What would be, or was, written.
+    /// The change of the configuration, proposed or written.
     pub patch: Option<Patch>,
-    /// Why to trust, or not.
+    /// The trust checks.
     pub trust: Trust,
 }
 
-/// The answer of `tune`.
+/// The result of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub pool: u32,
-    /// Whether the pool's size makes a difference; if not, `pool` is what the app has now.
+    /// Whether the size of the pool makes a difference; if not, `pool` is the app's current size.
     pub pool_matters: bool,
-    /// Share of resamples that choose the same, 0 to 1.
+    /// Share of resamples with the same choice, 0 to 1.
     pub stability: f64,
     pub sentence: String,
 }
@@ -449,64 +451,66 @@ pub struct CandidateDocument {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
     pub pool: u32,
-    /// Requests per second at saturation, as if all had run in the same rounds.
+    /// Requests per second at saturation, adjusted as if all candidates had run in the same rounds.
     pub per_second: f64,
     /// Its 95 % interval.
     pub ci95: Option<[f64; 2]>,
-    /// Whether it is the best, with which the others are compared.
+    /// Whether it is the best candidate, with which the others are compared.
     pub best: bool,
-    /// Against the best, in percent; 0 for the best itself.
+    /// Difference to the best in percent; 0 for the best.
     pub relative_percent: f64,
-    /// Its 95 % interval; `null` for the best, and where too few windows tell the noise.
+    /// Its 95 % interval; `null` for the best, and if there are too few windows to estimate the noise.
     pub relative_ci95_percent: Option<[f64; 2]>,
-    /// Whether it can carry 70 % of the best's capacity.
+    /// Whether it can sustain 70 % of the best candidate's capacity.
     pub carries_70: bool,
-    /// 99th percentile at that rate; `null` when it cannot carry it, was not measured, or with too few samples.
+    /// 99th percentile at that rate; `null` if it cannot sustain the rate, was not measured, or has too few
+    /// samples.
     pub p99_at_70_ms: Option<f64>,
     /// The same for the 95th.
     pub p95_at_70_ms: Option<f64>,
     /// The same for the 90th.
     pub p90_at_70_ms: Option<f64>,
-    /// 99th percentile at 70 % of its own capacity, which is less than the best's: with `tune --save`.
+    /// 99th percentile at 70 % of its own capacity, which is less than the best candidate's; with `tune
+    /// --save`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_at_own_70_ms: Option<f64>,
-    /// Memory of its whole tree.
+    /// Memory of the whole process tree.
     pub memory_bytes: u64,
-    /// CPU time for one request.
+    /// CPU time per request.
     pub cpu_per_request_us: Option<f64>,
-    /// Rounds that it was measured in.
+    /// Rounds in which it was measured.
     pub rounds: usize,
-    /// The round after which it was out.
+    /// The round after which it was dropped.
     pub dropped_in_round: Option<usize>,
-    /// Nothing else is better in one of throughput, p99 and memory without being worse in another.
+    /// No other candidate is better in throughput, p99 or memory without being worse in another of these.
     pub pareto: bool,
     pub chosen: bool,
     /// Share of resamples that choose it, in percent.
     pub share_percent: f64,
-    /// Answers per second of each round, as they were measured.
+    /// Answers per second in each round, as measured.
     pub blocks: Vec<f64>,
 }
 
-/// The fitted law with its meaning.
+/// The fitted law with its interpretation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UslDocument {
     #[serde(flatten)]
     pub law: Usl,
-    /// The size of the thread pool whose candidates it is fitted to.
+    /// The pool size of the candidates that it is fitted to.
     pub pool: u32,
-    /// Workers at the law's peak; `null` when it has none.
+    /// Workers at the law's peak; `null` if there is no peak.
     pub peak: Option<f64>,
     pub sentence: String,
     /// `[workers, requests per second]`.
     pub curve: Vec<[f64; 2]>,
 }
 
-/// A change of a configuration.
+/// A change to a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Patch {
     pub file: String,
-    /// Whether it has been written.
+    /// Whether it was written.
     pub applied: bool,
-    /// The change, for people.
+    /// The change as text for people.
     pub text: String,
 }

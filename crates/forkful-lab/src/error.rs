@@ -1,4 +1,4 @@
-//! Why an experiment could not be made, each with what to do about it.
+//! Errors of experiments, each with what to do about it.
 
 use std::io;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use forkful_load::{LoadError, StopHandle};
 /// Why an experiment ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The list of arms cannot be understood.
+    /// The list of arms is invalid.
     #[error("`{text}` is no arm: {reason}")]
     Arms {
         /// The part of the list.
         text: String,
         reason: String,
     },
-    /// What was asked for cannot be measured.
+    /// The requested measurement is not possible.
     #[error("{reason}")]
     Plan {
-        /// With the value and what was expected.
+        /// With the value, and what was expected.
         reason: String,
         hint: &'static str,
     },
-    /// An arm's program is not there.
+    /// An arm's program was not found.
     #[error("{arm}: {what}")]
     Missing {
         arm: String,
         what: String,
-        /// How to get it.
+        /// How to install it.
         hint: String,
     },
     /// A process could not be started.
@@ -38,7 +38,7 @@ pub enum LabError {
         #[source]
         source: forkful_os::process::SpawnError,
     },
-    /// The app ended, or its manager said that it failed.
+    /// The app exited, or its manager reported a failure.
     #[error("{arm}: {what}{}", tail_text(.tail))]
     Failed {
         arm: String,
@@ -46,16 +46,16 @@ pub enum LabError {
         /// The last lines of its output.
         tail: Vec<String>,
     },
-    /// The app runs but listens nowhere.
+    /// The app runs but does not listen.
     #[error("{arm}: the app did not listen on a TCP port within {} s{}", .waited.as_secs(), tail_text(.tail))]
     NotListening {
         arm: String,
-        /// How long was waited.
+        /// How long the experiment waited.
         waited: Duration,
         /// The last lines of its output.
         tail: Vec<String>,
     },
-    /// It listens but gives no usable answer.
+    /// The app listens but gives no usable answer.
     #[error("{arm}: {method} {path} at port {port} is not answered: {reason}{}", tail_text(.tail))]
     NoAnswer {
         arm: String,
@@ -63,18 +63,18 @@ pub enum LabError {
         path: String,
         port: u16,
         reason: String,
-        /// It ended as a server of TLS ends plain requests.
+        /// It closed the connection in the way a TLS server does on a plain request.
         may_be_tls: bool,
         /// The last lines of its output.
         tail: Vec<String>,
     },
-    /// No TLS connection could be made to it.
+    /// The TLS connection failed.
     #[error("{arm}: no TLS connection to port {port}: {reason}")]
     Tls { arm: String, port: u16, reason: String },
     /// It answers with an error.
     #[error("{arm}: {method} {path} is answered with status {status}")]
     WrongStatus { arm: String, method: String, path: String, status: u16 },
-    /// Too many requests failed for figures to mean anything.
+    /// So many requests failed that the figures are meaningless.
     #[error("{arm}: {failed} of {total} requests failed: {cause}{}", tail_text(.tail))]
     Errors {
         arm: String,
@@ -92,11 +92,11 @@ pub enum LabError {
         #[source]
         source: LoadError,
     },
-    /// git refused something.
+    /// A git command failed.
     #[error("`git {command}` failed: {said}")]
     Git {
         command: String,
-        /// What it wrote to stderr.
+        /// Its stderr output.
         said: String,
     },
     /// A version could not be built.
@@ -107,21 +107,21 @@ pub enum LabError {
         /// The last lines of its output.
         tail: Vec<String>,
     },
-    /// Files, directories, processes of the experiment itself.
+    /// An operation on files, directories or processes of the experiment failed.
     #[error("{what}")]
     System {
-        /// What was to be done.
+        /// What the operation was.
         what: String,
         #[source]
         source: io::Error,
     },
-    /// The user ended it.
+    /// The user interrupted the experiment.
     #[error("interrupted; everything that was started has been ended")]
     Interrupted,
 }
 
 impl LabError {
-    /// What the user can do about it.
+    /// What the user can do about it, if anything.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Arms { .. } => {
@@ -159,7 +159,7 @@ impl LabError {
         Some(hint.to_owned())
     }
 
-    /// Where more is said about the hint, if not at the command.
+    /// The documentation page about the hint, if it is not the command's own.
     pub fn page(&self) -> Option<Page> {
         match self {
             Self::Arms { .. } => Some(Page::Arms),
@@ -176,12 +176,13 @@ impl LabError {
         }
     }
 
-    /// The interruption itself, when there was one: what fails while everything is being ended is no news.
+    /// Returns the interruption instead, if there was one: errors while everything is being stopped are
+    /// expected.
     pub(crate) fn unless_stopped(self, stop: &StopHandle) -> Self {
         if stop.is_stopped() { Self::Interrupted } else { self }
     }
 
-    /// A closure for `map_err` on a load that was put on an arm.
+    /// A closure for `map_err` on a load that ran on an arm.
     pub(crate) fn load(arm: &str) -> impl FnOnce(LoadError) -> Self + use<> {
         let arm = arm.to_owned();
         move |source| Self::Load { arm, source }
@@ -194,7 +195,7 @@ impl LabError {
     }
 }
 
-/// The end of an app's output, a line each.
+/// The last lines of an app's output.
 fn tail_text(lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();

@@ -1,8 +1,9 @@
-//! The founding experiments: reports of others about Node.js on many cores, done again on this machine with the same
-//! apps, and put beside what they reported.
+//! The founding experiments: published reports about Node.js on many cores, repeated on this machine with the
+//! same apps and compared with the reported results.
 //!
-//! [`catalogue`] says what there is; each of the other modules does one kind of experiment with a thin driver over
-//! [`crate::server`] and the load engine, and ends in a [`Document`]: text for a terminal, JSON, and the page.
+//! [`catalogue`] lists the experiments. Each of the other modules performs one kind, with a thin driver over
+//! [`crate::server`] and the load engine, and returns a [`Document`]: text for a terminal, JSON, and the
+//! page.
 
 pub mod apps;
 mod blocks;
@@ -26,7 +27,7 @@ pub use setting::{Extent, Setting};
 use crate::LabError;
 use catalogue::{Description, Kind};
 
-/// Makes an experiment. `say` is told what is being done, in a few words, whenever that changes.
+/// Performs an experiment. Calls `say` with a short description whenever the current step changes.
 pub fn run(
     description: &'static Description,
     setting: &Setting,

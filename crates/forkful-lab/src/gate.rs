@@ -1,25 +1,25 @@
-//! What a comparison means for a change that waits to be merged: pass, slower, or not known. Pure.
+//! The result of a comparison as a gate for a change: pass, slower, or unknown. Pure.
 
 use crate::document::{CompareDocument, LatencyRatios, PercentileRatio};
 use crate::statistics::verdict::Word;
 
-/// What a gate says.
+/// The gate's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
-    /// Nothing is slower, as far as these blocks tell.
+    /// Nothing is slower, as far as these blocks can tell.
     Pass,
-    /// At least one figure is certainly worse, in words.
+    /// At least one figure is certainly worse; the names of these figures.
     Slower(Vec<&'static str>),
     /// The figures prove nothing, for this reason.
     Unknown(&'static str),
 }
 
-/// The words of one comparison that a gate looks at.
+/// The verdicts of a comparison that the gate uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Words {
     /// Requests per second.
     pub throughput: Word,
-    /// The median at equal load, where it was measured.
+    /// The median at equal load, if it was measured.
     pub median: Option<Word>,
     /// The highest percentile at equal load that has an interval.
     pub tail: Option<Word>,
@@ -35,13 +35,13 @@ impl Words {
     }
 }
 
-/// Of the first comparison of a document.
+/// Judges the first comparison of a document.
 pub fn gate(document: &CompareDocument) -> Gate {
     decide(Words::of(document.verdict, &document.latency), document.trustworthy)
 }
 
-/// Any figure that is slower by the rule of the verdict fails the change. Latency alone may stay inconclusive: it often
-/// does, and a change that answers as many requests is not held up for that.
+/// Any figure that is slower by the rule of the verdict fails the gate. Latency alone may stay inconclusive:
+/// it often does, and does not block a change that answers as many requests.
 pub(crate) fn decide(words: Words, is_trustworthy: bool) -> Gate {
     if !is_trustworthy {
         return Gate::Unknown("the figures cannot be trusted");
@@ -99,23 +99,23 @@ mod tests {
         assert_eq!(told(Slower, None, None, false), "unknown: the figures cannot be trusted");
     }
 
-    /// How a machine varies, as standard deviations of logarithms.
+    /// The noise of a machine, as standard deviations of logarithms.
     #[derive(Clone, Copy)]
     struct Noise {
-        /// Of one run's throughput by itself.
+        /// Noise of the throughput of one run.
         throughput: f64,
-        /// Of one run's median.
+        /// Noise of the median of one run.
         median: f64,
-        /// Of one run's 99th percentile.
+        /// Noise of the 99th percentile of one run.
         tail: f64,
     }
 
-    /// A whole run of the gate on simulated timings: looks after 6, 12 and 18 blocks, as `compare` has them, at a machine
-    /// that drifts by 3 % from block to block; one block in twenty is hit by something that nobody saw.
+    /// A whole gate run on simulated timings: looks after 6, 12 and 18 blocks, as in `compare`, on a machine
+    /// that drifts by 3 % from block to block; one block in twenty has an undetected disturbance.
     fn simulated(random: &mut Random, slowdown: f64, noise: Noise) -> Gate {
         let (throughput, latency) = (Rule::throughput(3), Rule::latency(3));
         let mut machine = 0.0;
-        // Throughput, median and tail; by block the baseline's and the arm's.
+        // Throughput, median and tail; for each block the values of the baseline and the arm.
         let mut blocks: [Vec<(f64, f64)>; 3] = std::array::from_fn(|_| Vec::new());
         for look in 1..=3 {
             while blocks[0].len() < 6 * look {
@@ -123,7 +123,7 @@ mod tests {
                 let hit = if random.unit() < 0.05 { 0.97 } else { 1.0 };
                 let spreads = [noise.throughput, noise.median, noise.tail];
                 for (figure, (found, spread)) in blocks.iter_mut().zip(spreads).enumerate() {
-                    // What makes answers fewer makes them later.
+                    // A slowdown reduces the throughput and increases the latencies.
                     let sign = if figure == 0 { 1.0 } else { -1.0 };
                     let mut run =
                         |factor: f64| (sign * (machine + factor.ln()) + spread * random.normal()).exp();
@@ -138,7 +138,7 @@ mod tests {
                 median: Some(word(1, &latency)),
                 tail: Some(word(2, &latency)),
             };
-            // As in a real run, more blocks are made only for throughput.
+            // As in a real run, more blocks are made only to settle the throughput.
             if words.throughput != Word::Inconclusive || look == 3 {
                 return decide(words, true);
             }
@@ -181,7 +181,7 @@ mod tests {
         }
         let found = alarms(9, 400, 0.05, MACHINES[1]);
         assert!(found >= 360, "{found} of 400 slowdowns of 5 %");
-        // A machine so noisy that nothing can be told says so and does not guess.
+        // On a very noisy machine the result is unknown, not a guess.
         let wild = Noise { throughput: 0.15, median: 0.5, tail: 1.0 };
         let false_alarms = alarms(10, 400, 0.0, wild);
         assert!(false_alarms <= 20, "{false_alarms} of 400");

@@ -1,7 +1,8 @@
-//! Experiments on apps: `compare` (is this arm faster than that one?) and `tune` (how many workers, how large a pool?).
+//! Experiments on apps: `compare` (is this arm faster than that one?) and `tune` (how many workers, how large
+//! a thread pool?).
 //!
-//! Decisions are in pure modules ([`statistics`], …) that know no clock and no process; the modules that start servers,
-//! put load on them and watch them are thin.
+//! Decisions are in pure modules ([`statistics`], …) without clocks and processes. The modules that start
+//! servers, load them and observe them are thin.
 
 pub mod arms;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! What a report says about the machine.
+//! The machine's description in a report.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::document::Machine;
 
 impl Machine {
-    /// Looks at this machine, and asks `program` for its version.
+    /// Inspects this machine and runs `program --version`.
     pub fn look(program: &Path) -> Self {
         let read = |path: &str| fs_err::read_to_string(path).unwrap_or_default();
         Self {
@@ -32,7 +32,7 @@ fn value_of(text: &str, key: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_owned())
 }
 
-/// What a program says to `--version`.
+/// The output of `--version`.
 pub fn version_of(program: &Path) -> Option<String> {
     let output =
         Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;

@@ -1,4 +1,4 @@
-//! A comparison as Markdown, for a comment on a pull request: the verdict, a table, and what to mind. Pure.
+//! A comparison as Markdown for a comment on a pull request: the verdict, a table, and warnings. Pure.
 
 use forkful_load::report::spread::{thousands, three_digits};
 
@@ -6,7 +6,7 @@ use crate::document::{ArmDocument, CompareDocument, Comparison, PercentileRatio,
 use crate::gate::{Gate, gate};
 use crate::text;
 
-/// The first line, by which a script finds its own comment again.
+/// The first line, by which a script finds its own comment.
 pub const MARK: &str = "<!-- forkful compare -->";
 
 /// The report of a comparison.
@@ -149,13 +149,13 @@ fn several(document: &CompareDocument) -> Vec<String> {
     rows
 }
 
-/// As code, whatever is in it: names of branches come from anybody.
+/// As inline code for any text: branch names are untrusted.
 pub(crate) fn code(text: &str) -> String {
     let text: String = text.chars().filter(|letter| !letter.is_control() && *letter != '`').collect();
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// As text: no markup, no mention of anybody, no cell of a table.
+/// As plain text: without markup, mentions and table separators.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

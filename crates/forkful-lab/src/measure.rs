@@ -1,4 +1,4 @@
-//! One window of load on one server, with what the server's tree and the machine did meanwhile.
+//! One window of load on one server, with the CPU of the server's process tree and of the machine.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::server::{Server, StartOptions};
 use crate::statistics::steadiness::MachineUse;
 use crate::target::Beside;
 
-/// Answers to the last requests of a window are awaited for so long, and no longer than the window itself took.
+/// How long to wait for answers after a window; also limited to the length of the window.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// In an open loop for so long at least: a request that is not waited for is a slow one that no percentile has.
+/// The minimum in an open loop: a request that is not waited for is slow, and no percentile would include it.
 const DRAIN_MIN: Duration = Duration::from_secs(1);
 
-/// An open loop has this many connections more than would do if every request took as long as at saturation.
+/// An open loop has this many connections more than it would need at the response time of saturation.
 const OPEN_CONNECTIONS_MAX: usize = 1024;
 
-/// A closed loop is full after so many answers of one connection, within these bounds. A hundred new connections are
-/// taken by Node.js one by one and handed to workers one by one, which takes a cluster a tenth of a second.
+/// A closed loop counts as full after this many answers per connection, within these bounds. Node.js accepts
+/// a hundred new connections one by one and hands them to workers one by one, which takes a cluster 0.1 s.
 const LEAD_IN_ANSWERS: f64 = 1.5;
 const LEAD_IN_MIN: Duration = Duration::from_millis(200);
 const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 
-/// Samples below which a 99th percentile is no figure but a guess.
+/// With fewer samples a 99th percentile is a guess.
 pub(crate) const P99_SAMPLES_MIN: u64 = 1_000;
 
-/// Samples below which a percentile is no figure but a guess: ten of them lie beyond it.
+/// Samples needed for a percentile: ten beyond it.
 pub(crate) fn samples_min(percentile: f64) -> u64 {
     match percentile {
         p if p > 99.0 => 10_000,
@@ -40,7 +40,7 @@ pub(crate) fn samples_min(percentile: f64) -> u64 {
     }
 }
 
-/// A running server of an arm, and the request that is repeated.
+/// A running server of an arm, and the request to repeat.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) setup: &'a Setup,
@@ -48,14 +48,14 @@ pub(crate) struct Subject<'a> {
     pub(crate) server: Server,
 }
 
-/// What a window brought.
+/// The result of a window.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Everything that the generator saw.
+    /// The generator's report.
     pub report: Report,
-    /// CPU of the server's whole tree from before the first connection to after the last answer.
+    /// CPU of the server's process tree, from before the first connection to after the last answer.
     pub server_cpu: Duration,
-    /// What the machine did.
+    /// The machine's CPU use.
     pub machine: MachineUse,
 }
 
@@ -64,19 +64,19 @@ impl Window {
         self.report.per_second()
     }
 
-    /// Requests that the server has worked for, those of before and after the clock included.
+    /// Requests that the server processed, including those before and after the measured time.
     pub(crate) fn requests(&self) -> u64 {
         requests(&self.report)
     }
 
-    /// Takes the CPU time of servers that waited beside this window for the experiment's own, too: an app that polls uses some
-    /// in every process. `took` is how long it was counted for, lead-in and drain included.
+    /// Also counts the CPU time of servers that were idle beside this window as the experiment's own: an app
+    /// that polls uses some in every process. `took` is the time of the count, including lead-in and drain.
     pub(crate) fn add_beside(&mut self, cpu: Duration, took: Duration) {
         let share = self.report.elapsed.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
         self.machine.own += cpu.mul_f64(share.min(1.0));
     }
 
-    /// The busiest thread of the generator, 0 to 1.
+    /// The generator's busiest thread, 0 to 1.
     pub(crate) fn generator_busy(&self) -> f64 {
         self.report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
     }
@@ -97,12 +97,12 @@ impl<'a> Subject<'a> {
         Ok(Self { setup, arm, server })
     }
 
-    /// A closed loop with so many connections.
+    /// A closed loop with this many connections.
     pub(crate) fn closed(&self, connections: usize, duration: Duration) -> Result<Window, LabError> {
         self.closed_after(connections, Duration::ZERO, duration)
     }
 
-    /// The same, counted from when the loop has run for `lead_in`.
+    /// The same, measured after the loop has run for `lead_in`.
     pub(crate) fn closed_after(
         &self,
         connections: usize,
@@ -116,13 +116,13 @@ impl<'a> Subject<'a> {
         self.window(&plan)
     }
 
-    /// An open loop at so many requests per second, arriving independently of each other and of the answers, counted from
-    /// when all of its connections have been taken.
+    /// An open loop at this rate with independent (Poisson) arrivals, measured after all of its connections
+    /// were accepted.
     pub(crate) fn open(&self, rate: f64, duration: Duration, seed: u64) -> Result<Window, LabError> {
         let mut plan = self.plan(duration)?;
         plan.warmup = LEAD_IN_MIN;
         plan.drain = duration.clamp(DRAIN_MIN, DRAIN_MAX);
-        // Kept connections are opened before the clock runs; more are made when all are busy.
+        // Kept connections are opened before the clock starts; more are opened when all are busy.
         plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
         plan.load =
             Load::Open { rate, connections_max: OPEN_CONNECTIONS_MAX, arrivals: Arrivals::Poisson { seed } };
@@ -133,7 +133,7 @@ impl<'a> Subject<'a> {
         let mut plan = self.setup.target.plan(self.server.address()).map_err(self.load_failed())?;
         plan.stop = Stop::Duration(duration);
         plan.drain = duration.min(DRAIN_MAX);
-        // What the generator chooses by itself is no part of a difference between two arms.
+        // The generator's adaptive pauses must not add to a difference between two arms.
         plan.gathering = false;
         plan.reuse = Reuse::keep_alive(self.setup.keep_alive);
         if let Some(threads) = self.setup.threads {
@@ -158,7 +158,8 @@ impl<'a> Subject<'a> {
         Ok(Window { report, server_cpu, machine })
     }
 
-    /// Runs the measured load, and for as long a second load that is not measured. Returns when the second load has its last answer, too.
+    /// Runs the measured load, and a second load at the same time that is not measured. Returns after the
+    /// last answer of the second load.
     fn loaded_beside(&self, plan: &Plan, beside: &Beside) -> Result<Report, LabError> {
         let other = beside.plan(&self.setup.target, self.server.address()).map_err(self.load_failed())?;
         let ending = StopHandle::new();
@@ -175,7 +176,7 @@ impl<'a> Subject<'a> {
         Ok(report)
     }
 
-    /// Refuses a window in which requests failed: their times and rates would be those of errors.
+    /// Refuses a window with failed requests: its times and rates would be those of errors.
     fn must_be_right(&self, report: &Report) -> Result<(), LabError> {
         const SHARE_MAX: f64 = 0.01;
         let failed = report.errors_total();
@@ -202,20 +203,22 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// How long a closed loop is empty at its beginning: until the first answers of all connections are there, fewer come
-/// than ever after. A window that counts this time finds a throughput that is too low, and "grows".
+/// How long a closed loop fills at its beginning: until the first answers on all connections have arrived,
+/// the rate is lower than afterwards. A window that included this time would show a throughput that is too
+/// low and seems to grow.
 pub(crate) fn lead_in(connections: usize, per_second: f64) -> Duration {
     let answer = if per_second > 0.0 { connections as f64 / per_second } else { 0.0 };
     Duration::from_secs_f64((LEAD_IN_ANSWERS * answer).min(LEAD_IN_MAX.as_secs_f64())).max(LEAD_IN_MIN)
 }
 
-/// All that was answered. Answers to requests of the lead-in that came after the end are in no figure of the window:
-/// with many connections and a slow route there is one of each connection that Node.js took up late.
+/// All answered requests. Answers to lead-in requests that arrived after the end are in no figure of the
+/// window: with many connections and a slow route, there is one for each connection that Node.js accepted
+/// late.
 fn requests(report: &Report) -> u64 {
     report.counts.completed + report.counts.late + report.warmup.completed + report.warmup.late
 }
 
-/// The share of the requests that the server worked for which it answered while the clock ran.
+/// The share of the processed requests that were answered during the measured time.
 fn counted_share(report: &Report) -> f64 {
     let counted = (report.counts.completed + report.counts.carried_in) as f64;
     if counted > 0.0 { counted / requests(report) as f64 } else { 1.0 }
@@ -227,14 +230,14 @@ fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
     let share = |part: Option<f64>| capacity.mul_f64(part.unwrap_or(0.0).clamp(0.0, 1.0));
     MachineUse {
         capacity,
-        // What was stolen was busy as far as the report goes.
+        // The report counts stolen time as busy.
         busy: share(report.host.busy).saturating_sub(share(report.host.steal)),
         stolen: share(report.host.steal),
         own: server_cpu + Duration::from_secs_f64(report.cpu_seconds.max(0.0)),
     }
 }
 
-/// A percentile in milliseconds, if there are samples enough for it to mean something.
+/// A percentile in milliseconds, if there are enough samples.
 pub(crate) fn percentile_ms(histogram: &forkful_load::Histogram, percentile: f64) -> Option<f64> {
     (histogram.len() >= samples_min(percentile))
         .then(|| histogram.value_at_quantile(percentile / 100.0) as f64 / 1e6)
@@ -285,7 +288,7 @@ mod tests {
         let mut report = Report::empty("test");
         report.counts.completed = 200;
         report.counts.carried_in = 6;
-        // Six of them came within the window, 94 after it.
+        // Six arrived within the window, 94 after it.
         report.warmup.late = 100;
         assert_eq!(requests(&report), 300);
         assert!((counted_share(&report) - 206.0 / 300.0).abs() < 1e-9);

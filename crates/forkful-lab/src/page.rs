@@ -1,7 +1,7 @@
-//! The result page: one HTML file that holds its plots, its script and its data, and asks the network for nothing.
+//! The result page: one HTML file that contains its plots, script and data, and makes no network requests.
 //!
-//! `page/report.html` is built from `page/` at the root of the repository (`npm run build --prefix page`); here a JSON
-//! document is put into it. Whatever stands in the document is data: it can end neither the element that holds it nor
+//! `page/report.html` is built from `page/` at the root of the repository (`npm run build --prefix page`);
+//! this module inserts a JSON document. The document is treated as data: it cannot close its element or
 //! become markup.
 
 use std::path::Path;
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 const TEMPLATE: &str = include_str!("page/report.html");
 
-/// Titles of documents that have none of their own.
+/// Titles of documents without a title.
 const TITLES: [(&str, &str); 4] =
     [("bench", "Load test"), ("compare", "Comparison"), ("tune", "Tuning"), ("experiment", "Experiment")];
 
-/// The page of a document of `bench`, `compare`, `tune` or `experiment`; which one, its key `kind` says. Keys that are
-/// absent or of another shape are left out of the page.
+/// The page of a document of `bench`, `compare`, `tune` or `experiment`; the key `kind` says which. The page
+/// leaves out keys that are absent or have another type.
 pub fn render(document: &Value) -> String {
     let title = escaped_text(&title_of(document));
     let headline = escaped_text(&headline_of(document));
     let data = escaped_json(document);
     let mut page = String::with_capacity(TEMPLATE.len() + title.len() * 2 + headline.len() + data.len());
     let mut rest = TEMPLATE;
-    // One pass, so that a placeholder inside of what is put in stays what it is.
+    // One pass, so that a placeholder inside an inserted text is not replaced.
     while let Some(at) = rest.find("{{") {
         page.push_str(&rest[..at]);
         let (name, after) = match rest[at + 2..].split_once("}}") {
@@ -41,7 +41,7 @@ pub fn render(document: &Value) -> String {
     page
 }
 
-/// Writes the page of a document to a file: complete or not at all.
+/// Writes the page of a document to a file, atomically.
 pub fn write(path: &Path, document: &Value) -> std::io::Result<()> {
     forkful_os::replace::replace(path, 0o666, render(document).as_bytes())
 }
@@ -60,8 +60,8 @@ fn headline_of(document: &Value) -> String {
     at("/headline").or_else(|| at("/sentence")).or_else(|| at("/verdict/text")).unwrap_or_default().to_owned()
 }
 
-/// JSON that means the same to a parser and nothing to the HTML around it: no `<`, `>`, `&`, and neither of the two line
-/// separators that JavaScript does not take.
+/// JSON that is safe inside HTML: `<`, `>`, `&` and the two line separators that old JavaScript rejects are
+/// escaped.
 fn escaped_json(document: &Value) -> String {
     document
         .to_string()
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// The JSON that stands in a page.
+    /// The JSON inside a page.
     fn data_of(page: &str) -> &str {
         let begin = page.find(r#"id="report-data">"#).expect("the page has a place for data") + 17;
         let length = page[begin..].find("</script>").expect("the element ends");

@@ -1,9 +1,9 @@
-//! Writing a choice into a configuration without losing anything in it: comments, order, blanks and every other key
-//! stay byte for byte.
+//! Writes a choice into a configuration file without changing anything else: comments, order, whitespace and
+//! all other keys stay byte for byte.
 //!
-//! The edit is made in the text. Then the new text is read as a configuration and compared with the old one: if
-//! anything but the wanted keys differs, nothing is written and the user is told what to change by hand. So an edit that
-//! a grammar's corner misleads is refused, never done.
+//! The text is edited, then read as a configuration and compared with the old one. If anything except the
+//! wanted keys differs, nothing is written, and the user gets the change to make by hand. An edit that
+//! misunderstands the syntax is therefore refused and never written.
 
 mod braces;
 mod lines;
@@ -15,15 +15,15 @@ use forkful_config::{AppOptions, ConfigError, JsEvaluator};
 use forkful_os::replace;
 use serde_json::json;
 
-/// The name of the variable that sets the thread pool's size.
+/// The environment variable for the size of the thread pool.
 pub const POOL_VARIABLE: &str = "UV_THREADPOOL_SIZE";
 
-/// What is to be written.
+/// The change to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// `instances`.
     pub workers: u16,
-    /// `env.UV_THREADPOOL_SIZE`; `None` leaves it alone.
+    /// `env.UV_THREADPOOL_SIZE`; `None`: unchanged.
     pub pool: Option<u32>,
 }
 
@@ -35,13 +35,13 @@ impl Change {
     }
 }
 
-/// Why a configuration was left as it is.
+/// Why a configuration was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
     /// It cannot be read as a configuration.
     #[error("the configuration cannot be read")]
     Config(#[from] ConfigError),
-    /// The place of the change is not found, or the change would change more.
+    /// The place of the change was not found, or the edit would change other keys.
     #[error("{} is left as it is: {reason}", .file.display())]
     Refused { file: PathBuf, reason: String },
     /// Reading or writing failed.
@@ -63,19 +63,20 @@ pub fn fresh(name: &str, script: &str, change: Change) -> String {
     format!("{}\n", serde_json::to_string_pretty(&document).expect("a document of strings and numbers"))
 }
 
-/// Changes app `name` of a configuration; with only one app its name does not matter.
+/// Changes the app `name` in a configuration; the name is ignored if there is only one app.
 pub fn apply(path: &Path, name: &str, change: Change, evaluator: &dyn JsEvaluator) -> Result<(), PatchError> {
     let failed = |source| PatchError::File { file: path.to_owned(), source };
     let refuse = |reason: &str| PatchError::Refused { file: path.to_owned(), reason: reason.to_owned() };
     let before = forkful_config::load(path, evaluator)?.apps;
     let index = place_of(&before, name).ok_or_else(|| refuse(&format!("it has no app called `{name}`")))?;
-    // The file itself, where the path is a link to it.
+    // Follow links, so that the file itself is replaced.
     let real = fs_err::canonicalize(path).map_err(failed)?;
     let text = fs_err::read_to_string(&real).map_err(failed)?;
     let changed = edited(&real, &text, &before[index], index, change)
         .ok_or_else(|| refuse("the place to change is not plain to see"))?;
     let permissions = fs_err::metadata(&real).map_err(failed)?.permissions();
-    // Beside the file, because scripts may load neighbours, and with its ending, which decides the format.
+    // Next to the file, because scripts may load files relative to it, and with the same extension, which
+    // determines the format.
     let draft = replace::draft(&real, permissions.mode(), changed.as_bytes()).map_err(failed)?;
     draft.as_file().set_permissions(permissions).map_err(failed)?;
     let after = forkful_config::load(draft.path(), evaluator)
@@ -98,7 +99,7 @@ fn place_of(apps: &[AppOptions], name: &str) -> Option<usize> {
     })
 }
 
-/// The text with the change in it; `None` when its place cannot be told.
+/// The changed text; `None` if the place cannot be found.
 fn edited(path: &Path, text: &str, app: &AppOptions, index: usize, change: Change) -> Option<String> {
     let extension = path.extension()?.to_str()?;
     match extension {
@@ -109,7 +110,7 @@ fn edited(path: &Path, text: &str, app: &AppOptions, index: usize, change: Chang
     }
 }
 
-/// Whether two configurations differ in nothing but the change. Where keys stand may differ.
+/// Whether two configurations differ only in the change. The position of keys may differ.
 fn is_only_that(before: &[AppOptions], after: &[AppOptions], index: usize, change: Change) -> bool {
     if before.len() != after.len() {
         return false;

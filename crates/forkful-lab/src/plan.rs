@@ -1,4 +1,4 @@
-//! From a time budget to blocks and windows. Pure: what things cost has been measured before, by the pilot.
+//! Blocks and windows for a time budget. Pure: the pilot has measured how long things take.
 
 use std::time::Duration;
 
@@ -6,78 +6,78 @@ use crate::LabError;
 use crate::compare::{Setup, pilot::Pilot};
 use crate::measure::samples_min;
 
-/// Blocks below which a signed-rank test cannot show anything.
+/// With fewer blocks a signed-rank test cannot be significant.
 pub(crate) const BLOCKS_MIN: usize = 6;
 
-/// Blocks below which there is no spread to tell.
+/// With fewer blocks there is no spread.
 pub(crate) const BLOCKS_TOLD: usize = 2;
 
-/// The most blocks of a run, at its third look.
+/// Maximum blocks of a run, at its third look.
 pub(crate) const BLOCKS_MAX: usize = 18;
 
-/// The most connections that are chosen by themselves. Node's listen queue is 511.
+/// Maximum connections that are chosen automatically. Node's listen queue is 511.
 pub(crate) const CONNECTIONS_MAX: usize = 512;
 
-/// Connections for each worker, so that no worker goes without when they are dealt at random.
+/// Connections per worker, so that no worker is without any in a random distribution.
 const CONNECTIONS_PER_WORKER: usize = 32;
 
-/// What a trial measures at least, less is all noise.
+/// Minimum measured time of a trial; less is only noise.
 const MEASURED_MIN: Duration = Duration::from_millis(1200);
 
-/// What a trial measures at most; a larger budget makes more blocks.
+/// Maximum measured time of a trial; a larger budget gives more blocks.
 const MEASURED_MAX: Duration = Duration::from_secs(4);
 
-/// Without windows for latency.
+/// The maximum without latency windows.
 const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(2);
 
-/// Share of what is measured that goes to the window at saturation; the rest is for the two rates.
+/// Share of the measured time for the window at saturation; the rest is for the two rates.
 const WINDOW_SHARE: f64 = 0.46;
 
-/// Shares of the weakest arm's capacity at which latency is measured.
+/// Rates for latency, as shares of the slowest arm's capacity.
 pub(crate) const LOADS: [f64; 2] = [0.5, 0.8];
 
-/// So many requests more than the least are planned for, because arrivals are random: with a tenth more, 999 of 1,000
-/// windows have enough.
+/// Factor for planned requests, because arrivals are random: with 10 % more than needed, 999 of 1,000 windows
+/// have enough.
 const SAMPLES_SPARE: f64 = 1.1;
 
-/// The same for the few that lower percentiles need, where chance weighs more.
+/// The factor for lower percentiles, which need few requests, so that chance has more effect.
 const SAMPLES_SPARE_OF_FEW: f64 = 1.3;
 
-/// A window holds at least so many answers of one worker, so that one more or less is no difference.
+/// Minimum answers of one worker in a window, so that one more or less does not matter.
 const ANSWERS_MIN: u32 = 25;
 
-/// The share of the warm-up that no budget takes away.
+/// The minimum share of the warm-up, however small the budget is.
 const WARMTH_MIN: f64 = 0.75;
 
-/// A warm-up that is not worth a cut.
+/// A warm-up shorter than this is not reduced.
 const WARMUP_MIN: Duration = Duration::from_millis(500);
 
-/// What is known when the plan is made.
+/// The facts for the plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
-    /// What is left of the budget.
+    /// The rest of the budget.
     pub left: Duration,
     pub arms: usize,
-    /// Starting and ending the servers of all arms once.
+    /// Time to start and stop the servers of all arms once.
     pub overhead: Duration,
-    /// How long one answer takes when nothing else is asked.
+    /// The response time of a single request.
     pub answer: Duration,
-    /// Capacity of the weakest arm, requests per second.
+    /// Capacity of the slowest arm, in requests per second.
     pub weakest: f64,
-    /// Full load that a fresh server needs until it is as fast as it gets, in the mean over all arms.
+    /// Full load that a fresh server needs to reach its final speed, as the mean over all arms.
     pub warmup: Duration,
-    /// The share of blocks in which something else will use the machine, as far as the pilot tells.
+    /// The expected share of disturbed blocks, from the pilot.
     pub disturbed: f64,
     /// Whether latency at equal rates is measured.
     pub with_latency: bool,
-    /// Blocks that the user wants; `None` leaves it to the budget.
+    /// The number of blocks set by the user; `None`: derived from the budget.
     pub blocks: Option<usize>,
-    /// A self-test wants many short blocks.
+    /// A self-test needs many short blocks.
     pub is_self_test: bool,
 }
 
 impl Facts {
-    /// What a pilot found, with so much time left.
+    /// From the pilot's results and the time left.
     pub(crate) fn of(setup: &Setup, pilot: &Pilot, left: Duration) -> Self {
         Self {
             left,
@@ -94,37 +94,37 @@ impl Facts {
     }
 }
 
-/// What is going to be done.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    /// At these numbers of undisturbed blocks the result is looked at; the last is the end.
+    /// The result is judged at these numbers of undisturbed blocks; the last one ends the run.
     pub looks: Vec<usize>,
-    /// Full load before each trial's windows, not counted, in the mean over all arms.
+    /// Full load before each trial's windows, not counted, as the mean over all arms.
     pub warmup: Duration,
-    /// The share of the warm-up needed that there is time for, 1 in most cases.
+    /// The share of the needed warm-up for which there is time, usually 1.
     pub warmth: f64,
-    /// The window at saturation.
+    /// Length of the window at saturation.
     pub window: Duration,
-    /// Each window at a given rate; zero when there are none.
+    /// Length of each window at a fixed rate; zero if there are none.
     pub latency_window: Duration,
-    /// The budget is too small for this, which is the least that means something.
+    /// This plan, the smallest that is meaningful, exceeds the budget.
     pub exceeds_budget: bool,
-    /// All of it, with no block repeated.
+    /// Total time, without repeated blocks.
     pub takes: Duration,
 }
 
 impl Plan {
-    /// The most undisturbed blocks.
+    /// The maximum number of undisturbed blocks.
     pub(crate) fn blocks_max(&self) -> usize {
         self.looks.last().copied().unwrap_or(BLOCKS_MIN)
     }
 
-    /// One trial in the mean: an arm in a block, without starting and ending it.
+    /// The mean time of a trial (one arm in a block), without starting and stopping the server.
     pub(crate) fn trial(&self) -> Duration {
         self.warmup + self.window + 2 * self.latency_window
     }
 
-    /// What an arm gets of the warm-up that it needs.
+    /// The warm-up that an arm gets, from the warm-up that it needs.
     pub(crate) fn warmed(&self, needed: Duration) -> Duration {
         needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
     }
@@ -133,13 +133,13 @@ impl Plan {
         self.takes / self.blocks_max().max(1) as u32
     }
 
-    /// What all arms of a block are measured for.
+    /// The measured time of all arms in a block.
     pub(crate) fn measured(&self, arms: usize) -> Duration {
         (self.window + 2 * self.latency_window) * arms as u32
     }
 
-    /// This plan for the blocks that are left, after `made` of them took `beside` each beside what was measured: windows
-    /// are shortened as far as the first look needs it and as they still mean something.
+    /// This plan for the remaining blocks, after `made` blocks took `beside` each in addition to the measured
+    /// time. Windows are shortened as needed for the first look, but not below the meaningful minimum.
     pub(crate) fn fitted(&self, facts: &Facts, beside: Duration, made: usize, left: Duration) -> Self {
         let arms = facts.arms.max(1) as u32;
         let measured = self.window + 2 * self.latency_window;
@@ -201,8 +201,8 @@ pub(crate) fn plan(facts: &Facts) -> Plan {
     plan
 }
 
-/// The refusal of a budget that its user gave and that the plan exceeds, with the least budget that would do. The pilot
-/// takes more of a larger budget, up to `pilot_share`.
+/// The error for a user's budget that is too small, with the smallest sufficient budget. The pilot uses more
+/// of a larger budget, up to `pilot_share`.
 pub(crate) fn too_small(budget: Duration, spent: Duration, takes: Duration, pilot_share: f64) -> LabError {
     const STEP_S: u64 = 5;
     let enough = (spent + takes).max(takes.div_f64(1.0 - pilot_share));
@@ -219,13 +219,13 @@ pub(crate) fn too_small(budget: Duration, spent: Duration, takes: Duration, pilo
     }
 }
 
-/// Blocks that have to fit.
+/// Minimum blocks for which the time must suffice.
 fn first_look(facts: &Facts) -> usize {
     facts.blocks.unwrap_or(if facts.is_self_test { 2 * BLOCKS_MIN } else { BLOCKS_MIN })
 }
 
-/// Blocks that will have to be repeated, if the machine stays as it was: time is left for them, so that they do not end
-/// what would otherwise have had a result. A user's own number of blocks gets the whole time.
+/// Blocks expected to be repeated if the machine stays as disturbed as before. Time is reserved for them, so
+/// that they do not prevent a result. A number of blocks set by the user gets all of the time.
 fn repeats(facts: &Facts) -> usize {
     let first = first_look(facts);
     let share = facts.disturbed.clamp(0.0, 0.9);
@@ -235,12 +235,13 @@ fn repeats(facts: &Facts) -> usize {
     }
 }
 
-/// Blocks that are repeated at most where a user wants so many; otherwise the budget is their end.
+/// Maximum repeated blocks if the user set the number of blocks; otherwise the budget limits them.
 pub(crate) fn repeats_max(blocks: usize) -> usize {
     blocks / 2
 }
 
-/// How much of the warm-up fits beside the least that is measured in the fewest blocks: a budget that the user gave is kept if it can be.
+/// How much of the warm-up fits, together with the minimum of measured time and blocks: a budget set by the
+/// user is kept if possible.
 fn warmth(facts: &Facts) -> f64 {
     let for_block = facts.left / facts.blocks.unwrap_or(BLOCKS_MIN).max(1) as u32;
     let for_trial = for_block.saturating_sub(facts.overhead) / facts.arms.max(1) as u32;
@@ -252,7 +253,7 @@ fn warmth(facts: &Facts) -> f64 {
     for_warmup.clamp(least, facts.warmup).as_secs_f64() / facts.warmup.as_secs_f64()
 }
 
-/// A slow route needs longer windows to answer often enough.
+/// A slow route needs longer windows for enough answers.
 fn least_measured(facts: &Facts) -> Duration {
     let share_of_window = if facts.with_latency { WINDOW_SHARE } else { 1.0 };
     MEASURED_MIN.max((facts.answer * ANSWERS_MIN).div_f64(share_of_window))
@@ -269,12 +270,12 @@ fn blocks_within(facts: &Facts, measured: Duration) -> usize {
     (fitting as usize).clamp(BLOCKS_MIN, BLOCKS_MAX)
 }
 
-/// Looks after 6, 12 and 18 blocks, as far as there are blocks.
+/// Looks after 6, 12 and 18 blocks, as far as there are that many.
 fn looks_within(blocks: usize) -> Vec<usize> {
     (1..=3).map(|look| look * BLOCKS_MIN).filter(|look| *look <= blocks.max(BLOCKS_MIN)).collect()
 }
 
-/// Saturation, each of two rates.
+/// The length of the window at saturation, and of each window at a rate.
 fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration) {
     if with_latency {
         (measured.mul_f64(WINDOW_SHARE), measured.mul_f64((1.0 - WINDOW_SHARE) / 2.0))
@@ -283,8 +284,8 @@ fn shares(measured: Duration, with_latency: bool) -> (Duration, Duration) {
     }
 }
 
-/// The window in which the highest percentile can be told that can be told within `bearable`: at all of these rates if
-/// there is time for it, and otherwise at the highest. Zero where there is no time for any.
+/// The window for the highest percentile that is possible within `bearable`: at all rates if there is time,
+/// otherwise at the highest rate. Zero if there is no time for any.
 pub(crate) fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
     let slowest_first = [rates.iter().copied().reduce(f64::min), rates.iter().copied().reduce(f64::max)];
     TAILS
@@ -295,10 +296,11 @@ pub(crate) fn telling_window(rates: &[f64], bearable: Duration) -> Duration {
         .unwrap_or_default()
 }
 
-/// The budget, in whole minutes up to an hour, that makes windows long enough for a 99th percentile at the highest rate.
+/// The budget, in whole minutes up to an hour, with windows long enough for a 99th percentile at the highest
+/// rate.
 pub(crate) fn budget_for_p99(facts: &Facts) -> Option<Duration> {
     const MINUTES_MAX: u64 = 60;
-    /// What the pilot and repeated blocks take of a budget.
+    /// Share of a budget for the pilot and repeated blocks.
     const PILOT_SHARE: f64 = 0.1;
     let highest = LOADS.iter().copied().fold(0.0, f64::max);
     let needed = telling(99.0, highest * facts.weakest)?;
@@ -308,25 +310,26 @@ pub(crate) fn budget_for_p99(facts: &Facts) -> Option<Duration> {
     })
 }
 
-/// Percentiles that tell about the tail, best first.
+/// Percentiles of the tail, best first.
 pub(crate) const TAILS: [f64; 3] = [99.0, 95.0, 90.0];
 
-/// So long that requests enough for this percentile come.
+/// The time in which enough requests for this percentile arrive.
 fn telling(percentile: f64, rate: f64) -> Option<Duration> {
     let spare = if percentile > 95.0 { SAMPLES_SPARE } else { SAMPLES_SPARE_OF_FEW };
     let seconds = samples_min(percentile) as f64 * spare / rate;
     (rate > 0.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
 }
 
-/// Connections of the closed loop: enough that no worker runs dry, few enough that a request at the weakest arm, which
-/// answers `weakest` a second, does not wait for more than a quarter of a window. The same for all arms.
+/// Connections of the closed loop: enough that every worker has work, few enough that a request to the
+/// slowest arm, with `weakest` answers per second, waits at most a quarter of a window. The same for all
+/// arms.
 pub(crate) fn connections(workers_max: u16, weakest: f64, window: Duration) -> usize {
     let workers = usize::from(workers_max.max(1));
     let bearable = (weakest * window.as_secs_f64() / 4.0) as usize;
     bearable.min(workers * CONNECTIONS_PER_WORKER).max(2 * workers).min(CONNECTIONS_MAX)
 }
 
-/// Refuses numbers that make no experiment.
+/// Refuses numbers that do not make a valid experiment.
 pub(crate) fn check(
     budget: Duration,
     blocks: Option<usize>,

@@ -1,4 +1,5 @@
-//! Running a short-lived program (our own command line, PM2's, git, a build) to its end, within a bound and interruptibly.
+//! Runs a short-lived program (the `forkful` command, PM2, git, a build) to completion, with a timeout and
+//! interruptibly.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use forkful_load::StopHandle;
 
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(3);
 
-/// What a program said.
+/// A program's output and exit.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: ExitStatus,
@@ -27,17 +28,18 @@ pub(crate) struct Run<'a> {
     pub(crate) args: Vec<String>,
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) cwd: &'a Path,
-    /// A directory for its output.
+    /// A directory for its output files.
     pub(crate) scratch: &'a Path,
     pub(crate) timeout: Duration,
-    /// Ends it early.
+    /// Stops it early.
     pub(crate) stop: &'a StopHandle,
-    /// When that does: when somebody wants to stop, or only when that is to be at once.
+    /// Which kind of stop applies: any stop, or only an immediate one.
     pub(crate) is_stopped: fn(&StopHandle) -> bool,
 }
 
 impl Run<'_> {
-    /// Runs it. Its output goes through files, so that nothing that it leaves behind can hold us up.
+    /// Runs it. Its output goes to files, so that a process it leaves behind cannot block us by holding a
+    /// pipe open.
     pub(crate) fn finish(&self) -> io::Result<Said> {
         let (out, err) = (self.scratch.join("said.out"), self.scratch.join("said.err"));
         let mut child = Command::new(self.program)
@@ -48,7 +50,7 @@ impl Run<'_> {
             .stdin(Stdio::null())
             .stdout(fs_err::File::create(&out)?.into_parts().0)
             .stderr(fs_err::File::create(&err)?.into_parts().0)
-            // The terminal's Ctrl-C is for us, who then end it in good order.
+            // Ctrl-C in the terminal is for us only; we then stop the program in order.
             .process_group(0)
             .spawn()?;
         let status = self.wait(&mut child)?;
@@ -66,7 +68,7 @@ impl Run<'_> {
             }
             let interrupted = (self.is_stopped)(self.stop);
             if interrupted || Instant::now() >= deadline {
-                // It leads a group of its own; a build has children.
+                // It leads its own process group; a build has children.
                 let group = rustix::process::Pid::from_child(child);
                 rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
                 child.kill()?;
@@ -153,7 +155,7 @@ mod tests {
             child
         });
         let status = || fs_err::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        // Nobody may have reaped it yet.
+        // It may not be reaped yet.
         let is_alive = || !status().is_empty() && !status().contains(") Z ");
         let deadline = Instant::now() + Duration::from_secs(180);
         while is_alive() {

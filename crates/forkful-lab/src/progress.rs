@@ -1,17 +1,17 @@
-//! What an experiment tells while it runs. How that is shown is the caller's business.
+//! Progress of a running experiment; the caller decides how to show it.
 
-/// Where an experiment is.
+/// The current stage of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// What is being done: `block 3 of 6: cluster`.
+    /// A description: `block 3 of 6: cluster`.
     pub text: String,
-    /// Part of the whole that is done, 0 to 1.
+    /// The completed share of the experiment, 0 to 1.
     pub done: f64,
 }
 
 pub trait Observer {
-    /// Something else is being done now.
+    /// The stage has changed.
     fn stage(&mut self, stage: &Stage);
-    /// A sentence worth knowing, without a full stop.
+    /// A note for the user, without a full stop.
     fn note(&mut self, text: &str);
 }

@@ -1,13 +1,14 @@
-//! Two saved reports: `forkful compare a.json b.json`. Everything here is pure: texts go in, a document comes out.
+//! Compares two saved reports: `forkful compare a.json b.json`. Everything here is pure: texts in, a document
+//! out.
 //!
-//! What can be said without blocks that were made in turns is less, and it is said how much less:
+//! Runs that were not interleaved allow weaker conclusions, and the output says how much weaker:
 //!
-//! - Two reports of `bench` are two single runs. Their seconds give an interval for the difference *between these two
-//!   runs*; what a fresh start of the server makes is not in it. A difference is only called one when it is larger than
-//!   that usually is.
-//! - Two reports of `compare` have blocks, each with a fresh server. Their interval holds that luck, but not what changed
-//!   on the machine between the two.
-//! - Where the load was not the same, there are ratios and no verdict.
+//! - Two reports of `bench` are two single runs. Their seconds give an interval for the difference *between
+//!   these two runs*; the variation between starts of the server is not included. A difference is only
+//!   reported if it is larger than that variation usually is.
+//! - Two reports of `compare` have blocks, each with a fresh server. Their interval includes the variation
+//!   between starts, but not changes of the machine between the two runs.
+//! - If the load was not the same, there are ratios but no verdict.
 
 mod bench;
 mod compared;
@@ -24,18 +25,18 @@ pub use text::text;
 
 use read::{Kind, Saved};
 
-/// What is known of this run of the command.
+/// Facts about this run of the command.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// Version of this program.
     pub forkful: String,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// Repeats it.
+    /// The command that repeats the comparison.
     pub command: String,
 }
 
-/// Compares two files, each with its path and what it holds; the first is the baseline.
+/// Compares two files, given as path and contents; the first is the baseline.
 pub fn compare(files: [(&str, &str); 2], context: &Context) -> Result<ReportsDocument, ReportError> {
     let [a, b] = files;
     let (a, b) = (Saved::read(a.0, a.1)?, Saved::read(b.0, b.1)?);

@@ -1,4 +1,5 @@
-//! A server under test: started as one arm says, watched as a whole tree of processes, ended without a trace.
+//! A server under test: started as an arm specifies, observed as a process tree, and stopped without leaving
+//! processes behind.
 
 mod launch;
 mod probe;
@@ -21,22 +22,23 @@ use probe::NoAnswer;
 use tree::Tree;
 pub(crate) use tree::TreeUse;
 
-/// Pause between two looks for readiness.
+/// Pause between two readiness checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A port other than the one that was given must be the only one for so long before it is taken for the app's.
+/// If the app listens on a port other than the given one, it must be its only port for this long before it is
+/// used.
 const OTHER_PORT_SETTLES: Duration = Duration::from_millis(300);
 
 /// From SIGTERM to SIGKILL for a plain process.
 const END_GRACE: Duration = Duration::from_secs(2);
 
-/// The first request may take this long; a route that is slower is not measured in blocks of seconds.
+/// Timeout of the first request; a slower route cannot be measured in blocks of seconds.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// SIGTERM.
 const TERMINATE: i32 = 15;
 
-/// What a server is started from, and a directory for this server alone.
+/// What a server is started from, and a directory only for this server.
 #[derive(Debug)]
 struct Options<'a> {
     start: StartOptions<'a>,
@@ -57,7 +59,7 @@ impl Options<'_> {
     }
 }
 
-/// A running server. Dropping it ends all of its processes.
+/// A running server. Dropping it kills all of its processes.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -71,7 +73,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers the target with a good status.
+    /// Starts a server and waits until it answers the target with an accepted status.
     pub(crate) fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
         let begun = Instant::now();
         let scratch = tempfile::Builder::new()
@@ -102,22 +104,23 @@ impl Server {
         self.address
     }
 
-    /// From the start of its processes to its first answer.
+    /// Time from the start of its processes to its first answer.
     pub(crate) fn started_in(&self) -> Duration {
         self.started_in
     }
 
-    /// How long its first answer took, alone on the machine and without any warm-up.
+    /// Duration of its first answer, without other load and without warm-up.
     pub(crate) fn first_answer(&self) -> Duration {
         self.first_answer
     }
 
-    /// It listens on another port than `PORT` says.
+    /// Whether it listens on a port other than `PORT`.
     pub(crate) fn ignores_port(&self) -> bool {
         self.ignores_port
     }
 
-    /// CPU and memory of its whole tree, manager included. Memory costs milliseconds and is 0 unless asked for.
+    /// CPU and memory of the whole process tree, including the manager. Measuring memory takes milliseconds;
+    /// it is 0 unless requested.
     pub(crate) fn used(&self, with_memory: bool) -> TreeUse {
         self.tree.used(with_memory)
     }
@@ -139,7 +142,7 @@ impl Server {
         ready_file: Option<&Path>,
     ) -> Result<(), LabError> {
         let deadline = Instant::now() + options.start_timeout;
-        // An app that has opened another port may be about to open the one that it was given.
+        // An app that has opened another port may be about to open the given one.
         let mut other_since: Option<(SocketAddr, Instant)> = None;
         loop {
             if options.stop.is_stopped() {
@@ -215,14 +218,14 @@ impl Server {
     fn end(&mut self) {
         let known = self.tree.members();
         match &self.manager {
-            // It may have ended by itself.
+            // It may have exited already.
             None => drop(self.tree.root().signal(TERMINATE)),
             Some(manager) => manager.end(self.scratch.path(), &self.stop),
         }
         self.tree.wait_gone(Instant::now() + END_GRACE, &self.stop);
         self.tree.kill(&known);
         if self.manager.is_none() {
-            // A zombie otherwise, until we end ourselves.
+            // Otherwise it stays a zombie until this process exits.
             drop(self.tree.root().try_wait(true));
         }
     }
@@ -240,27 +243,27 @@ pub(crate) struct StartOptions<'a> {
     pub app: &'a AppSpec,
     /// How it is run.
     pub arm: &'a Arm,
-    /// What it is going to be asked.
+    /// The request that it will get.
     pub target: &'a Target,
-    /// Our own program.
+    /// Path of the `forkful` program.
     pub forkful: &'a Path,
-    /// Where requests go; `None` finds out.
+    /// The port for requests; `None`: detected.
     pub port: Option<u16>,
-    /// Bound on becoming ready.
+    /// Timeout until it is ready.
     pub start_timeout: Duration,
-    /// Ends the wait.
+    /// Interrupts the wait.
     pub stop: &'a StopHandle,
 }
 
-/// Of the addresses that a server listens on, the one to ask: the port that it was given; else, unless the user
-/// insists on that port, the lowest.
+/// The address to use among those a server listens on: the given port, otherwise (unless the user set the
+/// port) the lowest port.
 fn choose(listening: &[SocketAddr], port: u16, insist: bool) -> Option<SocketAddr> {
     let given = listening.iter().find(|address| address.port() == port);
     let lowest = || listening.iter().min_by_key(|address| address.port());
     given.or_else(|| if insist { None } else { lowest() }).copied()
 }
 
-/// A port that is free now. Another program may take it before the server does; then the server says so.
+/// A port that is free now. If another program takes it before the server, the server reports the error.
 fn free_port() -> Result<u16, LabError> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::system("there is no free port"))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forkful_load::{Arrivals, Expect, Load, LoadError, Plan, Request, Reuse, Stop, Threads, TlsOptions};
 
-/// What is asked of the app.
+/// The request to the app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// `GET`, `POST`, …
@@ -16,34 +16,34 @@ pub struct Target {
     pub headers: Vec<(String, String)>,
     /// The body; empty for none.
     pub body: Vec<u8>,
-    /// The statuses that are right; empty: every one below 400.
+    /// Accepted statuses; empty: all below 400.
     pub statuses: Vec<u16>,
-    /// The app speaks TLS; whom to trust.
+    /// TLS options, if the app uses TLS.
     pub tls: Option<TlsOptions>,
-    /// Asked all the while, at a rate of its own, and not measured.
+    /// A second request at a fixed rate during the measurement, which is not measured.
     pub beside: Option<Beside>,
 }
 
-/// A request beside the measured one: what it does to the app is in the figures, what it brings is not.
+/// A request beside the measured one: its effect on the app is part of the figures, its own results are not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beside {
-    /// Path and query, beginning with `/`; asked by `GET`, on a connection for each request.
+    /// Path and query, beginning with `/`; requested by `GET`, on a new connection for each request.
     pub path: String,
-    /// Requests per second, evenly.
+    /// Requests per second, evenly spaced.
     pub rate: f64,
 }
 
 impl Beside {
-    /// The most requests per second beside others: more would be what is measured.
+    /// Maximum rate of the request beside the measured one; more would be a load of its own.
     pub const RATE_MAX: f64 = 1000.0;
 
-    /// Answers that are awaited after a window, so that none burdens the next one.
+    /// How long to wait for answers after a window, so that none affects the next window.
     const DRAIN: Duration = Duration::from_secs(10);
 
-    /// Connections that may be under way: a route that takes seconds gathers some.
+    /// Maximum concurrent connections: a route that takes seconds accumulates some.
     const CONNECTIONS_MAX: usize = 1024;
 
-    /// Of `PATH@RATE`; why it is none.
+    /// Parses `PATH@RATE`; the error says why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (path, rate) = text.rsplit_once('@').ok_or("expected PATH@RATE, as in /delay@2")?;
         if !path.starts_with('/') {
@@ -60,7 +60,7 @@ impl Beside {
         format!("GET {} at {}/s", forkful_load::secrets::url(&self.path), self.rate)
     }
 
-    /// A load that lasts until it is stopped.
+    /// A load that runs until it is stopped.
     pub(crate) fn plan(&self, target: &Target, address: SocketAddr) -> Result<Plan, LoadError> {
         let asked = Target {
             method: "GET".to_owned(),
@@ -96,12 +96,12 @@ impl Target {
         }
     }
 
-    /// Whether a status is a good one.
+    /// Whether a status is accepted.
     pub fn accepts(&self, status: u16) -> bool {
         self.expect().accepts(status)
     }
 
-    /// A load plan that sends this to `address`.
+    /// A load plan for this request to `address`.
     pub(crate) fn plan(&self, address: SocketAddr) -> Result<Plan, LoadError> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let mut request = Request::get(&format!("{scheme}://{address}{}", self.path))?;

@@ -1,4 +1,4 @@
-//! Documents as text for a terminal of 80 columns: the verdict first, then figures, then what to mind. Pure.
+//! Documents as text for a terminal of 80 columns: first the verdict, then figures, then warnings. Pure.
 
 pub(crate) mod columns;
 
@@ -27,7 +27,7 @@ pub fn compare(document: &CompareDocument) -> String {
     text
 }
 
-/// Whether to trust the figures, and what they say.
+/// Whether the figures can be trusted, and the verdict.
 fn verdict(trust: &Trust, heading: &Heading) -> String {
     let mut text = String::new();
     if !trust.is_trustworthy() {
@@ -95,7 +95,8 @@ fn candidates_table(document: &TuneDocument) -> String {
     table.text()
 }
 
-/// Capital letter and full stop. A word that is a name of something, as `old.js` or `pool=4`, stays as it is.
+/// Adds a capital letter and a full stop. A first word that is a name, such as `old.js` or `pool=4`, stays as
+/// it is.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let is_name = text
@@ -173,7 +174,7 @@ fn latency_row(arm: &ArmDocument, latency: &Latency) -> [String; 7] {
     ]
 }
 
-/// What is worth knowing beside the table. Warnings are not here: the first line of an untrusted result has them.
+/// Notes beside the table. Warnings are in the first line of an untrusted result and not repeated here.
 fn bullets(text: &mut String, heading: &Heading) {
     if !heading.details.is_empty() {
         text.push('\n');
@@ -213,7 +214,7 @@ pub(crate) fn paragraph(text: &mut String, words: &str) {
     }
 }
 
-/// Lines of at most `width` characters, broken at blanks; a longer word stands alone.
+/// Lines of at most `width` characters, broken at spaces; a longer word has its own line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -1,7 +1,8 @@
-//! `tune`: how many workers, and how large a thread pool? Candidates race; the smallest within 2 % of the best wins.
+//! `tune`: how many workers, and how large a thread pool? Candidates race; the smallest within 2 % of the
+//! best wins.
 //!
-//! The acting part. Which candidates there are is in `candidates` and `predict`, who is dropped and who is chosen in `race`, what is
-//! said about it in `outcome`.
+//! This is the acting part. `candidates` and `predict` define the candidates, `race` decides which are
+//! dropped and which is chosen, and `outcome` creates the texts.
 
 mod candidates;
 mod latency;
@@ -30,62 +31,62 @@ pub(crate) use race::Candidate;
 use race::Race;
 use time::{First, Needs, Time};
 
-/// Share of the budget that the race may use; the rest is for latency at equal load.
+/// Share of the budget for the race; the rest is for latency at equal load.
 const RACE_SHARE: f64 = 0.75;
 
-/// Load of the latency windows, as a share of the best's capacity.
+/// Load of the latency windows, as a share of the best candidate's capacity.
 pub(crate) const LOAD: f64 = 0.7;
 
-/// The most rounds of a race.
+/// Maximum rounds of a race.
 const ROUNDS_MAX: usize = 12;
 
-/// Rounds of everybody before the pool is judged.
+/// Rounds of all candidates before the pool is judged.
 const COARSE_ROUNDS: usize = 2;
 
 /// Bounds of a window.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 const WINDOW_MAX: Duration = Duration::from_secs(3);
 
-/// Answers of the best candidate in a window at least: one more or less is then no difference.
+/// Minimum answers of the best candidate in a window, so that one more or less does not matter.
 const ANSWERS_MIN: f64 = 60.0;
 
-/// A candidate with more workers than cores is warmed up for longer, but for no longer than this.
+/// A candidate with more workers than cores gets a longer warm-up, up to this.
 const WARMUP_MAX: Duration = Duration::from_secs(8);
 
-/// Everything that tuning is told.
+/// The input of `tune`.
 #[derive(Debug)]
 pub struct TuneSetup {
-    /// The app, the request and the bounds; its arms are what the pilot starts.
+    /// The app, the request and the limits; its arms are those of the pilot.
     pub setup: Setup,
-    /// Numbers of workers to try; `None` chooses them by the cores.
+    /// Numbers of workers to try; `None`: derived from the cores.
     pub workers: Option<Vec<u16>>,
-    /// Sizes of the pool to try; `None` finds out whether they matter.
+    /// Pool sizes to try; `None`: detects whether they matter.
     pub pools: Option<Vec<u32>>,
-    /// Measure the latency of every number of workers at the same share of its own capacity too.
+    /// Also measure the latency of each number of workers at the same share of its own capacity.
     pub own_load: bool,
 }
 
 impl TuneSetup {
-    /// `UV_THREADPOOL_SIZE` as the app has it now.
+    /// The app's current `UV_THREADPOOL_SIZE`.
     pub fn present_pool(&self) -> u32 {
         let given = self.setup.apps[0].launch.env.get("UV_THREADPOOL_SIZE");
         given.and_then(|text| text.parse().ok()).filter(|pool| *pool > 0).unwrap_or(candidates::POOL_DEFAULT)
     }
 
-    /// Its workers as the configuration has them now.
+    /// The number of workers in the current configuration.
     pub fn present_workers(&self) -> u16 {
         self.setup.apps[0].instances
     }
 }
 
-/// The arms that the pilot starts: one worker, and one for each core.
+/// The arms of the pilot: one worker, and one for each core.
 pub fn pilot_arms(cores: u16, workers: Option<&[u16]>) -> Vec<Arm> {
     let most = workers.and_then(|workers| workers.iter().copied().max()).unwrap_or(cores).min(cores.max(1));
     let one = arm(Candidate { workers: 1, pool: 0 });
     if most <= 1 { vec![one] } else { vec![one, arm(Candidate { workers: most, pool: 0 })] }
 }
 
-/// The arm of a candidate; pool 0 leaves the app's.
+/// The arm of a candidate; pool 0 keeps the app's setting.
 fn arm(candidate: Candidate) -> Arm {
     let Candidate { workers, pool } = candidate;
     let name = workers_text(workers);
@@ -94,7 +95,7 @@ fn arm(candidate: Candidate) -> Arm {
     Arm { pool: (pool > 0).then_some(pool), ..Arm::of(name, "", runner) }
 }
 
-/// What was measured of a candidate beside its throughput.
+/// The measurements of a candidate beside its throughput.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Costs {
     pub(crate) memory_bytes: Vec<f64>,
@@ -102,25 +103,25 @@ pub(crate) struct Costs {
     pub(crate) server_cores: Vec<f64>,
     pub(crate) generator_cores: Vec<f64>,
     pub(crate) generator_busy: f64,
-    /// Whether it has the capacity for [`LOAD`], and kept up with it where that was tried.
+    /// Whether it has the capacity for [`LOAD`], and sustained it if that was tried.
     pub(crate) carries: bool,
-    /// What came of [`LOAD`]; `None` where there was no time for it.
+    /// The result at [`LOAD`]; `None` if there was no time.
     pub(crate) at_load: Option<AtRate>,
-    /// What came of the same share of its own capacity, where that was asked for and there was time.
+    /// The result at the same share of its own capacity, if requested and if there was time.
     pub(crate) at_own_load: Option<AtRate>,
 }
 
-/// The whole of a finished race.
+/// A finished race with all measurements.
 #[derive(Debug)]
 pub(crate) struct Raced {
     pub(crate) race: Race,
     /// By entry of the race.
     pub(crate) costs: Vec<Costs>,
-    /// Whether the pool's size makes a difference; `None` when only one was tried.
+    /// Whether the pool size makes a difference; `None` if only one size was tried.
     pub(crate) pool_matters: bool,
     pub(crate) disturbed: usize,
     pub(crate) trials: usize,
-    /// What there was no time for.
+    /// What was not measured for lack of time.
     pub(crate) unmeasured: Option<String>,
 }
 
@@ -140,7 +141,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let spent = begun.elapsed();
     let left = setup.budget.saturating_sub(spent);
     let overhead = pilot.overhead / setup.arms.len().max(1) as u32;
-    // So many answers of a pool come at a time that a window must hold several rows of them.
+    // A pool answers in batches, so a window must contain several of them.
     let row = measure::lead_in(pilot.connections, pilot.weakest);
     let most = pilot.curve.iter().map(|point| point.per_second).fold(f64::MIN_POSITIVE, f64::max);
     let enough = Duration::try_from_secs_f64(ANSWERS_MIN / most).unwrap_or(WINDOW_MAX).min(WINDOW_MAX * 4);
@@ -201,7 +202,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     Ok(outcome::document(tune, &raced, document, cores))
 }
 
-/// What the budget has no time for.
+/// What does not fit into the budget.
 fn unmeasured(measured: usize, wanted: usize) -> Option<String> {
     (measured < wanted).then(|| {
         format!(
@@ -214,7 +215,7 @@ fn first_candidates(tune: &TuneSetup, cores: u16) -> Vec<Candidate> {
     let workers = tune.workers.clone().unwrap_or_else(|| candidates::default_workers(cores));
     let present = tune.present_pool();
     if let Some(pools) = &tune.pools {
-        // Named by the user: the whole grid.
+        // Set by the user: the whole grid.
         let with_pools = |workers: u16| pools.iter().map(move |pool| Candidate { workers, pool: *pool });
         return workers.iter().copied().flat_map(with_pools).collect();
     }
@@ -250,7 +251,7 @@ fn run_race(
         let mut results = Vec::new();
         let mut is_over = false;
         while let Some((index, takes)) = runs.pop() {
-            // The budget is a bound: what is left of the round does not run.
+            // The budget is a limit: the rest of the round does not run.
             if !time.fits(takes) {
                 is_over = true;
                 break;
@@ -278,7 +279,7 @@ fn run_race(
         } else if tune.pools.is_none() && raced.pool_matters {
             widen(raced);
         }
-        // Where the pool matters, numbers of workers with another pool are still to come.
+        // If the pool matters, more candidates with another pool follow.
         if raced.race.rounds() == COARSE_ROUNDS
             && tune.workers.is_none()
             && (tune.pools.is_some() || !raced.pool_matters)
@@ -292,9 +293,9 @@ fn run_race(
     Ok(())
 }
 
-/// Who runs when the time of the race is up: those that came late, as long as the budget has room for them, and the
-/// leader, whom they are compared with. They get as many rounds as everybody had, or one if there is no time for more;
-/// who gets none is taken out.
+/// The candidates that still run when the race's time is up: latecomers, as far as the budget allows, and the
+/// leader for comparison. They get as many rounds as all others had, or one if there is no time for more; a
+/// candidate without a round is removed.
 fn latecomers(
     tune: &TuneSetup,
     trial: &TrialPlan,
@@ -323,8 +324,8 @@ fn latecomers(
     Vec::new()
 }
 
-/// Runs a candidate once; twice when the first time was disturbed and the second one leaves the time that is `to_come`
-/// for others.
+/// Runs a candidate once, and again if the first run was disturbed and the second leaves `to_come` for the
+/// others.
 fn one(
     tune: &TuneSetup,
     candidate: Candidate,
@@ -352,7 +353,8 @@ fn one(
     Ok(trial.per_second)
 }
 
-/// The pilot's warm-up was that of at most one worker a core; more workers share the cores, and each must get its part.
+/// The pilot's warm-up was for at most one worker per core; more workers share the cores, and each needs its
+/// part.
 fn warmup(tune: &TuneSetup, candidate: Candidate, plan: &TrialPlan) -> Duration {
     let of_pilot = tune.setup.workers_max().max(1);
     let stretch = (f64::from(candidate.workers) / f64::from(of_pilot)).max(1.0);
@@ -367,8 +369,8 @@ fn note_costs(costs: &mut Costs, trial: &Trial) {
     costs.generator_busy = costs.generator_busy.max(trial.generator_busy);
 }
 
-/// After the coarse rounds: does the pool matter? If it does, more of its sizes run, and the best one with every number
-/// of workers; if not, only the present one stays.
+/// After the coarse rounds: decides whether the pool matters. If so, more pool sizes run, and the best size
+/// with each number of workers; if not, only the current size stays.
 fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dyn Observer) {
     let present = tune.present_pool();
     let fewest = raced.race.entries().iter().map(|entry| entry.candidate.workers).min().unwrap_or(1);
@@ -403,7 +405,7 @@ fn judge_pool(tune: &TuneSetup, cores: u16, raced: &mut Raced, observer: &mut dy
     raced.costs.resize(raced.race.entries().len(), Costs::default());
 }
 
-/// After the coarse rounds: the numbers of workers around the peak that the law predicts run too, as latecomers.
+/// After the coarse rounds: numbers of workers around the law's predicted peak run too, as latecomers.
 fn add_peak(cores: u16, raced: &mut Raced, observer: &mut dyn Observer) {
     let Some(leader) = raced.race.leader() else { return };
     let pool = raced.race.entries()[leader].candidate.pool;
@@ -426,7 +428,8 @@ fn worker_counts(race: &Race) -> Vec<u16> {
     counts.into_iter().collect()
 }
 
-/// Where several workers with a pool that was not theirs lead, every number of workers runs with that pool.
+/// If a candidate with several workers and a pool size other than the scanned one leads, all numbers of
+/// workers run with that pool size.
 fn widen(raced: &mut Raced) {
     let Some(leader) = raced.race.leader() else { return };
     let Candidate { workers, pool } = raced.race.entries()[leader].candidate;

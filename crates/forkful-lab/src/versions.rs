@@ -1,5 +1,5 @@
-//! Two commits of a repository as apps beside each other: git worktrees in a temporary directory, with the packages that
-//! they need. The user's checkout is read and never written; what was made goes when [`Worktrees`] is dropped.
+//! Two commits of a repository as apps next to each other: git worktrees in a temporary directory, with the
+//! packages that they need. The user's checkout is only read. Dropping [`Worktrees`] removes everything.
 
 mod git;
 mod packages;
@@ -19,48 +19,48 @@ use crate::progress::{Observer, Stage};
 use git::Git;
 use packages::Packages;
 
-/// A build may take this long. Installing packages and compiling take minutes.
+/// Timeout of a build; installing packages and compiling take minutes.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// The most lines of a build's output that a message shows.
+/// Maximum lines of a build's output in a message.
 const TAIL_LINES_MAX: usize = 20;
 
-/// Characters of a commit that people read.
+/// Characters of an abbreviated commit hash.
 const SHORT: usize = 10;
 
-/// What is wanted of which repository.
+/// The requested versions of a repository.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// A directory of the checkout; each version's app is started from the same one.
+    /// A directory in the checkout; each version's app starts in the same directory.
     pub directory: &'a Path,
-    /// Two commits, as git knows them: the baseline and what is compared with it.
+    /// Two commits in git's syntax: the baseline, and the commit to compare with it.
     pub names: [&'a str; 2],
-    /// The environment of git and of builds.
+    /// The environment for git and builds.
     pub env: &'a BTreeMap<String, String>,
-    /// Ends it early.
+    /// Stops it early.
     pub stop: &'a StopHandle,
 }
 
-/// One of the two.
+/// One of the two versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// As the user named it.
     pub name: String,
-    /// All of its hash.
+    /// The full commit hash.
     pub commit: String,
-    /// The directory that stands for [`Wanted::directory`].
+    /// The directory that corresponds to [`Wanted::directory`].
     pub directory: PathBuf,
     /// Its worktree.
     top: PathBuf,
 }
 
 impl Version {
-    /// The first characters of the commit.
+    /// The abbreviated commit hash.
     pub fn short(&self) -> &str {
         &self.commit[..self.commit.len().min(SHORT)]
     }
 
-    /// `main (1a2b3c4d5e)`; the commit alone where that is how it was named.
+    /// `main (1a2b3c4d5e)`; only the commit if the user gave the commit.
     pub fn shown(&self) -> String {
         if self.commit.starts_with(&self.name) {
             self.short().to_owned()
@@ -75,24 +75,24 @@ impl Version {
     }
 }
 
-/// The worktrees of both versions. Dropping it removes them.
+/// The worktrees of both versions. Dropping this removes them.
 #[derive(Debug)]
 pub struct Worktrees {
     pub versions: [Version; 2],
-    /// The checkout has changes that no commit has.
+    /// The checkout has uncommitted changes.
     pub has_changes: bool,
     git: Git,
     /// The checkout's top directory.
     checkout: PathBuf,
-    /// Of the user's directory, below the top.
+    /// The user's directory, relative to the top.
     prefix: PathBuf,
-    /// What packages were linked, to be unlinked before anything is removed.
+    /// Linked packages, which are unlinked before anything is removed.
     links: Vec<PathBuf>,
     scratch: TempDir,
 }
 
 impl Worktrees {
-    /// Checks both versions out.
+    /// Checks out both versions.
     pub fn make(wanted: &Wanted<'_>) -> Result<Self, LabError> {
         Self::made(wanted).map_err(|error| error.unless_stopped(wanted.stop))
     }
@@ -102,7 +102,7 @@ impl Worktrees {
             .prefix("forkful-git-")
             .tempdir()
             .map_err(LabError::system("cannot make a temporary directory"))?;
-        // git remembers where a worktree is by its real path.
+        // git records a worktree by its real path.
         let root = fs_err::canonicalize(scratch.path()).map_err(LabError::system("cannot find it again"))?;
         let git = Git::new(wanted.env, &root);
         let checkout =
@@ -123,7 +123,7 @@ impl Worktrees {
                 top,
             }
         };
-        // From here on it is dropped, and its worktrees removed, whatever happens.
+        // From here on dropping it removes the worktrees, whatever happens.
         let worktrees = Self {
             versions: [version(0), version(1)],
             has_changes,
@@ -143,8 +143,8 @@ impl Worktrees {
         Ok(worktrees)
     }
 
-    /// Makes both versions ready to be started: by the build command, or else with the checkout's packages where these are
-    /// the right ones. `script` is the app below each version's directory.
+    /// Prepares both versions: by the build command, or with the checkout's packages if these match. `script`
+    /// is the app's path in each version's directory.
     pub fn prepare(
         &mut self,
         build: Option<&str>,
@@ -215,7 +215,7 @@ impl Worktrees {
 
 impl Drop for Worktrees {
     fn drop(&mut self) {
-        // git leaves what links point to alone; nobody has to rely on it.
+        // git does not follow links when removing, but we do not rely on it.
         for link in &self.links {
             drop(fs_err::remove_file(link));
         }
@@ -225,7 +225,7 @@ impl Drop for Worktrees {
     }
 }
 
-/// Calls the arms of two versions by the versions' names.
+/// Names the arms of two versions after the versions.
 pub fn name_arms(arms: &mut [Arm], versions: &[Version; 2]) {
     let names = distinct_names(versions);
     for arm in arms {
@@ -235,7 +235,7 @@ pub fn name_arms(arms: &mut [Arm], versions: &[Version; 2]) {
     }
 }
 
-/// The names as they were given; with the commit where that is needed to tell them apart.
+/// The names as given, with the commit if needed to distinguish them.
 fn distinct_names(versions: &[Version; 2]) -> [String; 2] {
     let name = |version: &Version| {
         let is_hash = version.commit.starts_with(&version.name);

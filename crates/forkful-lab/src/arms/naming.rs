@@ -1,11 +1,11 @@
-//! What arms are called in sentences and tables, where their list alone does not say it well: scripts by their paths'
-//! ends, Node.js programs by their versions.
+//! Clearer names of arms for sentences and tables: scripts by the ends of their paths, Node.js programs by
+//! their versions.
 
 use std::path::Path;
 
 use super::Arm;
 
-/// Gives the arms of several scripts the scripts' names, each as short as it can be told apart.
+/// Names the arms of several scripts after the scripts, each as short as is unique.
 pub fn after_scripts(arms: &mut [Arm], scripts: &[String]) {
     if scripts.len() < 2 {
         return;
@@ -27,7 +27,7 @@ fn split(name: &str) -> (&str, &str) {
     (kind, rest.find(' ').map_or("", |at| &rest[at..]))
 }
 
-/// As few parts of each path's end as are needed for all to differ; the same paths get numbers.
+/// The shortest ends of the paths that all differ; equal paths get numbers.
 fn distinct_ends(paths: &[String]) -> Vec<String> {
     let most = paths.iter().map(|path| Path::new(path).components().count()).max().unwrap_or(1);
     let ends = |parts: usize| -> Vec<String> {
@@ -47,7 +47,7 @@ fn distinct_ends(paths: &[String]) -> Vec<String> {
     })
 }
 
-/// Names arms by the version of their Node.js, where all of those have different ones.
+/// Names arms after the version of their Node.js, if all versions differ.
 pub fn after_versions(arms: &mut [Arm], version_of: impl Fn(&Path) -> Option<String>) {
     let versions: Vec<Option<String>> =
         arms.iter().map(|arm| arm.node.as_deref().and_then(&version_of)).collect();

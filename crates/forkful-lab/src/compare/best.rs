@@ -1,4 +1,4 @@
-//! With several arms: which of them answers most, and how far it is ahead of each of the others. Pure.
+//! With more than two arms: which arm answers most, and by how much it leads each other arm. Pure.
 
 use super::judge::{ratio, throughput_logs};
 use super::words::{interval, times};
@@ -7,7 +7,7 @@ use crate::document::{ArmDocument, BestDocument, LeadDocument};
 use crate::plan::Plan;
 use crate::statistics::verdict::{Rule, Word, judge};
 
-/// `None` with two arms, of which the one comparison says it already.
+/// `None` with two arms, where the only comparison already says it.
 pub(super) fn best(
     setup: &Setup,
     plan: &Plan,
@@ -19,7 +19,8 @@ pub(super) fn best(
     }
     let rate = |index: &usize| arms[*index].throughput.per_second;
     let best = (0..arms.len()).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    // So many intervals at once, and the best is chosen by what was measured: each has to be the surer.
+    // Several intervals at once, and the best is selected by the measurement: each interval needs a higher
+    // confidence.
     let rule = Rule::throughput(plan.looks.len() * (arms.len() - 1));
     let lead = |other: usize| {
         let logs = throughput_logs(blocks, other, best);

@@ -1,4 +1,4 @@
-//! From blocks to the document: pure.
+//! From blocks to the document. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::statistics::paired::{
 use crate::statistics::power;
 use crate::statistics::verdict::{CONFIDENCE, Judgement, Rule, Word, judge};
 
-/// Points of a spectrum: every percentile that plots show evenly.
+/// Percentiles of a spectrum, evenly spaced in plots.
 const SPECTRUM: [f64; 15] =
     [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.75, 99.9, 99.99, 100.0];
 
-/// Blocks in which nothing disturbed.
+/// Blocks without a disturbance.
 pub(super) fn undisturbed(blocks: &[Block]) -> impl Iterator<Item = &Block> {
     blocks.iter().filter(|block| block.disturbed().is_none())
 }
 
-/// Blocks that count: the undisturbed ones; all of them when there are fewer than two of these, because figures with a
-/// warning are worth more than none.
+/// Blocks that count: the undisturbed blocks, or all blocks if fewer than two are undisturbed, because
+/// figures with a warning are better than none.
 pub(super) fn counting(blocks: &[Block]) -> impl Iterator<Item = &Block> {
     let all = all_count(blocks);
     blocks.iter().filter(move |block| all || block.disturbed().is_none())
@@ -40,12 +40,12 @@ fn all_count(blocks: &[Block]) -> bool {
     undisturbed(blocks).count() < 2
 }
 
-/// Whether the last block counts, so that a look is not repeated after a disturbed one.
+/// Whether the last block counts, so that no look is repeated after a disturbed block.
 pub(super) fn just_counted(blocks: &[Block]) -> bool {
     blocks.last().is_some_and(|block| block.disturbed().is_none())
 }
 
-/// Whether every comparison has its word.
+/// Whether every comparison has a verdict other than inconclusive.
 pub(super) fn is_settled(setup: &Setup, plan: &Plan, blocks: &[Block]) -> bool {
     let rule = Rule::throughput(plan.looks.len());
     (1..setup.arms.len()).all(|arm| {
@@ -147,7 +147,7 @@ fn latencies(trials: &[&Trial]) -> Vec<Latency> {
             let merged = Histogram::of_all(trials.iter().map(|trial| &trial.at_rates[index].sums.response));
             let first = &trials[0].at_rates[index];
             let overloaded = trials.iter().filter(|trial| trial.at_rates[index].overloaded).count();
-            // One slow moment in one block is no overload of the arm.
+            // One slow moment in one block does not mean that the arm is overloaded.
             let unfinished = trials.iter().map(|trial| trial.at_rates[index].sums.unfinished).sum();
             Latency {
                 overloaded: 2 * overloaded > trials.len(),
@@ -163,7 +163,7 @@ fn service_time(trials: &[&Trial]) -> Option<Latency> {
     (!merged.is_empty()).then(|| latency(1.0, rate, &merged, 0))
 }
 
-/// A merged distribution as the document has it.
+/// A merged distribution in the document's form.
 pub(crate) fn latency(load: f64, rate: f64, merged: &Histogram, unfinished: u64) -> Latency {
     let at = |percentile| {
         is_seen(percentile, unfinished, merged).then(|| percentile_ms(merged, percentile)).flatten()
@@ -218,7 +218,7 @@ fn comparison(setup: &Setup, plan: &Plan, blocks: &[Block], arms: &[ArmDocument]
     comparison
 }
 
-/// A ratio with everything that can be said about it.
+/// A ratio with its statistics.
 pub(crate) fn ratio(logs: &[f64], rule: &Rule) -> Ratio {
     let interval = t_interval(logs, CONFIDENCE);
     let resolution = power::tellable(deviation(logs), logs.len(), rule.deciding_confidence(), rule.band);
@@ -231,7 +231,7 @@ pub(crate) fn ratio(logs: &[f64], rule: &Rule) -> Ratio {
     }
 }
 
-/// Medians, 99th percentiles, and the highest percentile below with an interval where the 99th has none.
+/// Medians, 99th percentiles, and, if the 99th has no interval, the next lower percentile that has one.
 fn latency_ratios(plan: &Plan, blocks: &[Block], arms: &[ArmDocument], arm: usize) -> LatencyRatios {
     let carried = |index: &usize| {
         let at = |arm: usize| arms[arm].latency.get(*index).is_some_and(|latency| !latency.overloaded);
@@ -260,7 +260,7 @@ fn latency_ratios(plan: &Plan, blocks: &[Block], arms: &[ArmDocument], arm: usiz
     ratios
 }
 
-/// Without a rate that both carry there is nothing to compare.
+/// Without a rate that both arms sustain, there is nothing to compare.
 const NOT_CARRIED: &str = "the arms do not both keep up with any of the rates";
 
 fn has_interval(found: Option<&PercentileRatio>) -> bool {
@@ -280,7 +280,7 @@ fn why_no_interval(blocks: &[Block], arms: [usize; 2], index: usize) -> String {
     }
 }
 
-/// Of two arms at one rate. An interval only when every block has samples enough.
+/// Compares two arms at one rate. There is an interval only if every block has enough samples.
 fn percentile_ratio(
     plan: &Plan,
     blocks: &[Block],
@@ -349,5 +349,5 @@ fn trial_document(trial: &Trial) -> TrialDocument {
     }
 }
 
-/// The judgement of a comparison's throughput, for words.
+/// The judgement of a comparison's throughput, for the text.
 pub(super) type ThroughputJudgement = Judgement;

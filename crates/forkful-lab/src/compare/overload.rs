@@ -1,35 +1,37 @@
-//! Whether an arm kept up with the rate that it was offered. Pure.
+//! Whether an arm kept up with the offered rate. Pure.
 //!
-//! A window at a rate is short, and what is left at its end is waited for: an arm that does three fifths of the rate
-//! answers everything a moment later, as one does whose answers take long by nature. So that what was answered within
-//! the window decides, and then whether answers came later and later: an arm that does a share s of the rate lets a request
-//! wait for 1 ÷ s − 1 longer than one that was due a second before, and one that keeps up does not, however slow it is.
+//! A window at a rate is short, and answers after its end are waited for. An arm that handles three fifths of
+//! the rate answers everything a moment later, and so does an arm whose answers are slow by nature. Therefore
+//! the answers within the window decide first, and then whether the response time grows: if an arm handles a
+//! share s of the rate, each second makes later requests wait 1 ÷ s − 1 seconds longer; an arm that keeps up
+//! does not, however slow it is.
 
 use forkful_load::Report;
 
-/// Less than this share of an offered rate answered: the arm cannot keep up.
+/// If a smaller share of the offered rate is answered, the arm cannot keep up.
 const KEPT_UP: f64 = 0.97;
 
-/// Requests that one end of a slice may have more under way than its beginning: a queue at 80 to 90 % of its capacity
-/// holds 2 to 5, and as many more at times.
+/// How many more requests may be under way at the end of a slice than at its beginning: a queue at 80 to 90 %
+/// of its capacity holds 2 to 5, and sometimes twice as many.
 const QUEUE_SPARE: f64 = 5.0;
 
-/// Standard errors by which answers must have come later and later, so that chance is not taken for it.
+/// Standard errors by which response times must have grown, so that chance is excluded.
 const ERRORS_SPARE: f64 = 2.0;
 
-/// What the slices at one rate say about it.
+/// The results of the slices at one rate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Supply {
     slices: u32,
     offered: u64,
     unsent: u64,
-    /// Within the slices; those that were under way at a beginning belong to it as those under way at the end do not.
+    /// Answers within the slices, including answers to requests that were under way at the beginning of a
+    /// slice.
     in_time: u64,
-    /// Of those that were due within the slices, also after the end.
+    /// Answers to requests that were due within the slices, including answers after the end.
     at_all: u64,
-    /// Sum of the slices' lengths, seconds.
+    /// Total length of the slices, in seconds.
     seconds: f64,
-    /// Response times of requests that were due in the first and in the last third of a slice.
+    /// Response times of requests due in the first and in the last third of a slice.
     first: Times,
     last: Times,
 }
@@ -60,17 +62,17 @@ impl Supply {
         never || self.unsent > 0 || (late && self.is_falling_behind())
     }
 
-    /// Whether answers came later and later, by more than where [`KEPT_UP`] of the rate is done, and than chance makes.
+    /// Whether response times grew by more than at [`KEPT_UP`] of the rate and by more than chance explains.
     fn is_falling_behind(&self) -> bool {
         let slice = self.seconds / f64::from(self.slices.max(1));
-        // Between the middles of the first and the last third.
+        // The distance between the middle of the first third and the middle of the last.
         let allowed = 2.0 / 3.0 * slice * (1.0 / KEPT_UP - 1.0);
         let error = (self.first.variance_of_mean() + self.last.variance_of_mean()).sqrt();
         self.last.mean() - self.first.mean() > allowed + ERRORS_SPARE * error
     }
 }
 
-/// Mean and variance of times, as they come.
+/// Running mean and variance of times.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     count: f64,
@@ -89,7 +91,7 @@ impl Times {
         self.sum / self.count.max(1.0)
     }
 
-    /// Infinite below two: nothing is known then.
+    /// Infinite for fewer than two values, because nothing is known.
     fn variance_of_mean(&self) -> f64 {
         if self.count < 2.0 {
             return f64::INFINITY;

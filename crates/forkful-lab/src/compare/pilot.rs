@@ -1,4 +1,5 @@
-//! The pilot: starts every arm once and finds out what things cost, where it saturates, and whether it works at all.
+//! The pilot: starts every arm once and finds out how long things take, where the app saturates, and whether
+//! it works at all.
 
 use std::time::{Duration, Instant};
 
@@ -11,73 +12,74 @@ use crate::plan;
 use crate::progress::{Observer, Stage};
 use crate::statistics::steadiness::{MachineUse, disturbance};
 
-/// Load until the first look at whether the code is compiled, and between two looks.
+/// Length of a warm-up step; after each step the throughput is checked.
 const WARMUP_STEP: Duration = Duration::from_millis(500);
 
-/// Looks at most: what is not steady after so long does not become so by load alone.
+/// Maximum steps: an app that is not steady by then does not become steady by load alone.
 const WARMUP_STEPS_MAX: usize = 16;
 
-/// Looks at least: growth shows between the first two and the next two.
+/// Minimum steps: growth shows between the first two and the next two.
 const WARMUP_STEPS_LEAST: usize = 4;
 
-/// Share of the budget that all looks may take.
+/// Share of the budget for all warm-up steps.
 const WARMUP_SHARE: f64 = 0.2;
 
-/// Throughput that grows by less than this share from two steps to the next two is steady.
+/// Throughput is steady if it grows by less than this factor from two steps to the next two.
 const STEADY: f64 = 1.04;
 
-/// What has reached this share of the steady throughput is warm.
+/// At this share of the steady throughput the app is warm.
 const WARM: f64 = 0.97;
 
-/// Lead-ins of a trial, about: two slices at saturation, one at each of two rates.
+/// Approximate lead-ins of a trial: two slices at saturation, one at each of two rates.
 const LEAD_INS: u32 = 4;
 
-/// Load that is judged together: the system accounts in hundredths of a second, so that shorter windows are all chance.
+/// Load that is checked for disturbances as one: the system accounts CPU in 1/100 s, so that shorter windows
+/// are mostly noise.
 const JUDGED: Duration = Duration::from_secs(2);
 
-/// One point of the curve.
+/// Length of one point of the curve.
 const POINT: Duration = Duration::from_millis(300);
 
-/// One request at a time, to learn how long an answer takes.
+/// Length of the window with one request at a time, to measure how long an answer takes.
 const ALONE: Duration = Duration::from_millis(150);
 
-/// The most that one window of the pilot may be stretched for a slow route.
+/// Maximum length of a pilot window that is extended for a slow route.
 const STRETCHED_MAX: Duration = Duration::from_secs(4);
 
-/// The longest window that a plan makes, for which connections are chosen.
+/// The longest window of a plan; connections are chosen for it.
 const WINDOW_GUESS: Duration = Duration::from_millis(1200);
 
 /// Throughput within this share of the best counts as saturated.
 const SATURATED: f64 = 0.97;
 
-/// From this share of the budget on the pilot of an arm makes do with what it has seen.
+/// When an arm's pilot has used this share of the budget, it continues with the data it has.
 pub(crate) const PILOT_SHARE: f64 = 0.4;
 
-/// What the pilot found.
+/// The pilot's results.
 #[derive(Debug)]
 pub(crate) struct Pilot {
-    /// Starting and ending all servers once, and filling their loops.
+    /// Time to start and stop all servers once, and to fill their loops.
     pub(crate) overhead: Duration,
-    /// The slowest arm's answer when nothing else is asked.
+    /// The slowest arm's response time for a single request.
     pub(crate) answer: Duration,
-    /// By arm: full load until it answers as fast as it ever will. A cluster compiles once for each worker, on cores that
-    /// the others need, and takes longer than one process.
+    /// For each arm, the full load that it needs until it reaches its final speed. A cluster compiles once in
+    /// each worker, on cores that its other workers need, and so takes longer than one process.
     pub(crate) warmups: Vec<Duration>,
     /// Connections that saturate every arm.
     pub(crate) connections: usize,
-    /// Capacity of the weakest arm.
+    /// Capacity of the slowest arm.
     pub(crate) weakest: f64,
-    /// The share of the blocks in which something else will use the machine, if nothing changes.
+    /// The expected share of blocks that will be disturbed by other users of the machine.
     pub(crate) disturbed: f64,
-    /// An arm listens where it likes, so that two cannot run at a time.
+    /// An arm listens on a port of its own choice, so that two arms cannot run at the same time.
     pub(crate) ignores_port: bool,
     pub(crate) curve: Vec<CapacityPoint>,
 }
 
-/// How often the machine was the experiment's own.
+/// How often the machine was undisturbed.
 #[derive(Debug, Default)]
 struct Quiet {
-    /// Of less than [`JUDGED`] so far.
+    /// The current period, shorter than [`JUDGED`].
     machine: MachineUse,
     elapsed: Duration,
     judged: u32,
@@ -95,15 +97,16 @@ impl Quiet {
         }
     }
 
-    /// The share of blocks of so many arms that will be disturbed, if nothing changes: one arm is enough.
+    /// The expected share of disturbed blocks with this many arms: one disturbed arm is enough.
     fn disturbed(&self, arms: usize) -> f64 {
         let each = f64::from(self.disturbed) / f64::from(self.judged.max(1));
         1.0 - (1.0 - each).powi(arms as i32)
     }
 }
 
-/// Arms with more workers need no less than those with fewer, and nobody less than half of what the slowest needs: each
-/// need is a single reading on a machine that may be shared, and an arm that is measured cold looks slow in every block.
+/// Evens out the measured warm-up times: arms with more workers need at least as long as those with fewer,
+/// and each arm at least half of the longest. Each time is a single measurement on a machine that may be
+/// shared, and an arm that is measured cold looks slow in every block.
 fn evened(needs: &[(u16, Duration)]) -> Vec<Duration> {
     let longest = needs.iter().map(|(_, need)| *need).max().unwrap_or_default();
     let of_smaller =
@@ -112,7 +115,7 @@ fn evened(needs: &[(u16, Duration)]) -> Vec<Duration> {
 }
 
 impl Pilot {
-    /// Of the arm that needs the most.
+    /// The warm-up of the arm that needs the longest.
     pub(crate) fn warmup_max(&self) -> Duration {
         self.warmups.iter().copied().max().unwrap_or_default()
     }
@@ -135,7 +138,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         let share = PILOT_SHARE * (index + 1) as f64 / setup.arms.len() as f64;
         let until = begun + setup.budget.mul_f64(share);
         observer.stage(&Stage { text: format!("pilot: {}", arm.name), done: 0.0 });
-        // An arm against itself needs no second look.
+        // An arm compared with itself is measured once.
         let is_known = setup.self_test && !pilot.curve.is_empty();
         if is_known {
             pilot.overhead *= 2;
@@ -167,7 +170,7 @@ fn one(
     let started = begun.elapsed();
     let server = &subject.server;
     pilot.ignores_port |= server.ignores_port();
-    // The first answer is a cold one; a warm one is quicker, so that this is careful.
+    // The first answer comes from a cold app; a warm app is faster, so this is a safe estimate.
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
@@ -189,7 +192,7 @@ fn one(
             p50_ms: quantile_ms(0.5),
             p99_ms: quantile_ms(0.99),
         });
-        // More would only make a longer queue.
+        // More connections would only make the queue longer.
         let is_piled_up = connections as f64 > window.per_second() * WINDOW_GUESS.as_secs_f64() / 4.0;
         if is_piled_up || Instant::now() > until {
             break;
@@ -201,13 +204,14 @@ fn one(
     Ok(())
 }
 
-/// Looks at most, so that all arms together take a part of the budget.
+/// Maximum warm-up steps, so that all arms together take only a part of the budget.
 fn warmup_steps_max(setup: &Setup) -> usize {
     let each = setup.budget.mul_f64(WARMUP_SHARE) / setup.arms.len().max(1) as u32;
     ((each.as_secs_f64() / WARMUP_STEP.as_secs_f64()) as usize).clamp(WARMUP_STEPS_LEAST, WARMUP_STEPS_MAX)
 }
 
-/// Loads a fresh server until its throughput grows no more. Gives how much of that was needed, and that throughput.
+/// Loads a fresh server until its throughput stops growing. Returns how much of the load was needed, and that
+/// throughput.
 fn warm_up(
     subject: &Subject<'_>,
     connections: usize,
@@ -220,7 +224,7 @@ fn warm_up(
         let window = subject.closed(connections, step)?;
         quiet.saw(&window);
         rates.push(window.per_second());
-        // A route that takes seconds is not made faster by a compiler.
+        // JIT compilation does not speed up a route that takes seconds.
         if step > WARMUP_STEP || is_steady(&rates) || rates.len() >= steps_max {
             return Ok((step * steps_needed(&rates), steady(&rates)));
         }
@@ -238,14 +242,14 @@ fn steady(rates: &[f64]) -> f64 {
     last.iter().sum::<f64>() / last.len().max(1) as f64
 }
 
-/// Steps until the throughput of the last two was almost reached, and at least one.
+/// Steps until the throughput was close to that of the last two steps; at least one.
 fn steps_needed(rates: &[f64]) -> u32 {
     let steady = steady(rates);
     let cold = rates.iter().take_while(|rate| **rate < WARM * steady).count();
     cold.max(1) as u32
 }
 
-/// Numbers of connections to try, ascending: what the user wants, or from few to twice what should do.
+/// Numbers of connections to try, ascending: the user's number, or from few to twice the expected number.
 fn counts(setup: &Setup) -> Vec<usize> {
     if let Some(connections) = setup.connections {
         return vec![connections];
@@ -257,20 +261,21 @@ fn counts(setup: &Setup) -> Vec<usize> {
     counts
 }
 
-/// As many as feed every worker and do not pile up; more where more answered more.
+/// Chooses the number of connections: enough for every worker without a long queue, or more if more
+/// connections gave a higher rate.
 fn chosen(curve: &[CapacityPoint], workers_max: u16) -> usize {
     let bearable = plan::connections(workers_max, weakest(curve), WINDOW_GUESS);
     let reached = curve.iter().map(|point| point.connections).max().unwrap_or(bearable);
     let is_piled_up = bearable < reached.min(usize::from(workers_max) * 32);
     match knee(curve) {
         Some(knee) if !is_piled_up => knee.max(bearable),
-        // Still growing at the end of the curve: a route that waits.
+        // Still growing at the end of the curve: the route mostly waits.
         None if !is_piled_up && is_growing(curve) => reached.max(bearable),
         _ => bearable,
     }
 }
 
-/// Whether every arm was best at its most connections.
+/// Whether every arm was best with the most connections.
 fn is_growing(curve: &[CapacityPoint]) -> bool {
     let most = curve.iter().map(|point| point.connections).max();
     curve

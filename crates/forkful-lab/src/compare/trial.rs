@@ -1,9 +1,10 @@
-//! Arms in one block: fresh servers, warmed up, measured at saturation and at equal rates, ended.
+//! The arms of one block: fresh servers that are warmed up, measured at saturation and at equal rates, and
+//! stopped.
 //!
-//! A window is cut into slices, and the arms take turns with them, forwards and backwards, while the servers of the
-//! others wait idle. A core whose neighbour is busy, on this machine or on another one of the same host, is slower by a
-//! third for a second or ten; that is in nobody's account, and windows one after the other would take it for a
-//! difference between the arms.
+//! A window is split into slices. The arms take turns with the slices, forwards and backwards, while the
+//! other arms' servers are idle. A core whose neighbour core is busy, on this machine or on another virtual
+//! machine of the host, is a third slower for one to ten seconds. No CPU account shows this, and consecutive
+//! windows would take it for a difference between the arms.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,21 +20,21 @@ use crate::plan::LOADS;
 use crate::server::{Server, TreeUse};
 use crate::statistics::steadiness::{Disturbance, MachineUse, disturbance};
 
-/// Slices of a window at most: each has a beginning and an end of its own, which cost time.
+/// Maximum slices of a window: each has a start and an end, which cost time.
 const SLICES_MAX: u32 = 4;
 
-/// A slice at least.
+/// Minimum length of a slice.
 const SLICE_MIN: Duration = Duration::from_millis(250);
 
-/// How a trial is made.
+/// The parameters of a trial.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialPlan {
     pub(crate) connections: usize,
-    /// Of an arm that runs alone; those that take turns bring their own.
+    /// For an arm that runs alone; arms that take turns have their own.
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
     pub(crate) latency_window: Duration,
-    /// Capacity of the weakest arm, requests per second.
+    /// Capacity of the slowest arm, in requests per second.
     pub(crate) weakest: f64,
     pub(crate) seed: u64,
 }
@@ -53,18 +54,18 @@ pub(crate) struct Trial {
     pub(crate) errors: BTreeMap<String, u64>,
     /// At saturation.
     pub(crate) service: Histogram,
-    /// At each of [`LOADS`]; empty when latency is not measured.
+    /// At each of [`LOADS`]; empty if latency is not measured.
     pub(crate) at_rates: Vec<AtRate>,
     /// `[seconds, answers per second]` at saturation.
     pub(crate) timeline: Vec<[f64; 2]>,
     pub(crate) disturbance: Option<Disturbance>,
-    /// Concurrency that Little's law finds, against the connections.
+    /// Concurrency by Little's law, relative to the connections.
     pub(crate) little: Option<f64>,
     pub(crate) listen_overflows: u64,
     pub(crate) throttled: Duration,
 }
 
-/// A window at a given rate.
+/// A window at a fixed rate.
 #[derive(Debug, Clone)]
 pub(crate) struct AtRate {
     pub(crate) load: f64,
@@ -74,7 +75,7 @@ pub(crate) struct AtRate {
 }
 
 impl AtRate {
-    /// A percentile in milliseconds, if it can be told.
+    /// A percentile in milliseconds, if there are enough samples.
     pub(crate) fn percentile_ms(&self, percentile: f64) -> Option<f64> {
         is_seen(percentile, self.sums.unfinished, &self.sums.response)
             .then(|| measure::percentile_ms(&self.sums.response, percentile))
@@ -82,12 +83,12 @@ impl AtRate {
     }
 }
 
-/// The share of requests that had no answer when the waiting ended.
+/// The share of requests that had no answer at the end of the drain.
 pub(crate) fn unfinished_share(unfinished: u64, response: &Histogram) -> f64 {
     unfinished as f64 / (unfinished + response.len()).max(1) as f64
 }
 
-/// Whether a percentile lies among the requests that were answered: what was not is slower than it.
+/// Whether a percentile lies among the answered requests: requests without an answer are slower.
 pub(crate) fn is_seen(percentile: f64, unfinished: u64, response: &Histogram) -> bool {
     unfinished == 0 || 100.0 * unfinished_share(unfinished, response) <= 100.0 - percentile
 }
@@ -97,8 +98,8 @@ pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Tr
     Ok(trials.remove(0))
 }
 
-/// Runs arms, each after its own warm-up, that take turns; `began` is told whose turn it is. Trials are in the order of
-/// the arms.
+/// Runs arms in turns, each after its own warm-up; `began` is called with the arm that runs next. The trials
+/// are in the order of the arms.
 pub(crate) fn run_trials(
     setup: &Setup,
     arms: &[(&Arm, Duration)],
@@ -133,7 +134,7 @@ pub(crate) fn run_trials(
     Ok(parts.map(|((turn, full), at_rates)| turn.trial(plan, &full, at_rates)).collect())
 }
 
-/// Measures every arm for `window`, in slices by turns. By arm: its windows.
+/// Measures every arm for `window`, in alternating slices. Returns the windows of each arm.
 fn alternate(
     turns: &[Turn<'_>],
     window: Duration,
@@ -159,7 +160,7 @@ fn alternate(
     Ok(windows)
 }
 
-/// The servers that wait while another one is measured.
+/// The servers that are idle while another is measured.
 struct Beside<'a> {
     waiting: Vec<(&'a Server, TreeUse)>,
     since: Instant,
@@ -180,13 +181,13 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// An even number, so that nobody is always the first; nobody to take turns with: one.
+/// An even number, so that no arm is always first; one slice if there is only one arm.
 fn slices(window: Duration, slice_min: Duration, arms: usize) -> u32 {
     let most = (window.as_secs_f64() / slice_min.max(SLICE_MIN).as_secs_f64()) as u32;
     if arms < 2 || most < 2 { 1 } else { most.min(SLICES_MAX) / 2 * 2 }
 }
 
-/// A running arm of a block.
+/// A running arm in a block.
 struct Turn<'a> {
     subject: Subject<'a>,
     lead_in: Duration,
@@ -199,7 +200,8 @@ impl Turn<'_> {
         let sums = Sums::of(full);
         let others = || at_rates.iter().map(|found| &found.sums);
         let seconds = sums.elapsed.as_secs_f64();
-        // Those under way at the beginning belong to it as those under way at the end do not.
+        // Includes answers to requests under way at the beginning; requests under way at the end are
+        // excluded.
         let completed = sums.completed + sums.carried_in;
         let per_second = if seconds > 0.0 { completed as f64 / seconds } else { 0.0 };
         let mut errors = sums.errors.clone();
@@ -220,7 +222,7 @@ impl Turn<'_> {
             requests: completed + others().map(|found| found.completed).sum::<u64>(),
             errors,
             timeline: timeline(full),
-            // Apart, so that neither hides what happened to the other.
+            // Checked separately, so that neither hides a disturbance of the other.
             disturbance: disturbance(&sums.machine).or_else(|| {
                 let mut at_rates_machine = MachineUse::default();
                 others().for_each(|found| at_rates_machine.add(&found.machine));
@@ -236,20 +238,20 @@ impl Turn<'_> {
     }
 }
 
-/// What slices of an arm brought together: those at saturation, or those at one rate.
+/// The merged slices of an arm, at saturation or at one rate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sums {
     elapsed: Duration,
     completed: u64,
     carried_in: u64,
     requests: u64,
-    /// Requests without an answer when the waiting ended. They would all be slow ones.
+    /// Requests without an answer at the end of the drain. All of them would be slow.
     pub(crate) unfinished: u64,
     server_cpu: Duration,
     generator_cpu: f64,
     machine: MachineUse,
     pub(crate) response: Histogram,
-    /// How late requests were sent: that time is in the response times.
+    /// How late requests were sent; the response times include it.
     pub(crate) slip: Histogram,
     unread: Duration,
     errors: BTreeMap<String, u64>,
@@ -283,14 +285,14 @@ impl Sums {
     }
 }
 
-/// What the slices at one rate brought together.
+/// Merges the slices at one rate.
 pub(crate) fn at_rate(load: f64, rate: f64, windows: &[Window]) -> AtRate {
     let mut supply = Supply::default();
     windows.iter().for_each(|window| supply.add(&window.report));
     AtRate { load, rate, overloaded: supply.is_overloaded(), sums: Sums::of(windows) }
 }
 
-/// The slices one after the other.
+/// The slices in order of time.
 fn timeline(windows: &[Window]) -> Vec<[f64; 2]> {
     let mut points = Vec::new();
     let mut begun = Duration::ZERO;
@@ -305,8 +307,8 @@ fn timeline(windows: &[Window]) -> Vec<[f64; 2]> {
     points
 }
 
-/// X · R ÷ c, which is 1 when the accounts are right and all connections were always busy. R is an answer's time, and how
-/// long it lay unread.
+/// X · R ÷ c, which is 1 if the counts are right and all connections were always busy. R is the response time
+/// plus the time until the answer was read.
 fn little(per_second: f64, sums: &Sums, connections: usize) -> Option<f64> {
     let answers = sums.response.len();
     (answers > 0 && connections > 0).then(|| {
@@ -321,7 +323,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An undisturbed trial that answered 1,000 requests a second, with these windows at rates.
+    /// An undisturbed trial with 1,000 answers per second, and these windows at fixed rates.
     pub(crate) fn trial(at_rates: Vec<AtRate>) -> Trial {
         Trial {
             per_second: 1_000.0,

@@ -1,4 +1,4 @@
-//! Whether a comparison's figures can be trusted: every finding as data, pure.
+//! Whether a comparison's figures can be trusted: each finding as data. Pure.
 
 mod latency;
 
@@ -13,10 +13,10 @@ use crate::document::{Comparison, Trust};
 use crate::plan::{BLOCKS_MIN, Facts};
 use crate::statistics::steadiness::{drift, is_drifting};
 
-/// Little's law may be off by this much.
+/// Allowed deviation from Little's law.
 const LITTLE_MAX: f64 = 0.05;
 
-/// Fewer answers in a window make the throughput a matter of one more or less.
+/// With fewer answers in a window, one answer more or less changes the throughput.
 const ANSWERS_FEW: f64 = 50.0;
 
 pub(super) fn trust(setup: &Setup, pilot: &Pilot, blocks: &[Block], first: &Comparison) -> Trust {
@@ -86,7 +86,7 @@ fn few_blocks(trust: &mut Trust, blocks: &[Block]) {
             .found(count.to_string(), format!("at least {BLOCKS_MIN}"))
             .means("fewer have a spread that is mostly luck"),
     );
-    // Where there are fewer than two, all count, and that is said already.
+    // With fewer than two, all blocks count, and another finding says so.
     if (2..BLOCKS_MIN).contains(&count) {
         let text = format!("only {count} undisturbed blocks; {BLOCKS_MIN} are the least");
         trust.note(Level::Warning, "few_blocks", text);
@@ -147,7 +147,8 @@ fn drifts(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
 }
 
 fn little(trust: &mut Trust, setup: &Setup, trials: &[(usize, &Trial)], connections: usize) {
-    // Without kept connections, connecting is part of a response but not of a connection's time in use.
+    // Without kept connections, connecting is part of a response but not of the time that a connection is in
+    // use.
     if !setup.keep_alive {
         return;
     }

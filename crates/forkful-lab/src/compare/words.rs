@@ -1,4 +1,4 @@
-//! Results in sentences. Pure.
+//! Results as sentences. Pure.
 
 use super::Setup;
 use super::judge::ThroughputJudgement;
@@ -10,10 +10,10 @@ use crate::document::{ArmDocument, BestDocument, Comparison, LatencyRatios, Trus
 use crate::plan::Plan;
 use crate::statistics::verdict::{Rule, Word};
 
-/// More blocks than this are hours: nobody is advised to wait for them.
+/// More blocks would take hours and are never suggested.
 const BLOCKS_BEARABLE: usize = 200;
 
-/// What is going to be done, before it is done.
+/// Describes the plan before it runs.
 pub(super) fn plan(setup: &Setup, plan: &Plan, pilot: &Pilot) -> String {
     let names: Vec<&str> = setup.arms.iter().map(|arm| arm.name.as_str()).collect();
     let blocks = match plan.looks.as_slice() {
@@ -51,7 +51,7 @@ fn seconds(duration: std::time::Duration) -> String {
     if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
-/// `12.3`, `1.94`, `0.053`: two digits that count, at least.
+/// `12.3`, `1.94`, `0.053`: at least two significant digits.
 pub(super) fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 10.0 => format!("{ratio:.1}"),
@@ -64,7 +64,7 @@ pub(super) fn interval(bounds: Option<[f64; 2]>) -> String {
     bounds.map_or_else(String::new, |[low, high]| format!(" (95 %: {} to {})", times(low), times(high)))
 }
 
-/// A comparison in a sentence.
+/// A comparison as a sentence.
 pub(super) fn sentence(
     setup: &Setup,
     comparison: &Comparison,
@@ -109,7 +109,8 @@ pub(super) fn sentence(
     }
 }
 
-/// Why an interval settles nothing, also where it seems to: the one that is printed is narrower than the one that decides.
+/// Why an interval is inconclusive even if it seems not to be: the printed interval is narrower than the one
+/// that decides.
 fn unsettled(printed: Option<[f64; 2]>, judgement: &ThroughputJudgement, rule: &Rule) -> String {
     let leaves_out_one = |[low, high]: [f64; 2]| low > 1.0 || high < 1.0;
     let is_beyond = |[low, high]: [f64; 2]| low > 1.0 + rule.band || high < 1.0 - rule.band;
@@ -139,7 +140,7 @@ fn unsettled(printed: Option<[f64; 2]>, judgement: &ThroughputJudgement, rule: &
     }
 }
 
-/// The verdict, first of all that a reader sees.
+/// The verdict, at the top of the output.
 pub(super) fn headline(setup: &Setup, first: &Comparison, best: Option<&BestDocument>) -> String {
     if let Some(best) = best {
         return best.sentence.clone();
@@ -166,7 +167,7 @@ pub(super) fn headline(setup: &Setup, first: &Comparison, best: Option<&BestDocu
     format!("{word}: {}{}", first.sentence, tail(&first.latency))
 }
 
-/// What became of the slowest requests at equal load, with how certain that is; nothing where it was not measured.
+/// The effect on the slowest requests at equal load, with its certainty; empty if it was not measured.
 fn tail(latency: &LatencyRatios) -> String {
     let below = [("95th percentile", &latency.p95), ("90th percentile", &latency.p90)];
     let with_interval =
@@ -196,7 +197,7 @@ fn tail(latency: &LatencyRatios) -> String {
     }
 }
 
-/// Further sentences: comparisons that the headline does not tell, what memory costs, what is doubtful.
+/// Further sentences: comparisons that are not in the headline, memory, and doubts.
 pub(super) fn details(
     setup: &Setup,
     untold: &[Comparison],
@@ -304,7 +305,7 @@ mod tests {
         };
         let around =
             |center: f64, spread: f64| [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0].map(|sign| center + sign * spread);
-        // 1.18 × (1.03 to 1.35): beyond the band, as it is printed.
+        // 1.18 × (1.03 to 1.35) as printed: outside the band.
         assert_eq!(
             told(&around(0.166, 0.12), 3),
             "this interval would settle it, but the test is sequential: it looks at its blocks up to 3 times, so that the 98.3 % \

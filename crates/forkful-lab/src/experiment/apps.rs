@@ -1,5 +1,5 @@
-//! Where an experiment's app is: in the repository's `examples/` with Express installed, or unpacked from this program
-//! with a stand-in for Express. Nothing is installed here.
+//! Finds an experiment's app: in the repository's `examples/` with Express installed, or unpacked from this
+//! program with a stand-in for Express. Nothing is installed here.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::LabError;
 
-/// What stands in for Express where it is not installed: the routes that the apps use, and nothing else.
+/// Replaces Express if it is not installed; it has only the routing that the apps use.
 const STAND_IN: &str = include_str!("express-stand-in.cjs");
 
 /// The apps as they are in `examples/`.
@@ -24,13 +24,14 @@ const SOURCES: [(&str, &str); 6] = [
 #[derive(Debug)]
 pub struct Place {
     pub script: PathBuf,
-    /// The stand-in is used. `Some`: with this command Express would be there.
+    /// The stand-in is used. `Some`: the command that would install Express.
     pub stand_in: Option<String>,
-    /// Holds an unpacked app for as long as it is needed.
+    /// Keeps the unpacked app on disk as long as it is needed.
     _unpacked: Option<TempDir>,
 }
 
-/// Finds an app in `examples`, in `./examples`, or beside the repository's own program; else unpacks it.
+/// Looks for an app in `examples`, in `./examples`, and in the repository that contains this program;
+/// otherwise unpacks it.
 pub fn locate(app: &str, examples: Option<&Path>, program: &Path) -> Result<Place, LabError> {
     let named = examples.map(Path::to_owned);
     if let Some(directory) = &named

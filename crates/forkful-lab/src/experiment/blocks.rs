@@ -1,5 +1,5 @@
-//! Arms measured in interleaved blocks of random order, each on a server of its own: what is between two arms of a
-//! block is their difference, not the hour of the day.
+//! Measures arms in interleaved blocks of random order, each on a fresh server. The difference between two
+//! arms of a block then does not include changes of the machine over time.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
 use crate::target::Target;
 use forkful_core::random::Random;
 
-/// Requests to every worker before the clock starts, and for how long at least: V8 compiles what burns CPU within the
-/// first requests, but what is over in a fraction of a millisecond only after thousands.
+/// Requests to every worker before the clock starts, and for how long at least: V8 compiles CPU-heavy code
+/// within the first requests, but code that runs for a fraction of a millisecond only after thousands.
 const WARM_UP_REQUESTS: u64 = 4;
 const WARM_UP: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ pub(super) struct Measured {
     pub(super) block: u32,
     pub(super) report: Report,
     pub(super) latency: Latency,
-    /// CPU of all of the server's processes for one answer, ms.
+    /// CPU time per answer of all of the server's processes, in ms.
     pub(super) cpu_ms: f64,
     pub(super) workers: Vec<Watched>,
 }
@@ -45,12 +45,12 @@ pub(super) struct Series {
     pub(super) measured: Vec<Measured>,
 }
 
-/// What is to be measured.
+/// The measurement to perform.
 pub(super) struct Task<'a> {
     pub(super) arms: Vec<Arm>,
     pub(super) target: Target,
     pub(super) blocks: u32,
-    /// The load on a server at an address.
+    /// Creates the load for a server's address.
     pub(super) plan: &'a dyn Fn(&str) -> Result<Plan, LabError>,
 }
 
@@ -116,7 +116,7 @@ fn one(
     })
 }
 
-/// A few requests, and where they are over in no time the load itself for a while.
+/// Sends a few requests; if they are very fast, also runs the load itself for a while.
 fn warm_up(load: &Plan, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     let began = Instant::now();
     let workers = u64::from(arm.runner.workers());
@@ -133,7 +133,7 @@ fn warm_up(load: &Plan, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Puts a load on an arm. One that the user has ended is no result.
+/// Runs a load on an arm. A load that the user stopped is not a result.
 pub(super) fn perform(plan: &Plan, arm: &Arm, stop: &StopHandle) -> Result<Report, LabError> {
     watched(plan, arm, stop, &mut |_| {})
 }
@@ -156,7 +156,7 @@ pub(super) fn load(address: impl Display, path: &str) -> Result<Plan, LabError> 
     Plan::get(&format!("http://{address}{path}")).map_err(LabError::load("the load"))
 }
 
-/// Requests without whose answers there is nothing to tell.
+/// Fails if no request has an answer.
 pub(super) fn unanswered(arm: &Arm, report: &Report, server: &Server) -> LabError {
     let total = report.counts.started;
     let without_answer = total.saturating_sub(report.counts.completed + report.counts.late);
@@ -169,7 +169,7 @@ pub(super) fn unanswered(arm: &Arm, report: &Report, server: &Server) -> LabErro
     }
 }
 
-/// Starts the experiment's app as an arm, watched.
+/// Starts the experiment's app as an arm, with observation.
 pub(super) fn start(
     setting: &Setting,
     arm: &Arm,
@@ -179,7 +179,7 @@ pub(super) fn start(
     start_app(&setting.app, setting, arm, target, observer)
 }
 
-/// The same with a changed app.
+/// The same with a modified app.
 pub(super) fn start_app(
     app: &AppSpec,
     setting: &Setting,
@@ -200,12 +200,12 @@ pub(super) fn start_app(
 }
 
 impl Series {
-    /// The mean over blocks of one figure.
+    /// The mean of a figure over all blocks.
     pub(super) fn mean(&self, figure: impl Fn(&Measured) -> f64) -> f64 {
         mean(&self.measured.iter().map(figure).collect::<Vec<_>>())
     }
 
-    /// The arm ÷ another, block by block, with its interval.
+    /// The ratio to another arm over the blocks, with its interval.
     pub(super) fn ratio_to(&self, baseline: &Self, figure: impl Fn(&Measured) -> f64) -> Option<Interval> {
         let pairs = self.measured.iter().filter_map(|measured| {
             let other = baseline.measured.iter().find(|other| other.block == measured.block)?;
@@ -214,8 +214,8 @@ impl Series {
         t_interval(&log_ratios(pairs), 0.95)
     }
 
-    /// A tail in milliseconds: the mean over blocks if each has samples enough to tell it, and otherwise that of all blocks
-    /// together; `None` if even these are too few.
+    /// A tail percentile in milliseconds: the mean over blocks if each has enough samples, otherwise that of
+    /// all blocks merged; `None` if even these are too few.
     pub(super) fn percentile(&self, percentile: f64) -> Option<f64> {
         let of = |measured: &Measured| percentile_ms(&measured.report.response, percentile);
         let each: Option<Vec<f64>> = self.measured.iter().map(of).collect();
@@ -224,7 +224,7 @@ impl Series {
             .or_else(|| percentile_ms(&self.merged(), percentile))
     }
 
-    /// Response times of all blocks together.
+    /// Response times of all blocks merged.
     pub(super) fn merged(&self) -> Histogram {
         Histogram::of_all(self.measured.iter().map(|measured| &measured.report.response))
     }
@@ -251,7 +251,7 @@ impl Series {
     }
 }
 
-/// Adds what every such measurement shows: a row for each arm, drawings, checks.
+/// Adds what every such measurement shows: a row for each arm, plots, checks.
 pub(super) fn show(document: &mut Document, series: &[Series], connections: usize) {
     document.arms = series.iter().map(Series::row).collect();
     document.plots.extend(plots(series));
@@ -260,7 +260,8 @@ pub(super) fn show(document: &mut Document, series: &[Series], connections: usiz
     }
 }
 
-/// Drawings that every such measurement has: blocks, differences, spectrum, shares of workers, how busy their loops were.
+/// Plots of every such measurement: blocks, differences, spectrum, requests per worker, event-loop
+/// utilisation.
 fn plots(series: &[Series]) -> Vec<Value> {
     let mut plots = vec![blocks_plot(series)];
     plots.extend(ratios_plot(series));
@@ -299,7 +300,7 @@ fn ratios_plot(series: &[Series]) -> Option<Value> {
         .iter()
         .flat_map(|one| {
             figures.iter().filter_map(|(name, figure)| {
-                // An interval only where every block has samples enough to tell the figure.
+                // An interval only if every block has enough samples for the figure.
                 let is_known = |one: &Series| one.measured.iter().all(|measured| figure(measured).is_some());
                 if !is_known(one) || !is_known(baseline) {
                     return None;
@@ -367,7 +368,7 @@ fn loops_plot(series: &[Series]) -> Option<Value> {
     }))
 }
 
-/// Looks at the whole measurement.
+/// Checks the whole measurement.
 fn checks(series: &[Series], connections: usize) -> Vec<Check> {
     let reports = || series.iter().flat_map(|one| one.measured.iter().map(|measured| &measured.report));
     let busiest = reports().map(figures::generator_busy).fold(0.0, f64::max);
@@ -393,5 +394,5 @@ fn checks(series: &[Series], connections: usize) -> Vec<Check> {
     checks
 }
 
-/// How long a measurement's answers are awaited after its end.
+/// How long to wait for answers after the end of a measurement.
 pub(super) const DRAIN: Duration = Duration::from_secs(30);

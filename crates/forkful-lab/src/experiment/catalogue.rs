@@ -1,4 +1,4 @@
-//! What experiments there are: who reported what, with which app and which load.
+//! The list of experiments: the original report, the app and the load of each.
 
 use super::throughput::{Length, Shape};
 
@@ -6,19 +6,19 @@ use super::throughput::{Length, Shape};
 pub struct Description {
     /// 1 to 7.
     pub number: u8,
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     pub title: &'static str,
     pub question: &'static str,
-    /// How the report was made that it repeats.
+    /// How the original measurement was made.
     pub original: &'static str,
     /// The directory of the app below `examples/`.
     pub app: &'static str,
-    /// How it is made.
+    /// How the experiment is performed.
     pub(super) kind: Kind,
 }
 
-/// The ways in which experiments are made.
+/// The kinds of experiments.
 #[derive(Debug)]
 pub(super) enum Kind {
     SlowFast,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     TwoTabs,
 }
 
-/// All of them, by number.
+/// All experiments, by number.
 pub static ALL: [Description; 7] = [
     Description {
         number: 1,
@@ -112,7 +112,7 @@ pub static ALL: [Description; 7] = [
             path: "/",
             connections: 100,
             kept: false,
-            // Two blocks have no interval to speak of; more of half the length take no longer.
+            // The interval of two blocks is too wide; more blocks of half the length take no longer.
             length: Length::Requests { short: 100, full: 1000 },
             blocks_short: 4,
             blocks_full: 3,
@@ -131,7 +131,7 @@ pub static ALL: [Description; 7] = [
     },
 ];
 
-/// The experiment of that name or number.
+/// The experiment with this name or number.
 pub fn find(name: &str) -> Option<&'static Description> {
     ALL.iter().find(|description| description.name == name || description.number.to_string() == name)
 }

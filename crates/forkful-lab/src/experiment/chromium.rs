@@ -1,5 +1,5 @@
-//! A headless Chromium, driven by its `DevTools` protocol over two pipes: no port is opened, nothing is downloaded, the
-//! profile is a temporary directory, and names other than the loopback's do not resolve.
+//! A headless Chromium, controlled by its `DevTools` protocol over two pipes. No port is opened, nothing is
+//! downloaded, the profile is a temporary directory, and only loopback names resolve.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -13,25 +13,25 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Where Chromium and its kin are, by name along `PATH`.
+/// Names of Chromium and related browsers to look for in `PATH`.
 const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 
-/// Messages of the browser that may wait to be read: it tells little that was not asked for.
+/// Queued messages of the browser; it sends few unsolicited ones.
 const MESSAGES_MAX: usize = 1024;
 
-/// An answer to a command that does not wait for a page.
+/// Timeout for a command that does not depend on a page.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a browser may take to end itself.
+/// How long a browser may take to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Pause between two looks.
+/// Pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A stop is noticed after so long.
+/// How soon a stop is noticed.
 const STOP_PAUSE: Duration = Duration::from_millis(100);
 
-/// Quiet, alone, and without anything of the user's.
+/// Headless, without a network service of its own, and without the user's data.
 const FLAGS: [&str; 14] = [
     "--headless=new",
     "--disable-gpu",
@@ -49,7 +49,7 @@ const FLAGS: [&str; 14] = [
     "--remote-debugging-pipe",
 ];
 
-/// The browser of `FORKFUL_CHROMIUM`, or the first along `PATH`.
+/// The browser in `FORKFUL_CHROMIUM`, or the first one in `PATH`.
 pub fn find() -> Option<PathBuf> {
     let named = std::env::var_os("FORKFUL_CHROMIUM").filter(|name| !name.is_empty()).map(PathBuf::from);
     if let Some(path) = named {
@@ -63,20 +63,20 @@ pub fn find() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// A running browser. Dropping it ends it.
+/// A running browser. Dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
-    /// Read while something else was waited for.
+    /// Messages read while waiting for another one.
     aside: Vec<Value>,
     last_id: u64,
     stop: StopHandle,
     _profile: TempDir,
 }
 
-/// What a tab saw.
+/// The result of a tab.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Visit {
     /// From the start of the navigation to the last byte.
@@ -85,16 +85,16 @@ pub(super) struct Visit {
 }
 
 impl Browser {
-    /// `stop` ends every wait for it.
+    /// `stop` interrupts every wait for the browser.
     pub(super) fn start(program: &Path, stop: StopHandle) -> io::Result<Self> {
         let profile = tempfile::Builder::new().prefix("forkful-browser-").tempdir()?;
         let mut flags: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
         flags.push(format!("--user-data-dir={}", profile.path().display()));
         if rustix::process::geteuid().is_root() {
-            // Chromium's sandbox refuses to work for root; nothing but our own page is opened.
+            // Chromium's sandbox does not work for root; only our own page is opened.
             flags.push("--no-sandbox".to_owned());
         }
-        // The protocol's pipes are descriptors 3 and 4; a shell moves them there.
+        // The protocol uses descriptors 3 and 4; a shell moves the pipes there.
         let mut child = Command::new("/bin/sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"])
             .arg(program)
@@ -116,14 +116,14 @@ impl Browser {
         Ok(answer["product"].as_str().unwrap_or("unknown").to_owned())
     }
 
-    /// Opens a tab for each address, sends them all there at once, and waits until all have loaded.
+    /// Opens a tab for each address, navigates all at once, and waits until all have loaded.
     pub(super) fn open_at_once(&mut self, addresses: &[String], bound: Duration) -> io::Result<Vec<Visit>> {
         let mut tabs = Vec::new();
         for _ in addresses {
             tabs.push(self.open_tab()?);
         }
         for (tab, address) in tabs.iter().zip(addresses) {
-            // The answer to this comes with the page's first byte, seconds later.
+            // The reply to this comes with the page's first byte, seconds later.
             self.send(Some(tab), "Page.navigate", &json!({"url": address}))?;
         }
         let deadline = Instant::now() + bound;
@@ -136,7 +136,7 @@ impl Browser {
         tabs.iter().map(|tab| self.look_at(tab)).collect()
     }
 
-    /// Makes a tab and returns the session that talks to it. It has loaded its empty page.
+    /// Opens a tab and returns its session. The tab has loaded its empty page.
     fn open_tab(&mut self) -> io::Result<String> {
         let target = self.call(None, "Target.createTarget", json!({"url": "about:blank"}))?;
         let attached = self.call(
@@ -146,7 +146,7 @@ impl Browser {
         )?;
         let session =
             attached["sessionId"].as_str().ok_or_else(|| broken("it opened no session"))?.to_owned();
-        // Asked before events are: the empty page's own load event is over, or never told.
+        // Checked before events are enabled, so that the load event of the empty page is not reported.
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         while self.evaluate(&session, "document.readyState")?.as_str() != Some("complete") {
             if Instant::now() >= deadline {
@@ -197,7 +197,7 @@ impl Browser {
         }
     }
 
-    /// The first message that is meant, already read or to come.
+    /// The first message that matches, from the read ones or the next to arrive.
     fn wait(&mut self, deadline: Instant, is_meant: impl Fn(&Value) -> bool) -> io::Result<Value> {
         if let Some(index) = self.aside.iter().position(&is_meant) {
             return Ok(self.aside.remove(index));
@@ -232,7 +232,7 @@ fn broken(what: &str) -> io::Error {
     io::Error::other(what.to_owned())
 }
 
-/// Reads NUL-ended messages until the browser ends.
+/// Reads NUL-terminated messages until the browser exits.
 fn read_messages(pipe: ChildStdout) -> Receiver<Value> {
     let (sender, receiver) = sync_channel(MESSAGES_MAX);
     std::thread::spawn(move || {
@@ -253,7 +253,7 @@ fn read_messages(pipe: ChildStdout) -> Receiver<Value> {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself, so every step may fail.
+        // The browser may have exited already, so every step may fail.
         self.send(None, "Browser.close", &json!({})).ok();
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
@@ -305,7 +305,7 @@ mod tests {
         }
         let path = line.split(' ').nth(1).unwrap_or_default();
         let mut stream = stream;
-        // The browser may have gone.
+        // The browser may be gone.
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{path}", path.len()).ok();
     }
 }

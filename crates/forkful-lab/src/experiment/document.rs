@@ -1,4 +1,4 @@
-//! What an experiment ends in: the text's material, the JSON and the page's document in one.
+//! The result of an experiment: the data of the text, the JSON and the page.
 
 use forkful_load::report::Check;
 use forkful_load::report::spread::thousands;
@@ -9,14 +9,14 @@ use super::Setting;
 use super::catalogue::Description;
 use crate::document::Machine;
 
-/// One line of "what was reported, and what was found".
+/// A claim of the report and the result here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// What it is about.
+    /// The subject.
     pub what: String,
-    /// As it was reported.
+    /// The reported value.
     pub reported: String,
-    /// As it was found here.
+    /// The value found here.
     pub found: String,
     /// Why they differ, or what it means.
     pub why: String,
@@ -33,50 +33,50 @@ impl Claim {
     }
 }
 
-/// The result of an experiment. Its JSON is also what the page draws.
+/// The result of an experiment. The page is drawn from its JSON.
 #[derive(Debug, Clone, Serialize)]
 pub struct Document {
     /// `experiment`.
     pub kind: &'static str,
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     /// 1 to 7.
     pub number: u8,
     pub title: &'static str,
     pub question: &'static str,
-    /// How the original report was made.
+    /// How the original measurement was made.
     pub original: &'static str,
-    /// The answer, in one sentence.
+    /// The result in one sentence.
     pub headline: String,
-    /// What belongs to it.
+    /// Further sentences.
     pub details: Vec<String>,
-    /// Whether the checks let it be trusted.
+    /// Whether all checks passed.
     pub trustworthy: bool,
-    /// The original beside this run.
+    /// The claims of the original report with this run's results.
     pub claims: Vec<Claim>,
     /// One object of plain values for each arm.
     pub arms: Vec<Value>,
-    /// The figures that scripts want; keys depend on the experiment.
+    /// Figures for scripts; the keys depend on the experiment.
     pub found: Value,
-    /// Drawings, as `page/` understands them.
+    /// Plots, in the format of `page/`.
     pub plots: Vec<Value>,
-    /// Whether to believe it.
+    /// The trust checks.
     pub trust: Trust,
     pub machine: Value,
-    /// How much was done.
+    /// The size of the run.
     pub plan: Value,
-    /// Repeats it.
+    /// The command that repeats the run.
     pub command: String,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub created_at_ms: u64,
     /// Version of Forkful.
     pub forkful: &'static str,
 }
 
-/// The looks, and in a word what they come to.
+/// The checks and their summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Trust {
-    /// Why not, if not.
+    /// Why the result cannot be trusted, if so.
     pub text: String,
     pub checks: Vec<Check>,
 }
@@ -106,7 +106,7 @@ impl Document {
         }
     }
 
-    /// Adds a look; a failed one makes the result one that cannot be trusted.
+    /// Adds a check; a failed check makes the result untrustworthy.
     pub(super) fn check(&mut self, check: Check) {
         if check.ok == Some(false) {
             self.trustworthy = false;
@@ -115,7 +115,7 @@ impl Document {
         self.trust.checks.push(check);
     }
 
-    /// Adds where, with what and how it was done.
+    /// Adds the machine, the versions and the command.
     pub(super) fn on_this_machine(mut self, setting: &Setting) -> Self {
         if let super::Extent::Part(part) = setting.extent {
             self.check(
@@ -144,7 +144,7 @@ fn machine(setting: &Setting) -> Value {
     machine
 }
 
-/// Three significant digits, as a reader wants them: 0.123, 4.56, 78.9, 12,345.
+/// Three significant digits: 0.123, 4.56, 78.9, 12,345.
 pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -166,7 +166,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// Milliseconds for readers: `0.52 ms`, `94.1 ms`, `2.15 s`.
+/// Milliseconds for people: `0.52 ms`, `94.1 ms`, `2.15 s`.
 pub(super) fn time(ms: f64) -> String {
     if ms >= 1000.0 { format!("{} s", number(ms / 1000.0)) } else { format!("{} ms", number(ms)) }
 }

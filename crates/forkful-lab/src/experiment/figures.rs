@@ -1,4 +1,4 @@
-//! From the load engine's reports to figures and drawings.
+//! Figures and plots from the load engine's reports.
 
 use forkful_load::report::Check;
 use forkful_load::report::spread::samples_min;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::document::time;
 use crate::measure::percentile_ms;
 
-/// From this part of a core on a generator's thread shapes what it measures.
+/// A generator thread above this share of a core influences the measurement.
 const GENERATOR_BUSY_MAX: f64 = 0.8;
 
-/// How far connections may be from rate × mean latency (Little's law) in a closed loop.
+/// Allowed deviation of connections from rate × mean latency (Little's law) in a closed loop.
 const LITTLE_TOLERANCE: f64 = 0.10;
 
-/// Percentiles of a spectrum's drawing.
+/// Percentiles of a spectrum plot.
 const SPECTRUM: [f64; 15] =
     [0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.9, 99.95, 99.99, 99.999, 100.0];
 
@@ -22,7 +22,7 @@ const SPECTRUM: [f64; 15] =
 pub(super) struct Latency {
     pub(super) mean: f64,
     pub(super) p50: f64,
-    /// `None` where too few samples carry it.
+    /// `None` if there are too few samples.
     pub(super) p90: Option<f64>,
     pub(super) p99: Option<f64>,
     pub(super) max: f64,
@@ -40,7 +40,7 @@ impl Latency {
         }
     }
 
-    /// The highest percentile that the samples carry, with its name; empty where that is the median.
+    /// The highest percentile with enough samples, with its name; empty if that is the median.
     pub(super) fn tail(&self) -> String {
         let named = |name: &str, value: Option<f64>| Some(format!("{name} {}", time(value?)));
         named("p99", self.p99).or_else(|| named("p90", self.p90)).unwrap_or_default()
@@ -51,12 +51,12 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// A time, or why there is none.
+/// A time, or that there are too few samples.
 pub(super) fn time_or_few(milliseconds: Option<f64>) -> String {
     milliseconds.map_or_else(|| "unknown (too few requests)".to_owned(), time)
 }
 
-/// A series of the percentile plot. Percentiles that too few samples carry are left out: one needs ten beyond it.
+/// A series of the percentile plot. Percentiles with fewer than ten samples beyond them are left out.
 pub(super) fn spectrum(name: &str, histogram: &Histogram) -> Value {
     let samples = histogram.len();
     let points: Vec<Value> = SPECTRUM
@@ -69,7 +69,7 @@ pub(super) fn spectrum(name: &str, histogram: &Histogram) -> Value {
     json!({"name": name, "points": points, "samples": samples})
 }
 
-/// Response times over the measurement, one point for each request that was picked.
+/// Response times over the measurement, one point for each sampled request.
 pub(super) fn over_time(name: &str, report: &Report) -> Value {
     let points: Vec<Value> = report
         .samples
@@ -79,7 +79,7 @@ pub(super) fn over_time(name: &str, report: &Report) -> Value {
     json!({"name": name, "points": points})
 }
 
-/// Each single request's response time in ms, shortest first.
+/// Response times of all requests in ms, shortest first.
 pub(super) fn each_response(report: &Report) -> Vec<f64> {
     let mut times: Vec<f64> =
         report.samples.iter().map(|sample| sample.response.as_secs_f64() * 1000.0).collect();
@@ -87,12 +87,12 @@ pub(super) fn each_response(report: &Report) -> Vec<f64> {
     times
 }
 
-/// The busiest of the generator's threads, 0 to 1.
+/// The busiest generator thread, 0 to 1.
 pub(super) fn generator_busy(report: &Report) -> f64 {
     report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max)
 }
 
-/// Whether the generator had room.
+/// Whether the generator had capacity left.
 pub(super) fn generator_check(busiest: f64) -> Check {
     let ok = busiest < GENERATOR_BUSY_MAX;
     Check::judged("The load generator has room", Some(ok))
@@ -113,7 +113,7 @@ pub(super) fn errors_check(errors: u64, requests: u64, words: &str) -> Check {
         .means(if errors == 0 { String::new() } else { format!("Requests failed: {words}.") })
 }
 
-/// The errors of reports, by cause, in words.
+/// The errors of reports by cause, as text.
 pub(super) fn error_words<'a>(reports: impl IntoIterator<Item = &'a Report>) -> String {
     let mut words: Vec<String> = Vec::new();
     for error in reports.into_iter().flat_map(|report| &report.errors) {
@@ -125,11 +125,12 @@ pub(super) fn error_words<'a>(reports: impl IntoIterator<Item = &'a Report>) -> 
     words.join(", ")
 }
 
-/// Closed loop: connections must be rate × mean latency, or something was counted wrongly.
+/// Closed loop: connections must equal rate × mean latency; otherwise a count is wrong.
 pub(super) fn little_check(connections: f64, per_second: f64, mean_ms: f64) -> Check {
     let inside = per_second * mean_ms / 1000.0;
     let ok = (inside / connections - 1.0).abs() <= LITTLE_TOLERANCE;
-    // A short run ends with connections that idle while the last answers come in: then it says nothing.
+    // At the end of a short run, connections are idle while the last answers arrive; the law then does not
+    // apply.
     Check::judged("Little's law", ok.then_some(true))
         .found(format!("{inside:.1} requests inside"), format!("{connections:.0} connections"))
         .means(if ok {

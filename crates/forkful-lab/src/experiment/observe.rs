@@ -1,5 +1,5 @@
-//! What goes on inside of workers while they are under load: a small script preloaded into them writes it down, and
-//! here it is read.
+//! Observes the inside of workers under load: a small script preloaded into them writes lines to a file,
+//! which are read here.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,48 +13,49 @@ use crate::LabError;
 
 const PROBE: &str = include_str!("probe.cjs");
 
-/// A worker's line, about every 50 ms, later when its loop was held up.
+/// A line of a worker, about every 50 ms, later if its event loop was blocked.
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq)]
 pub(super) struct Look {
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub(super) at: f64,
-    /// Since the last look.
+    /// Time since the previous line.
     pub(super) length_ms: f64,
     /// How late the timer was.
     pub(super) late_ms: f64,
-    /// Part of the time that the event loop was busy, 0 to 1.
+    /// Share of the time that the event loop was busy, 0 to 1.
     #[serde(rename = "loop")]
     pub(super) event_loop: f64,
     /// Requests since the worker's start.
     pub(super) requests: u64,
-    /// CPU of the thread that runs JavaScript.
+    /// CPU time of the main (JavaScript) thread.
     pub(super) main_cpu_ms: f64,
-    /// CPU of the threads that came after the start: the pool's.
+    /// CPU time of the threads created after the start, which are the pool's.
     pub(super) pool_cpu_ms: f64,
-    /// How many they are.
+    /// The number of pool threads.
     pub(super) pool_threads: u32,
     /// How long the last tiny job waited for the pool.
     pub(super) pool_wait_ms: Option<f64>,
 }
 
-/// How long the looks of all workers at the end of a measurement are awaited: a look comes every 50 ms, later on a
-/// machine that is busy. A worker that ended during the measurement has none.
+/// How long to wait for the last lines of all workers at the end of a measurement: a line comes every 50 ms,
+/// later on a busy machine. A worker that exited during the measurement writes none.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(5);
 /// How often the files are read until then.
 const LAST_LOOK_STEP: Duration = Duration::from_millis(10);
 
-/// What was seen of one process during a measurement.
+/// The observations of one process during a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Watched {
     pub(super) pid: u32,
-    /// Requests that it had before the measurement.
+    /// Requests before the measurement.
     before: u64,
-    /// Those that cover a part of the measurement, in order of time.
+    /// The lines that cover a part of the measurement, in order of time.
     pub(super) looks: Vec<Look>,
 }
 
 impl Watched {
-    /// From all looks of a process: those that cover a part of the time between two moments. `None` without any.
+    /// Selects the lines of a process that cover a part of the time between two moments. `None` if there are
+    /// none.
     fn between(pid: u32, looks: Vec<Look>, from: f64, to: f64) -> Option<Self> {
         let before = looks.iter().take_while(|look| look.at < from).last().map_or(0, |look| look.requests);
         let covers = |look: &Look| look.at >= from && look.at - look.length_ms <= to;
@@ -62,13 +63,13 @@ impl Watched {
         (!looks.is_empty()).then_some(Self { pid, before, looks })
     }
 
-    /// Requests of the measurement.
+    /// Requests within the measurement.
     pub(super) fn requests(&self) -> u64 {
         self.looks.last().map_or(0, |look| look.requests.saturating_sub(self.before))
     }
 }
 
-/// Watches all processes of one server.
+/// Observes all processes of one server.
 #[derive(Debug)]
 pub(super) struct Observer {
     directory: TempDir,
@@ -85,7 +86,7 @@ impl Observer {
         Ok(Self { directory, is_pool_watched })
     }
 
-    /// The app, with the probe preloaded.
+    /// The app with the probe preloaded.
     pub(super) fn watch(&self, app: &AppSpec) -> AppSpec {
         let mut app = app.clone();
         let env = &mut app.launch.env;
@@ -100,14 +101,15 @@ impl Observer {
         app
     }
 
-    /// What was seen between two moments (milliseconds since 1970), by process, those without a look left out.
+    /// The observations between two times (milliseconds since the Unix epoch) by process, without processes
+    /// that have none.
     pub(super) fn seen(&self, from: f64, to: f64) -> Vec<Watched> {
         let seen = self.all().into_iter();
         seen.filter_map(|(pid, looks)| Watched::between(pid, looks, from, to)).collect()
     }
 
-    /// The same for a measurement that ended just now: waits until every process has looked after its end, so that even a
-    /// measurement that is shorter than the time between two looks was seen.
+    /// The same for a measurement that has just ended. It waits until every process has written a line after
+    /// the end, so that even a measurement shorter than the interval is covered.
     pub(super) fn seen_whole(&self, from: f64, to: f64) -> Vec<Watched> {
         let deadline = Instant::now() + LAST_LOOK_MAX;
         let is_over = |looks: &[Look]| looks.last().is_some_and(|look| look.at >= to);
@@ -117,7 +119,7 @@ impl Observer {
         self.seen(from, to)
     }
 
-    /// All looks so far, by process.
+    /// All lines so far, by process.
     fn all(&self) -> Vec<(u32, Vec<Look>)> {
         let Ok(entries) = fs_err::read_dir(self.directory.path()) else { return Vec::new() };
         let mut all: Vec<(u32, Vec<Look>)> = entries
@@ -133,8 +135,8 @@ impl Observer {
     }
 }
 
-/// The points of a timeline that begins at `begin`. A look is about the time before it, so that the first one has two
-/// points: a line is drawn of a single look, too.
+/// The points of a timeline that starts at `begin`. A line covers the time before it, so the first one has
+/// two points and even a single one can be drawn.
 pub(super) fn line(looks: &[Look], begin: f64, of: impl Fn(&Look) -> f64) -> Vec<Value> {
     let point = |at: f64, look: &Look| json!([((at - begin) / 1000.0).max(0.0), of(look)]);
     let first = looks.first().map(|look| point(look.at - look.length_ms, look));
@@ -145,12 +147,12 @@ fn script(directory: &Path) -> PathBuf {
     directory.join("probe.cjs")
 }
 
-/// The complete lines; the last may be half written.
+/// The complete lines; the last line may be half written.
 fn looks(text: &str) -> Vec<Look> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Milliseconds since 1970, as the probe counts.
+/// Milliseconds since the Unix epoch, as in the probe.
 pub(super) fn now_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1000.0)
 }

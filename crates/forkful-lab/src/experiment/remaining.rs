@@ -1,31 +1,31 @@
-//! How much longer blocks of arms will take, from what the arms took before and how far the present one is. Pure.
+//! Estimates the remaining time of blocks of arms from past runs and the progress of the current run. Pure.
 
 use std::time::Duration;
 
-/// Before so much of a run is done, its speed says nothing of its end.
+/// Below this progress, the speed of a run is not a usable estimate.
 const DONE_MIN: f64 = 0.05;
 
-/// What is still to be run.
+/// The runs still to do.
 #[derive(Debug)]
 pub(super) struct Remaining {
-    /// Seconds of the runs that are over, by arm.
+    /// Seconds of the completed runs, by arm.
     took: Vec<Vec<f64>>,
     blocks: u32,
 }
 
 impl Remaining {
-    /// Every arm once in each block.
+    /// Every arm runs once in each block.
     pub(super) fn of(arms: usize, blocks: u32) -> Self {
         Self { took: vec![Vec::new(); arms], blocks }
     }
 
-    /// A run of an arm is over.
+    /// Records a completed run of an arm.
     pub(super) fn took(&mut self, arm: usize, whole: Duration) {
         self.took[arm].push(whole.as_secs_f64());
     }
 
-    /// Until all runs are over; `None` as long as nothing is known. An arm that has not run yet is taken to be as slow
-    /// as the slowest that is known.
+    /// The time until all runs are done; `None` if there is no estimate yet. An arm that has not run counts
+    /// as slow as the slowest known arm.
     pub(super) fn about(&self, running: usize, elapsed: Duration, done: f64) -> Option<Duration> {
         let elapsed = elapsed.as_secs_f64();
         let usual = |arm: usize| {
@@ -45,7 +45,7 @@ impl Remaining {
     }
 }
 
-/// `, about 40 s left`, `, about 3 min left`: no more exact than it is.
+/// `, about 40 s left`, `, about 3 min left`: rounded to its precision.
 pub(super) fn words(left: Duration) -> String {
     match left.as_secs() {
         seconds @ ..95 => format!(", about {} s left", seconds.div_ceil(10).max(1) * 10),
@@ -63,10 +63,10 @@ mod tests {
     fn what_is_left_follows_from_what_was_seen() {
         let mut remaining = Remaining::of(2, 2);
         assert_eq!(remaining.about(0, SECOND, 0.01), None, "nothing is known yet");
-        // A quarter in 10 s: 30 s more, and three runs like it.
+        // A quarter took 10 s: 30 s more, and three runs like it.
         assert_eq!(remaining.about(0, 10 * SECOND, 0.25), Some(150 * SECOND));
         remaining.took(0, 40 * SECOND);
-        // The other one is faster: 10 s more, its second run, and the first's second one.
+        // The other arm is faster: 10 s more, its second run, and the second run of the first arm.
         assert_eq!(remaining.about(1, 10 * SECOND, 0.5), Some((10 + 20 + 40) * SECOND));
         remaining.took(1, 20 * SECOND);
         assert_eq!(remaining.about(0, 5 * SECOND, 0.0), Some((35 + 20) * SECOND));

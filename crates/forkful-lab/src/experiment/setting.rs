@@ -1,4 +1,4 @@
-//! With what an experiment is made, and how large.
+//! The environment and the size of an experiment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use forkful_load::StopHandle;
 
 use crate::arms::{Arm, Runner};
 
-/// Bound on a server's start.
+/// Timeout for a server's start.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// All that an experiment is given.
+/// The input of an experiment.
 #[derive(Debug)]
 pub struct Setting {
-    /// The app, resolved against this machine and the caller's environment.
+    /// The app, resolved for this machine and the caller's environment.
     pub app: AppSpec,
-    /// Express is not installed; a small module with the same routes stands in for it.
+    /// Express is not installed; a small module with the same routes replaces it.
     pub is_stand_in: bool,
-    /// Our own program.
+    /// Path of the `forkful` program.
     pub forkful: PathBuf,
-    /// Workers of the cluster; one per usable core unless the user says otherwise.
+    /// Workers of the cluster; by default one per usable core.
     pub workers: u16,
-    /// Cores that can be used.
+    /// Usable cores.
     pub cores: u16,
-    /// How much of everything.
+    /// The size of the experiment.
     pub extent: Extent,
-    /// Decides the order of arms.
+    /// Seed for the order of arms.
     pub seed: u64,
-    /// A Chromium, where one is installed.
+    /// Path of a Chromium, if installed.
     pub browser: Option<PathBuf>,
-    /// What the user typed, to repeat it.
+    /// The command that the user typed, to repeat the run.
     pub command: String,
-    /// Ends it early.
+    /// Stops the experiment early.
     pub stop: StopHandle,
 }
 
@@ -41,32 +41,32 @@ impl Setting {
         Arm::of("single", "one plain process", Runner::Plain)
     }
 
-    /// Forkful's cluster of so many workers.
+    /// Forkful's cluster with this many workers.
     pub(super) fn cluster(name: &str, workers: u16) -> Arm {
         let label = format!("Forkful, {}", crate::arms::workers_text(workers));
         Arm::of(name, label, Runner::Forkful { workers, balance: None })
     }
 
-    /// Node's own cluster module, which hands connections round.
+    /// Node's own cluster module (round robin).
     pub(super) fn node_cluster(&self) -> Arm {
         let label = format!("Node's cluster module, {} workers", self.workers);
         Arm::of("node-cluster", label, Runner::NodeCluster { workers: self.workers })
     }
 }
 
-/// How much of an experiment is made.
+/// The size of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extent {
-    /// A minute or two.
+    /// One or two minutes.
     Short,
-    /// With the original's own numbers.
+    /// With the original's numbers.
     Full,
-    /// A part of [`Extent::Short`], to see that it works; its figures are worth little.
+    /// A fraction of [`Extent::Short`], for testing that it works; its figures mean little.
     Part(f64),
 }
 
 impl Extent {
-    /// A number of requests, never below `least`.
+    /// A number of requests, at least `least`.
     pub(super) fn requests(self, short: u64, full: u64, least: u64) -> u64 {
         match self {
             Self::Short => short,
@@ -85,7 +85,7 @@ impl Extent {
         Duration::from_secs_f64(seconds)
     }
 
-    /// A number of blocks: at least two, so that there is something to compare.
+    /// A number of blocks, at least two, so that there is something to compare.
     pub(super) fn blocks(self, short: u32, full: u32) -> u32 {
         match self {
             Self::Short => short,

@@ -1,5 +1,6 @@
-//! Experiment 1: `/delay` burns CPU, `/fast` answers at once. First all workers but one are blocked and `/fast` is asked
-//! at a steady rate over new connections; then `/fast` alone gets the load of the report.
+//! Experiment 1: `/delay` burns CPU, `/fast` answers at once. First, all workers except one are blocked and
+//! `/fast` is requested at a steady rate over new connections; then `/fast` alone gets the load of the
+//! report.
 
 use std::time::{Duration, Instant};
 
@@ -17,20 +18,20 @@ use crate::arms::Arm;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Requests per second to `/fast` beside a blocked worker: everyday traffic, far from any limit.
+/// Requests per second to `/fast` while workers are blocked: moderate traffic, far from any limit.
 const RATE: f64 = 100.0;
 
-/// Connections that such traffic may take: all that arrive in 5 s.
+/// Connections for that traffic: all arrivals in 5 s.
 const CONNECTIONS_MAX: usize = 600;
 
-/// `/delay` has surely arrived after this.
+/// `/delay` has arrived after this time.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// The load of the report.
 const REQUESTS: u64 = 5000;
 const CONNECTIONS: usize = 500;
 
-/// `/fast` beside blocked workers, on one arm.
+/// Results of `/fast` while workers are blocked, for one arm.
 struct Beside {
     arm: Arm,
     blocked: u16,
@@ -44,7 +45,7 @@ pub(super) fn run(
     say: &mut dyn FnMut(&str),
 ) -> Result<Document, LabError> {
     let block = setting.extent.seconds(2.0, 5.0);
-    // On one core the cluster still has a worker to spare.
+    // Even on one core the cluster then has a free worker.
     let workers = setting.workers.max(2);
     let arms = [Setting::single(), Setting::cluster("cluster", workers)];
     let mut beside = Vec::new();
@@ -103,7 +104,7 @@ fn beside_blocked(setting: &Setting, arm: Arm, block: Duration) -> Result<Beside
     Ok(Beside { blocked, latency: Latency::of(&report.response), report, arm })
 }
 
-/// A few requests to every worker, so that the first measured one does not pay for compiling.
+/// A few requests to every worker, so that the first measured one does not include compiling.
 fn warm(server: &Server, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     let requests = u64::from(arm.runner.workers()) * 20;
     let plan = short_connections(&server.address().to_string(), requests, usize::from(arm.runner.workers()))?;
@@ -131,7 +132,7 @@ fn steady_plan(server: &Server, block: Duration) -> Result<Plan, LabError> {
     Ok(plan)
 }
 
-/// As `ab -n requests -c connections`: a connection for each request.
+/// As `ab -n requests -c connections`: one connection per request.
 fn short_connections(address: &str, requests: u64, connections: usize) -> Result<Plan, LabError> {
     let mut plan = blocks::load(address, "/fast")?;
     plan.connections = connections;
@@ -191,7 +192,7 @@ fn describe(document: &mut Document, beside: &[Beside], series: &[Series], block
     });
 }
 
-/// Answers of another length than the first, in the last block.
+/// Answers in the last block whose length differs from the first.
 fn length_failures(series: &Series) -> u64 {
     series.measured.last().map_or(0, |measured| measured.report.length_differs)
 }

@@ -4,10 +4,10 @@ use super::Document;
 use super::catalogue::ALL;
 use crate::text::{WIDTH, paragraph, wrap};
 
-/// Width of the names before reported, found and why.
+/// Width of the labels (reported, found, why).
 const LABEL: usize = 12;
 
-/// The result: the answer first, then what was reported beside what was found.
+/// The result: first the answer, then the reported and the found values.
 pub fn report(document: &Document) -> String {
     let mut text = format!("{}. {}\n", document.number, document.title);
     paragraph(&mut text, &format!("{} The report: {}.", document.question, document.original));
@@ -43,7 +43,7 @@ pub fn report(document: &Document) -> String {
     text
 }
 
-/// All experiments, a line or two each.
+/// All experiments, one or two lines each.
 pub fn list() -> String {
     let mut text = String::new();
     for description in &ALL {

@@ -1,5 +1,5 @@
-//! Experiment 2: key derivation on libuv's thread pool. A handful of requests at once, each timed; beside them a route
-//! that needs no pool; and from the inside of the worker, how busy its event loop and its pool are.
+//! Experiment 2: key derivation on libuv's thread pool. It times a few concurrent requests, a route that
+//! needs no pool, and how busy the worker's event loop and its pool are.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::arms::Arm;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Requests per second to `/fast` meanwhile.
+/// Requests per second to `/fast` at the same time.
 const FAST_RATE: f64 = 50.0;
 
-/// The load on `/fast` ends by itself at the latest then.
+/// The load on `/fast` ends after this time at the latest.
 const FAST_BOUND: Duration = Duration::from_secs(60);
 
-/// A key takes a second or two; 6 at once on slow cores some more.
+/// A key takes one or two seconds; 6 at once on slow cores take longer.
 const KEY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Fewer would be over before the pool is looked at.
+/// With fewer rounds a key would be done before the pool is sampled.
 const ROUNDS_LEAST: u64 = 20_000;
 
-/// One arrangement of the report, and one of ours at the end.
+/// One case of the report, and one additional case at the end.
 struct Case {
     workers: u16,
     requests: u64,
@@ -77,7 +77,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// What a case brought.
+/// The results of a case.
 struct Outcome {
     case: &'static Case,
     keys: Vec<f64>,
@@ -120,7 +120,7 @@ pub(super) fn run(
     Ok(document)
 }
 
-/// Rounds of PBKDF2, those of the report unless the run is shortened.
+/// Rounds of PBKDF2: those of the report unless the run is shortened.
 fn rounds(extent: Extent) -> u64 {
     extent.requests(100_000, 100_000, ROUNDS_LEAST)
 }
@@ -159,7 +159,7 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
     })
 }
 
-/// A few requests to every worker: what is compiled and started at first is not what is asked for.
+/// A few requests to every worker, so that compiling and starting are not measured.
 fn warm(server: &Server, arm: &Arm, setting: &Setting) -> Result<(), LabError> {
     let workers = u64::from(arm.runner.workers());
     let mut fast = fast_plan(server)?;
@@ -191,7 +191,7 @@ fn fast_plan(server: &Server) -> Result<Plan, LabError> {
     Ok(plan)
 }
 
-/// What is busy in a worker, over the time in which its pool had work.
+/// How busy a worker was while its pool had work.
 struct Busy {
     event_loop: f64,
     main_cpu: f64,
@@ -201,7 +201,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// Weighted by time; the pool's CPU against its number of threads.
+    /// Weighted by time; the pool's CPU is relative to its number of threads.
     fn of(looks: &[Look]) -> Self {
         let worked: Vec<&Look> = looks.iter().filter(|look| look.pool_threads > 0).collect();
         let length: f64 = worked.iter().map(|look| look.length_ms).sum::<f64>().max(1e-9);
@@ -239,7 +239,7 @@ fn times(ms: &[f64]) -> String {
     }
 }
 
-/// What is busy, as far as it was seen.
+/// What is the bottleneck, as far as it was observed.
 fn verdict(busy: &Busy, fast_ms: f64, slowest_ms: f64) -> String {
     let seen = format!(
         "while one worker derives two keys, its only pool thread uses {} of a core, its event loop is busy {} of the time; /fast is answered in {} (median), a key takes up to {}.",

@@ -15,20 +15,20 @@ use crate::LabError;
 use crate::arms::Arm;
 use crate::target::Target;
 
-/// No request of these experiments takes longer; one that does is told as a timeout.
+/// Requests of these experiments are always faster; a slower one counts as a timeout.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How such an experiment is made.
+/// The parameters of such an experiment.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) path: &'static str,
     pub(super) connections: u64,
-    /// Connections are kept, or made anew for each request.
+    /// Connections are kept; otherwise each request opens a new one.
     pub(super) kept: bool,
     pub(super) length: Length,
     pub(super) blocks_short: u32,
     pub(super) blocks_full: u32,
-    /// `single` first; `crowd` has four workers for each core.
+    /// `single` comes first; `crowd` has four workers per core.
     pub(super) arms: &'static [&'static str],
     pub(super) reported: Reported,
 }
@@ -40,22 +40,22 @@ pub(super) enum Length {
     Requests { short: u64, full: u64 },
 }
 
-/// What was reported, and how the claims of that report are put.
+/// The reported values, and how its claims are phrased.
 #[derive(Debug)]
 pub(super) struct Reported {
-    /// One process: requests per second.
+    /// Requests per second with one process.
     pub(super) single: f64,
     pub(super) cluster: f64,
     pub(super) workers: u16,
-    /// Mean latency of both in ms, where it was told.
+    /// Mean latency of both in ms, if reported.
     pub(super) means: Option<(f64, f64)>,
-    /// 90th percentile of both in ms, where it was told.
+    /// 90th percentile of both in ms, if reported.
     pub(super) p90s: Option<(f64, f64)>,
-    /// Seconds for all requests, where that was told.
+    /// Seconds for all requests, if reported.
     pub(super) took: Option<(f64, f64)>,
-    /// Another thing that was claimed, and of which arm it is found: text, arm.
+    /// A further claim: its subject, its text, and the arm for which it is checked.
     pub(super) other: Option<(&'static str, &'static str, &'static str)>,
-    /// Why absolute figures differ.
+    /// Why absolute values differ.
     pub(super) why: &'static str,
 }
 
@@ -166,7 +166,7 @@ fn arms(shape: &Shape, setting: &Setting) -> Vec<Arm> {
     shape.arms.iter().map(arm).collect()
 }
 
-/// The words: headline, details, and the report beside what was found.
+/// The texts: headline, details, and the claims with the results.
 fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Stop) {
     let (single, cluster) = (&series[0], &series[1]);
     let rate = |one: &Series| one.mean(|measured| measured.report.per_second());
@@ -218,7 +218,7 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
     if let Some((what, text, arm)) = reported.other {
         document.claims.extend(other_claim(what, text, arm, series));
     }
-    // Of what is known: too few requests tell nothing about a 99th percentile.
+    // Compares known values only: with too few requests there is no 99th percentile.
     let tail_not_worse = ![p90, p99].iter().any(|of| is_worse([of(single), of(cluster)]) == Some(true));
     document.found = json!({
         "single_requests_per_second": rate(single),
@@ -231,7 +231,7 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
     });
 }
 
-/// Whether a latency rises from one process to the cluster, where both are known.
+/// Whether a latency is higher with the cluster than with one process, if both are known.
 fn is_worse([single, cluster]: [Option<f64>; 2]) -> Option<bool> {
     Some(cluster? > single?)
 }
@@ -247,7 +247,7 @@ fn tail_words(p90: [Option<f64>; 2], p99: [Option<f64>; 2]) -> String {
     format!("{}, {}", words("p90", p90), words("p99", p99))
 }
 
-/// A 90th percentile so many times above the mean does not come from a queue in which everybody moves up.
+/// A 90th percentile above this multiple of the mean is not explained by a first-in-first-out queue.
 const TAIL_OF_A_QUEUE: f64 = 2.0;
 
 fn tail_claim(one: f64, many: f64, series: &[Series]) -> Claim {

@@ -1,5 +1,5 @@
-//! Experiment 7: two tabs of a real browser ask for a route that burns 5 s of CPU, at the same moment. Where no browser
-//! is installed, two bare connections do, and the result says so.
+//! Experiment 7: two tabs of a real browser request a route that burns 5 s of CPU at the same time. If no
+//! browser is installed, two plain connections replace it, and the result says so.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::arms::Arm;
 use crate::server::Server;
 use crate::target::Target;
 
-/// Two tabs on one arm.
+/// The result of two tabs with one arm.
 struct Outcome {
     arm: Arm,
-    /// The tabs ask for one address, or each for its own.
+    /// Whether the tabs request the same address.
     is_same_address: bool,
-    /// Waited in ms, shortest first, and what was answered.
+    /// Waiting times in ms, shortest first, and the answers.
     waits: Vec<f64>,
 }
 
@@ -36,7 +36,8 @@ pub(super) fn run(
 ) -> Result<Document, LabError> {
     let block = setting.extent.seconds(5.0, 5.0);
     let arms = [Setting::single(), Setting::cluster("cluster", setting.workers.max(2))];
-    // A browser holds back a second request for an address until the first is answered, to use its answer if it may.
+    // A browser delays a second request for the same address until the first is answered, because it may
+    // reuse the answer.
     let ways: &[bool] = if setting.browser.is_some() { &[false, true] } else { &[false] };
     let mut outcomes = Vec::new();
     let mut version = None;
@@ -168,7 +169,7 @@ fn is_side_by_side(outcome: &Outcome, block: Duration) -> bool {
     outcome.waits.last().is_some_and(|slowest| *slowest < block.as_secs_f64() * 1500.0)
 }
 
-/// Whether the browser itself held the second tab back.
+/// Whether the browser itself delayed the second tab.
 fn same_address_words(cluster: &Outcome, block: Duration) -> String {
     if is_side_by_side(cluster, block) {
         "this browser asked for both at once".to_owned()

@@ -1,16 +1,16 @@
-//! Edits in texts with braces: JSON with comments, and object literals of JavaScript. A scanner that knows strings,
-//! templates and comments finds the app's object, and in it the key; everything else stays untouched.
+//! Edits texts with braces: JSON with comments, and object literals in JavaScript. A scanner that recognises
+//! strings, templates and comments finds the app's object and the key in it; everything else stays unchanged.
 
 use std::ops::Range;
 
 use super::{Change, POOL_VARIABLE};
 
-/// A piece of text that means something here.
+/// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     /// `{`, `}`, `[`, `]`, `(`, `)`, `,` or `:`.
     Mark(u8),
-    /// A string, its quotes included.
+    /// A string, including its quotes.
     Text,
     /// A word or number.
     Word,
@@ -22,7 +22,7 @@ struct Token {
     at: Range<usize>,
 }
 
-/// Makes the change in app number `index`.
+/// Applies the change to app number `index`.
 pub(super) fn edit(text: &str, index: usize, change: Change, is_json: bool) -> Option<String> {
     let mut text = set(text, index, None, "instances", &change.workers.to_string(), is_json)?;
     if let Some(pool) = change.pool {
@@ -33,7 +33,7 @@ pub(super) fn edit(text: &str, index: usize, change: Change, is_json: bool) -> O
     Some(text)
 }
 
-/// Gives `key` of the app, or of an object in it, a value.
+/// Sets `key` of the app, or of an object in it.
 fn set(
     text: &str,
     index: usize,
@@ -52,7 +52,7 @@ fn set(
         Some(found) if tokens[found.start].piece == Piece::Mark(b'{') => {
             Some(set_in(text, &tokens, found, key, &quoted(key), value))
         }
-        // Something computed: no place to write into.
+        // A computed value cannot be replaced.
         Some(_) => None,
         None => {
             let object = format!("{{ {}: {value} }}", quoted(key));
@@ -61,7 +61,7 @@ fn set(
     }
 }
 
-/// `object` are the tokens from its opening to its closing brace.
+/// `object` is the range of tokens from the opening to the closing brace.
 fn set_in(
     text: &str,
     tokens: &[Token],
@@ -77,7 +77,7 @@ fn set_in(
     let open = tokens[object.start].at.end;
     let is_empty = object.end - object.start == 2;
     let next = tokens[object.start + 1].at.start;
-    // In a line of its own when the others are.
+    // On its own line if the other keys are.
     let between = &text[open..next];
     let (lead, end) = match between.rfind('\n') {
         Some(line) if !is_empty => (format!("\n{}", &between[line + 1..]), ","),
@@ -112,7 +112,7 @@ fn app_object(text: &str, tokens: &[Token], index: usize) -> Option<Range<usize>
     (index == 0 && found.next().is_none()).then_some(first)
 }
 
-/// The tokens of each element of the list, or of each member of the object, that opens at `open`.
+/// The token ranges of the elements of the list, or the members of the object, that starts at `open`.
 fn elements(tokens: &[Token], open: usize) -> Option<Vec<Range<usize>>> {
     let end = closing(tokens, open)?;
     let mut found = Vec::new();
@@ -133,7 +133,7 @@ fn elements(tokens: &[Token], open: usize) -> Option<Vec<Range<usize>>> {
     Some(found)
 }
 
-/// The tokens of the value of a key of an object.
+/// The tokens of a key's value in an object.
 fn property(text: &str, tokens: &[Token], object: &Range<usize>, key: &str) -> Option<Range<usize>> {
     for member in elements(tokens, object.start)? {
         let is_it = member.len() >= 3
@@ -146,7 +146,7 @@ fn property(text: &str, tokens: &[Token], object: &Range<usize>, key: &str) -> O
     None
 }
 
-/// The token that closes the one at `open`.
+/// The token that closes the bracket at `open`.
 fn closing(tokens: &[Token], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -170,8 +170,9 @@ fn bare<'a>(text: &'a str, token: &Token) -> &'a str {
     if token.piece == Piece::Text { word.get(1..word.len() - 1).unwrap_or("") } else { word }
 }
 
-/// Splits a text; `None` when a string or comment has no end. Other characters of a language count as parts of words,
-/// which is good enough to find objects in a literal; what is not, the comparison after the edit finds out.
+/// Splits a text into tokens; `None` if a string or comment is unterminated. All other characters count as
+/// parts of words, which is good enough to find objects in a literal; the comparison after the edit detects
+/// errors.
 fn scan(text: &str) -> Option<Vec<Token>> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();

@@ -1,18 +1,18 @@
-//! Edits in texts where a key has a line of its own: YAML and TOML. The configuration's reader tells on which line each
-//! key stands.
+//! Edits texts in which each key has its own line: YAML and TOML. The configuration's reader reports the line
+//! of each key.
 
 use forkful_config::AppOptions;
 
 use super::{Change, POOL_VARIABLE};
 
-/// What tells the two grammars apart here.
+/// The differences between the two formats.
 #[derive(Debug)]
 pub(super) struct Grammar {
-    /// Between a key and its value.
+    /// The separator between a key and its value.
     separator: &'static str,
-    /// An object of one key in one line.
+    /// Formats an object with one key on one line.
     object: fn(&str, &str) -> String,
-    /// Below a key without a value there is a block of deeper lines (YAML).
+    /// A key without a value may be followed by an indented block (YAML).
     has_blocks: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) const TOML: Grammar =
 pub(super) fn edit(text: &str, app: &AppOptions, change: Change, grammar: &Grammar) -> Option<String> {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let line_of = |key: &str| app.origin.as_ref()?.keys.get(key)?.at.map(|at| at.line - 1);
-    // The pool first when it is further down, so that lines above keep their numbers.
+    // The pool first if it is further down, so that the line numbers above stay valid.
     let instances = line_of("instances");
     let env = line_of("env");
     let script = line_of("script")?;
@@ -38,7 +38,8 @@ pub(super) fn edit(text: &str, app: &AppOptions, change: Change, grammar: &Gramm
             }
         }
     }
-    // Lines below the script may have moved by one; those of `instances` are looked for again by their text.
+    // Lines below the script may have moved by one; the lines of `instances` are searched again by their
+    // text.
     let workers = change.workers.to_string();
     match instances {
         Some(line) => {
@@ -53,7 +54,7 @@ pub(super) fn edit(text: &str, app: &AppOptions, change: Change, grammar: &Gramm
     Some(lines.join("\n"))
 }
 
-/// Where the value of a key stands in its line: from its first character to the comment or the end.
+/// The range of a key's value in its line: from its first character to the comment or the end.
 fn value_range(lines: &[String], at: usize, key: &str, grammar: &Grammar) -> Option<std::ops::Range<usize>> {
     let line = lines.get(at)?;
     let key_at = line.find(key)?;
@@ -80,8 +81,8 @@ fn replace_value(lines: &mut [String], at: usize, key: &str, value: &str, gramma
     Some(())
 }
 
-/// A new line below another key's, indented as that one. `- script: x` opens a list's element: its keys go on two
-/// columns further right.
+/// Inserts a line below another key, with its indentation. After `- script: x`, which starts a list element,
+/// keys are indented by two more columns.
 fn insert_after(
     lines: &mut Vec<String>,
     after: usize,
@@ -104,8 +105,8 @@ fn insert_after(
     Some(())
 }
 
-/// A key in the object whose own key stands on line `at`: in the same line in braces, in a table's header, or in the
-/// deeper lines below it.
+/// A key in the object whose key is on line `at`: in braces on the same line, in a table, or in the indented
+/// lines below.
 fn set_in_object(
     lines: &mut Vec<String>,
     at: usize,

@@ -1,4 +1,4 @@
-//! Every format: what is written, and that everything else stays byte for byte.
+//! Every format: the change is written, and everything else stays byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -75,7 +75,7 @@ fn what_cannot_be_changed_safely_is_refused_and_left() {
     let two = r#"{"apps":[{"name":"a","script":"a.js"},{"name":"b","script":"b.js"}]}"#;
     let error = applied("forkful.config.json", two, WORKERS).unwrap_err();
     assert!(error.to_string().contains("no app called `api`"), "{error}");
-    // The last one wins in JavaScript; the first is what an edit would find.
+    // In JavaScript the last one wins; an edit would find the first.
     let doubled = "module.exports = { apps: [{ script: 'api.js', instances: 1, ...{ instances: 2 } }] };\n";
     assert!(applied("ecosystem.config.js", doubled, WORKERS).is_err());
 }

@@ -158,7 +158,7 @@ fn a_budget_that_is_too_small_is_told_with_one_in_which_the_plan_fits() {
     let short = told(12, 14);
     assert!(short.starts_with("a budget of 8 s is too small: 12 s went into"), "{short}");
     assert!(short.contains("takes 14 s more") && short.ends_with("`--budget 30s` would do"), "{short}");
-    // A pilot that makes use of its share of the larger budget leaves enough.
+    // A pilot that uses its share of the larger budget leaves enough.
     assert!(told(2, 60).ends_with("`--budget 105s` would do"), "{}", told(2, 60));
 }
 
@@ -169,7 +169,7 @@ fn blocks_that_take_longer_than_planned_are_shortened_until_they_fit() {
     let beside = plan.block().saturating_sub(plan.measured(2));
     let as_planned = plan.fitted(&facts, beside, 1, plan.block() * 5);
     assert!(as_planned.window.abs_diff(plan.window) < Duration::from_millis(1), "{as_planned:?}");
-    // Each block takes a second more than was planned.
+    // Each block takes a second longer than planned.
     let slower = |seconds_more: u64| {
         let more = seconds(seconds_more);
         let left = seconds(54).saturating_sub(plan.block() + more);
@@ -181,13 +181,13 @@ fn blocks_that_take_longer_than_planned_are_shortened_until_they_fit() {
         "{fitted:?}"
     );
     assert!(fitted.block() * 5 + seconds(1) > left, "and no more than that: {fitted:?}");
-    // Once they are, they stay so.
+    // Once shortened, they stay the same.
     let again = plan.fitted(&facts, beside + seconds(1), 2, left.saturating_sub(fitted.block()));
     assert!(again.window.abs_diff(fitted.window) < Duration::from_millis(1), "{again:?}");
-    // Six seconds more: the least is made, and the caller sees that it does not fit.
+    // Six seconds more: the minimum is planned, and the caller sees that it does not fit.
     let (least, left) = slower(6);
     assert!(least.measured(1).abs_diff(MEASURED_MIN) < Duration::from_millis(1), "{least:?}");
     assert!(least.block() * 5 > left, "{least:?}");
-    // Behind the first look, a block has all the time that is left.
+    // After the first look, a block may use all of the remaining time.
     assert_eq!(plan.fitted(&facts, beside, 6, plan.block()).window, plan.window);
 }

@@ -1,4 +1,5 @@
-//! Two reports of `bench`: two single runs, whose seconds tell how sure the difference between the two is.
+//! Two reports of `bench`: two single runs; the variation over their seconds gives the confidence of the
+//! difference.
 
 use forkful_load::report::spread::three_digits;
 use serde_json::{Value, json};
@@ -11,22 +12,24 @@ use crate::statistics::paired::Interval;
 use crate::statistics::verdict::{Better, CONFIDENCE, Rule, Word, word_of};
 use crate::statistics::welch::Sample;
 
-/// What is averaged before it counts as one value: windows of a tenth of a second depend on their neighbours.
+/// Windows are averaged over this time to form one value, because neighbouring windows of 0.1 s are
+/// correlated.
 const BATCH_S_MIN: f64 = 1.0;
 
-/// Fewer values than this have no interval that means anything.
+/// With fewer values an interval is meaningless.
 const BATCHES_MIN: usize = 5;
 
-/// More values make no better interval, and longer batches depend less on each other.
+/// More values do not improve the interval, and longer batches are less correlated.
 const BATCHES_MAX: f64 = 30.0;
 
-/// Two runs of the same server differ by so much when it is started anew: only more than this is called a difference.
+/// The usual difference between two runs of the same server after a restart; only a larger one is reported as
+/// a difference.
 const RUN_BAND: f64 = 0.05;
 
 /// The same for medians of an open loop.
 const RUN_BAND_MEDIAN: f64 = 0.25;
 
-/// From this difference in the share of errors on, the figures are of different mixes.
+/// From this difference in the share of errors on, the figures describe different mixes.
 const ERRORS_APART: f64 = 0.01;
 
 const PERCENTILES: [(&str, &str); 5] =
@@ -51,7 +54,7 @@ pub(super) fn compare(a: &Saved, b: &Saved, context: &Context) -> Result<Reports
     ))
 }
 
-/// What is read of a run.
+/// The data of a run.
 struct Run {
     per_second: f64,
     is_open: bool,
@@ -62,7 +65,7 @@ struct Run {
     batches: Vec<Batch>,
 }
 
-/// A part of a run, a second or more.
+/// A part of a run, at least a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Batch {
     at_s: f64,
@@ -99,7 +102,7 @@ impl Run {
     }
 }
 
-/// CPU of the target's workers for one request, where the report knows them.
+/// CPU of the target's workers per request, if the report has it.
 fn cpu_per_request(saved: &Saved) -> Option<f64> {
     let workers = saved.get("workers.workers")?.as_array()?;
     let seconds: Option<f64> =
@@ -108,7 +111,7 @@ fn cpu_per_request(saved: &Saved) -> Option<f64> {
     Some(seconds? * 1e6 / answers)
 }
 
-/// The windows of a run in batches.
+/// The windows of a run, combined into batches.
 fn batches(saved: &Saved) -> Result<Vec<Batch>, ReportError> {
     let list = saved.list("windows")?;
     let mut windows = Vec::with_capacity(list.len());
@@ -136,7 +139,7 @@ fn batches(saved: &Saved) -> Result<Vec<Batch>, ReportError> {
         seconds += length;
         answers += completed;
         medians.extend(median.filter(|median| *median > 0.0).map(f64::ln));
-        // The last batch counts when it is whole, but for what rounding takes.
+        // The last batch counts if it is complete, apart from rounding.
         if seconds >= length_min - 1e-6 {
             let median_ms = (!medians.is_empty()).then(|| crate::statistics::paired::mean(&medians).exp());
             batches.push(Batch { at_s: from, per_second: answers / seconds, median_ms });
@@ -162,7 +165,7 @@ fn figures(runs: &[Run; 2], is_same_load: bool, is_open: bool) -> Vec<Figure> {
     let requests = if is_open {
         requests.noted("as many as were due")
     } else {
-        // The ratio is that of the whole runs, so that it is the one of the two figures beside it.
+        // The ratio of the whole runs, to match the two figures next to it.
         let whole = requests.ratio;
         let mut found = requests.within(rate, SECONDS).judged(judged(rate, &rule(RUN_BAND, Better::Higher)));
         found.ratio = whole.or(found.ratio);
@@ -222,7 +225,7 @@ fn gate(runs: &[Run; 2], sources: &[Source; 2], is_same_load: bool, figures: &[F
     }
 }
 
-/// What both are called in a sentence, and how they differ.
+/// How both runs are named in a sentence, and how they differ.
 fn headline(sources: &[Source; 2], differences: &[Difference], figure: &Figure, is_open: bool) -> String {
     let [a, b] = [&sources[0].name, &sources[1].name];
     let Some(ratio) = figure.ratio else {

@@ -1,4 +1,4 @@
-//! Two reports of `compare`: each arm against itself, by blocks that each had a fresh server.
+//! Two reports of `compare`: each arm compared with itself, by blocks that each had a fresh server.
 
 use forkful_load::report::spread::three_digits;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::statistics::paired::Interval;
 use crate::statistics::verdict::{CONFIDENCE, Rule, Word, word_of};
 use crate::statistics::welch::Sample;
 
-/// Rates that differ by more are no equal load.
+/// Rates that differ by more are not equal loads.
 const RATES_ALIKE: f64 = 0.05;
 
 const BLOCKS: &str = "the blocks of both";
@@ -50,17 +50,17 @@ pub(super) fn compare(a: &Saved, b: &Saved, context: &Context) -> Result<Reports
     ))
 }
 
-/// What is read of a comparison.
+/// The data of a comparison.
 struct Run {
     arms: Vec<Arm>,
-    /// Blocks that count.
+    /// Counted blocks.
     blocks: Vec<Value>,
 }
 
 struct Arm {
     name: String,
     per_second: f64,
-    /// `[load, rate, p50, p99]` of each window at a rate.
+    /// `[load, rate, p50, p99]` of each window at a fixed rate.
     latency: Vec<(f64, f64, Option<f64>, Option<f64>)>,
     cpu_us: Option<f64>,
 }
@@ -108,7 +108,7 @@ impl Run {
         self.blocks.iter().filter_map(in_block).collect()
     }
 
-    /// An arm ÷ another in each block.
+    /// The ratio of two arms in each block.
     fn ratios(&self, arm: &str, baseline: &str) -> Vec<f64> {
         let rate = |block: &Value, arm: &str| block.get("arms")?.get(arm)?.get("per_second")?.as_f64();
         let ratio = |block: &Value| Some(rate(block, arm)? / rate(block, baseline)?);
@@ -181,14 +181,14 @@ fn interval(values: &[Vec<f64>; 2]) -> Option<Interval> {
     Some(b?.over(&a?, CONFIDENCE))
 }
 
-/// The window at a load, whose key is the load as text.
+/// The window at a load; the key is the load as text.
 fn at_load(value: &Value, load: f64) -> Option<&Value> {
     let windows = value.get("latency")?.as_object()?;
     let is_it = |key: &str| key.parse::<f64>().is_ok_and(|found| (found - load).abs() < 1e-9);
     windows.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
 }
 
-/// One word for all arms: the worst that is certain.
+/// One verdict for all arms: the worst certain one.
 fn overall(words: impl Iterator<Item = Word>) -> Option<Word> {
     let rank = |word: &Word| match word {
         Word::NoDifference => 0,
@@ -248,7 +248,7 @@ fn gate(sources: &[Source; 2], figures: &[Figure], word: Option<Word>, is_same_l
     }
 }
 
-/// Answers per second of each block.
+/// Answers per second in each block.
 fn plot(sources: &[Source; 2], runs: &[Run; 2], common: &[&str]) -> Value {
     let mut series = Vec::new();
     for name in common {

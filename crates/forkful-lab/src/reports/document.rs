@@ -1,4 +1,4 @@
-//! What the comparison of two reports says: `--json`, and what its page is made of. Ratios are second ÷ first.
+//! The comparison of two reports: the document of `--json` and of its page. Ratios are second ÷ first.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -18,26 +18,26 @@ pub struct ReportsDocument {
     pub version: u32,
     pub title: String,
     pub headline: String,
-    /// What these figures cannot say.
+    /// Limitations of these figures.
     pub details: Vec<String>,
     /// Version of this program.
     pub forkful: String,
-    /// When they were compared, milliseconds since 1970.
+    /// When they were compared, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
     pub command: String,
-    /// A word, or `not known`.
+    /// A verdict, or `not known`.
     pub verdict: &'static str,
     /// Whether both reports can be trusted.
     pub trustworthy: bool,
     pub trust: TrustText,
-    /// The baseline first.
+    /// Both reports, the baseline first.
     pub reports: [Source; 2],
     pub differences: Vec<Difference>,
     pub figures: Vec<Figure>,
-    /// For the page.
+    /// Tables for the page.
     pub tables: Vec<Value>,
     pub plots: Vec<Value>,
-    /// What it means for a gate.
+    /// The result for a gate.
     #[serde(skip)]
     pub gate: Gate,
 }
@@ -50,30 +50,30 @@ pub struct TrustText {
 /// One of the two files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Source {
-    /// As it is called here: the end of its path.
+    /// Its name in the output: the end of its path.
     pub name: String,
     pub file: String,
     /// `bench` or `compare`.
     pub kind: &'static str,
-    /// Repeats the run.
+    /// The command that repeats the run.
     pub command: Option<String>,
     pub created_at_ms: Option<u64>,
     pub trustworthy: bool,
-    /// Why not.
+    /// Why it cannot be trusted.
     pub doubt: Option<String>,
 }
 
-/// A setting that is not the same.
+/// A setting that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub setting: &'static str,
-    /// It makes another load, so that there is no verdict.
+    /// It changes the load, so there is no verdict.
     pub load: bool,
     pub baseline: String,
     pub other: String,
 }
 
-/// One figure in both.
+/// One figure of both reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     pub name: String,
@@ -85,16 +85,16 @@ pub struct Figure {
     pub ratio: Option<f64>,
     /// 95 % interval.
     pub ci95: Option<[f64; 2]>,
-    /// What the interval comes from.
+    /// What the interval is computed from.
     pub interval_of: Option<&'static str>,
-    /// Where there is an interval and the load was the same.
+    /// Set if there is an interval and the load was the same.
     pub verdict: Option<Word>,
-    /// Why there is no verdict, where that needs words.
+    /// Why there is no verdict, if that needs an explanation.
     pub note: Option<&'static str>,
 }
 
 impl Figure {
-    /// Both values, and their plain ratio.
+    /// Both values and their plain ratio.
     pub(crate) fn new(name: impl Into<String>, unit: &'static str, values: [Option<f64>; 2]) -> Self {
         let [baseline, other] = values;
         let ratio = match values {
@@ -114,7 +114,7 @@ impl Figure {
         }
     }
 
-    /// With an interval from `of`.
+    /// Adds an interval computed from `of`.
     #[must_use]
     pub(crate) fn within(self, interval: Option<Interval>, of: &'static str) -> Self {
         match interval {
@@ -153,7 +153,7 @@ impl Source {
         })
     }
 
-    /// Both, called by the ends of their paths where these differ.
+    /// Both files, named after the shortest ends of their paths that differ.
     pub(crate) fn both(a: &Saved, b: &Saved) -> Result<[Self; 2], ReportError> {
         let end = |saved: &Saved| saved.path.rsplit('/').next().unwrap_or(&saved.path).to_owned();
         let [first, second] =
@@ -162,13 +162,13 @@ impl Source {
     }
 }
 
-/// What the kinds of reports decide for themselves.
+/// The parts that depend on the kind of report.
 pub(crate) struct Parts {
     pub(crate) sources: [Source; 2],
     pub(crate) differences: Vec<Difference>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) gate: Gate,
-    /// The figure of the headline.
+    /// The verdict for the headline's figure.
     pub(crate) word: Option<Word>,
     pub(crate) headline: String,
     pub(crate) details: Vec<String>,
@@ -208,7 +208,7 @@ impl ReportsDocument {
         }
     }
 
-    /// Whether the load was not the same.
+    /// Whether the load was different.
     pub fn has_other_load(&self) -> bool {
         self.differences.iter().any(|difference| difference.load)
     }
@@ -246,7 +246,7 @@ fn tables(sources: &[Source; 2], differences: &[Difference], figures: &[Figure])
     tables
 }
 
-/// With its unit.
+/// The figure's name with its unit.
 pub(crate) fn named(figure: &Figure) -> String {
     match figure.unit {
         "" | "requests/s" => figure.name.clone(),

@@ -1,4 +1,4 @@
-//! The comparison of two reports as Markdown, for a comment on a pull request.
+//! The comparison of two reports as Markdown for a comment on a pull request.
 
 use super::document::{ReportsDocument, named};
 use super::text::{shown, told};
@@ -6,7 +6,7 @@ use crate::markdown::{MARK, code, escaped, percent};
 use crate::statistics::verdict::Word;
 use crate::text::sentence;
 
-/// The same as the text, with a table.
+/// The contents of the text output, with a table.
 pub fn markdown(document: &ReportsDocument) -> String {
     let [a, b] = document.reports.each_ref().map(|report| code(&report.name));
     let mut lines = vec![

@@ -1,4 +1,4 @@
-//! A saved report: what it is of, and its values by their keys. A key that is missing is told with its path.
+//! A saved report: its kind, and access to its values by key. Errors name the path of a missing key.
 
 use serde_json::Value;
 
@@ -7,20 +7,20 @@ use crate::document::VERSION;
 /// Why a file cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("{path}:{line}:{column}: it is no complete JSON: {reason}")]
     Syntax { path: String, line: usize, column: usize, reason: String },
-    /// It is no report that could be compared.
+    /// It is not a report that can be compared.
     #[error("{path}: it is no report of `bench --json` or `compare --json`: `kind` is {found}")]
     Kind {
         path: String,
-        /// The value, or that there is none.
+        /// The value found, or that there is none.
         found: String,
     },
-    /// It is of another version of the keys.
+    /// It has another version of the keys.
     #[error("{path}: `version` is {found}, and this program reads {VERSION}")]
     Version { path: String, found: String },
-    /// A key is missing or holds something else.
+    /// A key is missing or has another type.
     #[error("{path}: `{key}` is {found}, and should be {expected}")]
     Key {
         path: String,
@@ -38,7 +38,7 @@ pub enum ReportError {
     Arms { first: String, second: String, first_arms: String, second_arms: String },
 }
 
-/// What a report is of.
+/// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bench,
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// Whether a text is meant to be a report, as far as its beginning tells; it may be cut off.
+/// Whether a text looks like a report, judged by its beginning; it may be truncated.
 pub fn looks_like_report(text: &str) -> bool {
     let compact: String = text.chars().take(400).filter(|letter| !letter.is_whitespace()).collect();
     compact.starts_with("{\"kind\":\"")
@@ -64,7 +64,7 @@ pub fn looks_like_report(text: &str) -> bool {
 
 #[derive(Debug)]
 pub(crate) struct Saved {
-    /// As the user named it.
+    /// The path as the user wrote it.
     pub(crate) path: String,
     pub(crate) kind: Kind,
     value: Value,
@@ -91,7 +91,7 @@ impl Saved {
         Ok(Self { path: path.to_owned(), kind, value })
     }
 
-    /// By keys with dots.
+    /// A value by a key with dots.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         at(&self.value, key).filter(|value| !value.is_null())
     }
@@ -109,7 +109,7 @@ impl Saved {
         self.typed(key, "true or false", Value::as_bool)
     }
 
-    /// A text, a number or a truth as text; nothing where the key is missing.
+    /// A string, number or boolean as text; nothing if the key is missing.
     pub(crate) fn told(&self, key: &str) -> Option<String> {
         self.get(key).and_then(plain)
     }
@@ -123,14 +123,14 @@ impl Saved {
         self.get(key).and_then(of).ok_or_else(|| self.wrong(key, expected))
     }
 
-    /// What is wrong with a key.
+    /// An error about a key.
     pub(crate) fn wrong(&self, key: &str, expected: &'static str) -> ReportError {
         let found = at(&self.value, key).map_or("missing".to_owned(), shown);
         ReportError::Key { path: self.path.clone(), key: key.to_owned(), found, expected }
     }
 }
 
-/// A value in a value, by keys with dots.
+/// A nested value by a key with dots.
 pub(crate) fn at<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     key.split('.').try_fold(value, |value, part| match value {
         Value::Array(list) => list.get(part.parse::<usize>().ok()?),
@@ -147,7 +147,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// A value for a message, cut where it is long.
+/// A value for a message, truncated if long.
 fn shown(value: &Value) -> String {
     const LETTERS_MAX: usize = 40;
     let text = match value {
@@ -161,7 +161,7 @@ fn shown(value: &Value) -> String {
     text.chars().take(LETTERS_MAX).chain(['…']).collect()
 }
 
-/// The library's words without the place, which stands before them.
+/// The library's message without the position, which is printed separately.
 fn reason_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_owned())

@@ -1,23 +1,24 @@
-//! What two runs were told, and where: each difference is named before any figure is.
+//! Compares the settings and the environment of two runs: differences are listed before the figures.
 
 use serde_json::Value;
 
 use super::document::Difference;
 use super::read::Saved;
 
-/// What a difference of a setting means.
+/// The effect of a different setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// Another load: the figures answer different questions, so that there is no verdict.
+    /// The load differs: the figures answer different questions, so there is no verdict.
     Load,
-    /// Another place, time or version: perhaps what is to be compared, perhaps what explains the difference.
+    /// Place, time or version differ: perhaps the subject of the comparison, perhaps the explanation of a
+    /// difference.
     Place,
 }
 
-/// Lengths of runs and answers that differ less than this are alike.
+/// Durations and body lengths within this share count as equal.
 const ALIKE: f64 = 0.05;
 
-/// Keys of a report of `bench`, and what a reader calls them.
+/// Keys of a report of `bench`, with names for people.
 const BENCH: [(&str, &str, Weight); 16] = [
     ("plan.connections", "connections", Weight::Load),
     ("plan.keep_alive", "connections are kept", Weight::Load),
@@ -37,7 +38,7 @@ const BENCH: [(&str, &str, Weight); 16] = [
     ("stopped_early", "ended early", Weight::Place),
 ];
 
-/// Keys of a report of `compare`.
+/// Keys of a report of `compare`, with names for people.
 const COMPARE: [(&str, &str, Weight); 12] = [
     ("target.method", "method", Weight::Load),
     ("target.path", "path", Weight::Load),
@@ -72,7 +73,7 @@ pub(crate) fn of_bench(a: &Saved, b: &Saved) -> Vec<Difference> {
     found.sorted()
 }
 
-/// The same of two reports of `compare`.
+/// The differences of two reports of `compare`, those of the load first.
 pub(crate) fn of_compare(a: &Saved, b: &Saved) -> Vec<Difference> {
     let mut found = Found::default();
     found.keys(&COMPARE, a, b);

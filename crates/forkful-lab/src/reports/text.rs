@@ -1,4 +1,5 @@
-//! The comparison of two reports as text: the verdict, what was not the same, the figures, and what they cannot say.
+//! The comparison of two reports as text: the verdict, different settings, the figures, and their
+//! limitations.
 
 use forkful_load::report::spread::{thousands, three_digits};
 
@@ -7,7 +8,7 @@ use crate::statistics::verdict::Word;
 use crate::text::columns::{Align, Columns};
 use crate::text::{WIDTH, paragraph, sentence, wrap};
 
-/// For a terminal.
+/// The text for a terminal.
 pub fn text(document: &ReportsDocument) -> String {
     let mut text = String::new();
     let [a, b] = document.reports.each_ref().map(|report| report.name.as_str());
@@ -67,7 +68,7 @@ pub fn text(document: &ReportsDocument) -> String {
     text
 }
 
-/// The word of a figure, or why there is none.
+/// The verdict of a figure, or why there is none.
 pub(super) fn told(figure: &Figure) -> &'static str {
     figure.verdict.map_or(figure.note.unwrap_or_default(), Word::as_str)
 }

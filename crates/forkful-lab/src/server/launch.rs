@@ -1,4 +1,4 @@
-//! Starting one arm's processes, by runner. Each returns what is needed to watch and to end it.
+//! Starts an arm's processes, by runner. Each function returns what is needed to observe and stop them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,29 +23,29 @@ const NODE_CLUSTER: &str = include_str!("node-cluster.cjs");
 /// The app's name in the private manager.
 const APP_NAME: &str = "lab";
 
-/// The most lines of an app's output that a message shows.
+/// Maximum lines of an app's output in a message.
 const TAIL_LINES_MAX: usize = 12;
 
-/// From the first signal to SIGKILL, for apps in a private daemon: nobody waits for their last words.
+/// From the first signal to SIGKILL, for apps in a private daemon; a clean shutdown of them does not matter.
 const KILL_TIMEOUT_MS: u64 = 1000;
 
-/// How long a manager may take to end itself and its apps.
+/// How long a manager may take to stop its apps and itself.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A private manager (a daemon of ours, PM2), which is told by its own command.
+/// A private manager (a Forkful daemon, or PM2), controlled by its own command.
 #[derive(Debug)]
 pub(super) struct Manager {
     program: PathBuf,
     env: BTreeMap<String, String>,
-    /// The variable that says where it keeps its things.
+    /// The environment variable for its home directory.
     home: &'static str,
 }
 
 pub(super) struct Launched {
     pub(super) tree: Tree,
-    /// `None`: a process of ours, which is told by signal.
+    /// `None`: our own child process, stopped by a signal.
     pub(super) manager: Option<Manager>,
-    /// Exists when all workers listen; `None` when the start itself has waited for that.
+    /// Created when all workers listen; `None` if the start itself has waited for that.
     pub(super) ready_file: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// The app's own, with what the arm changes, and a port.
+    /// The app's own, with the arm's changes and a port.
     pub(super) fn of(options: &Options<'_>, port: u16) -> Result<Self, LabError> {
         let launch = &options.app.launch;
         let mut env = launch.env.clone();
@@ -89,7 +89,7 @@ impl Command {
 
 fn program(options: &Options<'_>) -> Result<PathBuf, LabError> {
     let Some(node) = &options.arm.node else { return Ok(options.app.launch.program.clone()) };
-    // A directory of a version manager holds it below `bin`.
+    // A version manager's directory has the program in `bin`.
     let candidates = [node.clone(), node.join("bin/node")];
     let found = candidates.into_iter().find(|path| path.is_file());
     let missing = || LabError::Missing {
@@ -101,7 +101,7 @@ fn program(options: &Options<'_>) -> Result<PathBuf, LabError> {
     std::path::absolute(path).map_err(LabError::system(format!("cannot use {}", node.display())))
 }
 
-/// Starts what the arm says.
+/// Starts the arm's processes.
 pub(super) fn launch(options: &Options<'_>, command: &Command) -> Result<Launched, LabError> {
     match options.arm.runner {
         Runner::Plain => plain(options, command, command.argv()),
@@ -132,7 +132,7 @@ fn plain(options: &Options<'_>, command: &Command, argv: Vec<String>) -> Result<
     Ok(Launched { tree: Tree::of_child(child), manager: None, ready_file: None })
 }
 
-/// Appended to, so that an app that truncates nothing cannot fill the disk with holes.
+/// Opened for appending, so that an app that truncates the file does not leave holes in it.
 fn output_file(options: &Options<'_>) -> Result<rustix::fd::OwnedFd, LabError> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::TRUNC | OFlags::CLOEXEC;
     rustix::fs::open(options.log(), flags, Mode::RUSR | Mode::WUSR)
@@ -165,7 +165,7 @@ fn node_cluster(options: &Options<'_>, command: &Command, workers: u16) -> Resul
     Ok(Launched { ready_file: Some(ready), ..launched })
 }
 
-/// Our own cluster, in a daemon of its own whose home nobody else knows.
+/// Forkful's cluster, in a private daemon with its own home.
 fn forkful(
     options: &Options<'_>,
     command: &Command,
@@ -233,7 +233,7 @@ impl Options<'_> {
         LabError::System { what: format!("{}: `{what}` failed", self.arm.name), source }
     }
 
-    /// What the manager said about a start that failed.
+    /// The error for a failed start, from the manager's output.
     fn failed_start(&self, stdout: &str, stderr: &str) -> LabError {
         let outcome =
             serde_json::from_str::<ActionReply>(stdout).ok().and_then(|reply| reply.apps.into_iter().next());
@@ -256,7 +256,7 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
     fs_err::create_dir_all(&home).map_err(LabError::system("cannot make PM2's home"))?;
     let mut env = command.env.clone();
     env.insert("PM2_HOME".to_owned(), home.to_string_lossy().into_owned());
-    // No look for newer versions, no banner.
+    // Disables the check for new versions and the banner.
     env.insert("PM2_DISABLE_VERSION_CHECK".to_owned(), "true".to_owned());
     env.insert("PM2_DISCRETE_MODE".to_owned(), "true".to_owned());
     let mut args =
@@ -289,7 +289,7 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
     manager.launched(options, started)
 }
 
-/// PM2 beside the app, in a directory above it, or in `PATH`.
+/// Looks for PM2 next to the app, in a parent directory, and in `PATH`.
 fn find_pm2(cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     let beside = cwd.ancestors().map(|directory| directory.join("node_modules/.bin/pm2"));
     let path = env.get("PATH").map(String::as_str).unwrap_or_default();
@@ -299,7 +299,7 @@ fn find_pm2(cwd: &Path, env: &BTreeMap<String, String>) -> Option<PathBuf> {
 }
 
 impl Manager {
-    /// Its own command, bounded as its end is.
+    /// Runs its command with the same timeout as stopping.
     fn run<'a>(&'a self, args: &[&str], scratch: &'a Path, stop: &'a StopHandle) -> Run<'a> {
         Run {
             program: &self.program,
@@ -313,7 +313,7 @@ impl Manager {
         }
     }
 
-    /// There may be a daemon to end, whatever became of the start.
+    /// There may be a daemon to stop, even if the start failed.
     fn launched(self, options: &Options<'_>, started: Result<Tree, LabError>) -> Result<Launched, LabError> {
         match started {
             Ok(tree) => Ok(Launched { tree, manager: Some(self), ready_file: None }),
@@ -324,11 +324,12 @@ impl Manager {
         }
     }
 
-    /// Tells it to end its apps and itself. What is left after that is killed by the caller.
+    /// Tells it to stop its apps and itself. The caller kills any remaining processes.
     pub(super) fn end(&self, scratch: &Path, stop: &StopHandle) {
-        // It must be ended also, and above all, after an interruption.
+        // It must be stopped also, and especially, after an interruption.
         let run = Run { is_stopped: StopHandle::is_at_once, ..self.run(&["kill"], scratch, stop) };
-        // When even this fails, its processes are killed; so is a daemon that came up too late to be told.
+        // If this fails, its processes are killed, including a daemon that started too late to receive the
+        // command.
         drop(run.finish());
         kill_marked(self.home, &self.env[self.home]);
     }

@@ -1,4 +1,4 @@
-//! The first request to a server: does it answer, with what status, and how long does one answer take alone?
+//! The first request to a server: whether it answers, with which status, and how long a single answer takes.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use forkful_load::{ErrorCause, LoadError, Reuse, Stop, StopHandle, run};
 
 use crate::target::Target;
 
-/// What one request brought.
+/// The result of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -15,10 +15,10 @@ pub(crate) struct Answer {
     pub(crate) took: Duration,
 }
 
-/// Where to connect to for an address that a server listens on: the loopback for a wildcard.
+/// The address to connect to for a listening address: loopback for a wildcard.
 pub(crate) fn reachable(listening: SocketAddr) -> SocketAddr {
     let ip = match listening.ip() {
-        // A wildcard for IPv6 takes IPv4 too, unless it was told not to.
+        // An IPv6 wildcard accepts IPv4 too, unless it is IPv6-only.
         ip if ip.is_unspecified()
             && (ip.is_ipv4() || is_open(Ipv4Addr::LOCALHOST.into(), listening.port())) =>
         {
@@ -37,13 +37,14 @@ fn is_open(ip: std::net::IpAddr, port: u16) -> bool {
 /// Why a server gave no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// No TLS connection could be made.
+    /// The TLS connection failed.
     Tls(String),
-    /// Anything else. `may_be_tls`: it ended as a server of TLS ends plain requests.
+    /// Any other reason. `may_be_tls`: it closed the connection in the way a TLS server does on a plain
+    /// request.
     Other { reason: String, may_be_tls: bool },
 }
 
-/// Sends the target's request on a connection of its own, as the smallest load, and tells the status of the answer.
+/// Sends the target's request on a new connection and returns the status of the answer.
 pub(crate) fn ask(address: SocketAddr, target: &Target, timeout: Duration) -> Result<Answer, NoAnswer> {
     let other = |reason: String| NoAnswer::Other { reason, may_be_tls: false };
     let mut plan = target.plan(address).map_err(|error| other(error.to_string()))?;
@@ -118,7 +119,7 @@ mod tests {
         let v4: SocketAddr = "0.0.0.0:81".parse().unwrap();
         assert_eq!(reachable(v4).to_string(), "127.0.0.1:81");
         let listener = std::net::TcpListener::bind("[::]:0");
-        // A machine without IPv6 has nothing to be reached there.
+        // A machine without IPv6 cannot test this.
         if let Ok(listener) = listener {
             let found = reachable(listener.local_addr().unwrap());
             assert!(found.ip().is_loopback());

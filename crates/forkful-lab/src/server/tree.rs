@@ -1,4 +1,4 @@
-//! A server's whole tree of processes: what it uses, where it listens, and its end.
+//! A server's process tree: its resource use, its listening addresses, and killing it.
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -11,32 +11,32 @@ use forkful_os::procinfo::{self, ListeningSocket};
 use forkful_os::tree::{Mark, Member, Snapshot};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Pause between two looks at processes that are to end.
+/// Pause between two checks of processes that should exit.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Times that SIGKILL is sent to whatever is left.
+/// How often SIGKILL is sent to remaining processes.
 const KILL_ROUNDS_MAX: usize = 200;
 
 /// SIGKILL.
 const KILL: i32 = 9;
 
-/// The processes below (and with) one root.
+/// The processes below a root process, and the root.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: Child,
 }
 
-/// CPU and memory of a tree at one moment.
+/// CPU and memory of a tree at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TreeUse {
-    /// CPU time so far, by process.
+    /// CPU time used so far, by process.
     pub cpu: BTreeMap<u32, Duration>,
-    /// Memory, shared pages counted once.
+    /// Memory; shared pages count once.
     pub memory_bytes: u64,
 }
 
 impl TreeUse {
-    /// CPU time between an earlier look and this one. A process that ended in between takes its time with it.
+    /// CPU time between an earlier sample and this one. The time of a process that exited in between is lost.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> Duration {
         let of =
             |pid: &u32, now: &Duration| now.saturating_sub(earlier.cpu.get(pid).copied().unwrap_or_default());
@@ -49,7 +49,7 @@ impl TreeUse {
 }
 
 impl Tree {
-    /// The tree of a process that we started.
+    /// The tree of a child process.
     pub(crate) fn of_child(root: Child) -> Self {
         Self { root }
     }
@@ -78,11 +78,11 @@ impl Tree {
             .unwrap_or_default()
     }
 
-    /// What it uses now.
+    /// Its current resource use.
     pub(crate) fn used(&self, with_memory: bool) -> TreeUse {
         let mut found = TreeUse::default();
         for member in self.members() {
-            // One that ends while it is looked at is left out.
+            // A process that exits while it is read is left out.
             let Ok(cpu) = procinfo::cpu_time(member.pid) else { continue };
             found.cpu.insert(member.pid, cpu);
             if with_memory {
@@ -94,7 +94,7 @@ impl Tree {
         found
     }
 
-    /// Every TCP address that a member listens on.
+    /// All TCP addresses that a member listens on.
     pub(crate) fn listening(&self) -> Vec<std::net::SocketAddr> {
         let mut found = Vec::new();
         for member in self.members() {
@@ -109,7 +109,8 @@ impl Tree {
         found
     }
 
-    /// Waits until nothing of the tree lives; false when some of it does at the deadline, or when it is to end at once.
+    /// Waits until all processes have exited. Returns false if some are alive at the deadline or at an
+    /// immediate stop.
     pub(crate) fn wait_gone(&self, deadline: Instant, stop: &StopHandle) -> bool {
         loop {
             if self.members().is_empty() {
@@ -122,8 +123,8 @@ impl Tree {
         }
     }
 
-    /// Kills what still lives. `known` are members that were seen before: those whose parent is gone cannot be found
-    /// by descent any more.
+    /// Kills the remaining processes. `known` are members seen earlier: processes whose parent is gone cannot
+    /// be found by descent.
     pub(crate) fn kill(&self, known: &[Member]) {
         for _ in 0..KILL_ROUNDS_MAX {
             let members = self.members();
@@ -133,7 +134,7 @@ impl Tree {
                 return;
             }
             for member in rest {
-                // It may have ended by itself meanwhile.
+                // It may have exited meanwhile.
                 member.signal(KILL).ok();
             }
             std::thread::sleep(LOOK_PAUSE);
@@ -141,10 +142,10 @@ impl Tree {
     }
 }
 
-/// Kills every process that was started with `name=value` in its environment: what a manager left behind, also one
-/// that was being started in the background and is known to nobody yet.
+/// Kills every process that has `name=value` in its environment: processes that a manager left behind,
+/// including one that is just being started in the background.
 pub(super) fn kill_marked(name: &str, value: &str) {
-    // A process has no environment for a moment while it executes a program, so that one empty look proves nothing.
+    // A process has no environment for a moment during exec, so a single empty check proves nothing.
     let mut empty_looks = 0;
     for _ in 0..KILL_ROUNDS_MAX {
         let snapshot = Snapshot::take(&HashSet::new());
@@ -154,14 +155,14 @@ pub(super) fn kill_marked(name: &str, value: &str) {
             return;
         }
         for member in found {
-            // It may have ended by itself meanwhile.
+            // It may have exited meanwhile.
             member.signal(KILL).ok();
         }
         std::thread::sleep(LOOK_PAUSE);
     }
 }
 
-/// Whether a process has ended and merely waits for its parent.
+/// Whether a process has exited and only waits to be reaped.
 fn is_zombie(pid: u32) -> bool {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z') || rest.starts_with('X'))
@@ -184,7 +185,7 @@ mod tests {
     fn this_process_is_found_with_its_listener() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let tree = Tree::of_pid(std::process::id()).unwrap();
-        // Its own snapshot leaves itself out, so that it is never signalled.
+        // The snapshot excludes the process itself, so that it never signals itself.
         assert!(tree.members().iter().all(|member| member.pid != std::process::id()));
         drop(listener);
         assert!(Tree::of_pid(u32::MAX).is_err());

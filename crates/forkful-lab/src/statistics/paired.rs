@@ -1,7 +1,8 @@
-//! Comparing two arms by paired blocks: the unit of replication is one block, never one request.
+//! Compares two arms by paired blocks: the unit of replication is a block, never a request.
 //!
-//! Each block gives d = ln(arm ÷ baseline). The effect is exp(mean of d), its interval Student's t on d; the
-//! Hodges–Lehmann estimate and the signed-rank test stand beside it, because they do not mind a single wild block.
+//! Each block gives d = ln(arm ÷ baseline). The effect is exp(mean of d), its interval Student's t on d. The
+//! Hodges–Lehmann estimate and the signed-rank test are reported too, because they are robust against a
+//! single outlier.
 
 use serde::Serialize;
 
@@ -25,7 +26,7 @@ impl Interval {
     }
 }
 
-/// The logarithm of each block's ratio. Blocks in which either value is not a positive number have none.
+/// The logarithm of each block's ratio. Blocks in which a value is not a positive number are left out.
 pub(crate) fn log_ratios(pairs: impl IntoIterator<Item = (f64, f64)>) -> Vec<f64> {
     pairs
         .into_iter()
@@ -38,12 +39,12 @@ fn is_usable(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// The mean; 0 of nothing.
+/// The mean; 0 if empty.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// The standard deviation of a sample (divided by n − 1); 0 below two values.
+/// The sample standard deviation (divided by n − 1); 0 for fewer than two values.
 pub(crate) fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -53,28 +54,30 @@ pub(crate) fn deviation(values: &[f64]) -> f64 {
     (squares / (values.len() - 1) as f64).sqrt()
 }
 
-/// Half the width of Student's interval of the mean; `None` below two values.
+/// Half the width of Student's interval of the mean; `None` for fewer than two values.
 pub(crate) fn half_width(values: &[f64], confidence: f64) -> Option<f64> {
     let factor = student::two_sided(confidence, values.len())?;
     Some(factor * deviation(values) / (values.len() as f64).sqrt())
 }
 
-/// The ratio and Student's interval from logarithms; `None` below two blocks.
+/// The ratio and Student's interval from logarithms; `None` for fewer than two blocks.
 pub(crate) fn t_interval(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
     let half = half_width(log_ratios, confidence)?;
     let mean = mean(log_ratios);
     Some(Interval { ratio: mean.exp(), bounds: [(mean - half).exp(), (mean + half).exp()] })
 }
 
-/// The geometric mean of positive values with Student's interval; a single value has no width to tell.
+/// The geometric mean of positive values with Student's interval; for a single value the interval has no
+/// width.
 pub(crate) fn geometric(values: &[f64], confidence: f64) -> Option<Interval> {
     let logs: Vec<f64> = values.iter().filter(|value| is_usable(**value)).map(|value| value.ln()).collect();
     t_interval(&logs, confidence)
 }
 
-/// The Hodges–Lehmann ratio (median of the Walsh averages) with the signed-rank interval of at least this confidence.
+/// The Hodges–Lehmann ratio (median of the Walsh averages) with the signed-rank interval of at least this
+/// confidence.
 ///
-/// `None` when there are too few blocks for that confidence: 6 are needed for 95 %.
+/// `None` if there are too few blocks for the confidence: 95 % needs 6.
 pub(crate) fn hodges_lehmann(log_ratios: &[f64], confidence: f64) -> Option<Interval> {
     let n = log_ratios.len();
     if n == 0 {
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_signed_rank_test_has_its_exact_values() {
-        // All six differ the same way: 2 of 64 orders.
+        // All six differ in the same direction: 2 of 64 orders.
         assert!((signed_rank_p(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]) - 0.03125).abs() < 1e-12);
         assert!((signed_rank_p(&[0.1, 0.2, 0.3, 0.4, 0.5]) - 0.0625).abs() < 1e-12);
         assert!((signed_rank_p(&[-0.1, 0.2, -0.3, 0.4]) - 0.875).abs() < 1e-12);
@@ -179,7 +182,7 @@ mod tests {
         assert!(wild.low() <= wild.ratio && wild.ratio <= wild.high());
     }
 
-    /// The share of simulated experiments whose interval holds the true ratio.
+    /// The share of simulated experiments whose interval contains the true ratio.
     fn coverage(of: impl Fn(&[f64]) -> Interval, blocks: usize, outliers: f64) -> f64 {
         let mut random = Random::new(11);
         let rounds = 4000;

@@ -1,34 +1,35 @@
-//! How many blocks a question needs, and which differences a number of blocks can show.
+//! How many blocks are needed, and which differences a number of blocks can detect.
 
 use super::student;
 
-/// The share of experiments that are to find a difference that exists.
+/// The share of experiments that should detect an existing difference.
 pub(crate) const POWER: f64 = 0.8;
 
-/// The most blocks that are ever counted; what needs more cannot be told on this machine.
+/// Maximum number of blocks considered; a question that needs more cannot be answered on this machine.
 pub(crate) const BLOCKS_MAX: usize = 1000;
 
-/// The smallest difference, as a logarithm, that this many blocks find with [`POWER`], when the blocks' log ratios
-/// deviate by `spread`. `None` below two blocks.
+/// The smallest difference, as a logarithm, that this many blocks detect with [`POWER`], if the blocks' log
+/// ratios have the standard deviation `spread`. `None` for fewer than two blocks.
 pub(crate) fn detectable(spread: f64, blocks: usize, confidence: f64) -> Option<f64> {
     let factor = student::two_sided(confidence, blocks)? + student::quantile(POWER, blocks as f64 - 1.0);
     Some(factor * spread / (blocks as f64).sqrt())
 }
 
-/// The smallest difference, as a logarithm, that this many blocks tell to be more than `band` (relative) with [`POWER`]: the
-/// whole interval must lie beyond the band, and that is so much harder than to leave out 1.
+/// The smallest difference, as a logarithm, that this many blocks show to be larger than `band` (relative)
+/// with [`POWER`]. The whole interval must lie outside the band, which is harder than excluding 1.
 pub(crate) fn tellable(spread: f64, blocks: usize, confidence: f64, band: f64) -> Option<f64> {
     Some(band.ln_1p() + detectable(spread, blocks, confidence)?)
 }
 
-/// The number of blocks that find a difference of `effect` (a logarithm) with [`POWER`]; `None` above [`BLOCKS_MAX`].
+/// The number of blocks that detect a difference of `effect` (a logarithm) with [`POWER`]; `None` above
+/// [`BLOCKS_MAX`].
 pub(crate) fn needed_blocks(spread: f64, effect: f64, confidence: f64) -> Option<usize> {
     let is_enough =
         |blocks: usize| detectable(spread, blocks, confidence).is_some_and(|found| found <= effect.abs());
     if !is_enough(BLOCKS_MAX) {
         return None;
     }
-    // More blocks never find less, so that halving finds the first number.
+    // More blocks never detect less, so bisection finds the smallest number.
     let (mut low, mut high) = (1, BLOCKS_MAX);
     while high - low > 1 {
         let middle = usize::midpoint(low, high);
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn blocks_follow_the_rule_of_thumb_with_students_surcharge() {
-        // n ≈ 15.7 (CV ÷ δ)² pairs for independent arms, whose log ratio deviates by √2 CV.
+        // n ≈ 15.7 (CV ÷ δ)² pairs for independent arms, whose log ratio has the standard deviation √2 CV.
         for (cv, effect) in [(0.05_f64, 0.05_f64), (0.03, 0.02), (0.05, 0.02)] {
             let thumb = 15.7 * (cv / effect).powi(2);
             let found = needed_blocks(cv * std::f64::consts::SQRT_2, effect, 0.95).unwrap() as f64;

@@ -1,28 +1,29 @@
-//! Whether a measurement was undisturbed: drift over its thirds, and what others did to the machine meanwhile. Both
-//! rules are fixed before a result is seen.
+//! Whether a measurement was undisturbed: drift over its thirds, and CPU used by others. Both rules are fixed
+//! before a result is known.
 
 use std::time::Duration;
 
 use super::paired::{Interval, t_interval};
 
-/// A drift below this does not matter.
+/// A smaller drift does not matter.
 pub(crate) const DRIFT_MIN: f64 = 0.02;
 
-/// The hypervisor may take this share of the cores' time before a block counts as disturbed.
+/// If the hypervisor takes a larger share of the cores' time, a block counts as disturbed.
 pub(crate) const STOLEN_MAX: f64 = 0.01;
 
-/// Processes that are none of the experiment's may take this share.
+/// If unrelated processes take a larger share, a block counts as disturbed.
 pub(crate) const FOREIGN_MAX: f64 = 0.05;
 
-/// The change from the first third of a window to its last, as a ratio over several windows with a 95 % interval.
+/// The change from the first third of a window to its last, as a ratio over several windows with a 95 %
+/// interval.
 ///
-/// Each window is a list of rates at equal distances; those with fewer than three values are left out.
+/// Each window is a list of rates at equal intervals; windows with fewer than three values are left out.
 pub(crate) fn drift(windows: &[Vec<f64>]) -> Option<Interval> {
     let changes: Vec<f64> = windows.iter().filter_map(|rates| change_over_thirds(rates)).collect();
     t_interval(&changes, super::verdict::CONFIDENCE)
 }
 
-/// Whether the drift is certain and large enough to matter: still warming up, or throttled.
+/// Whether the drift is certain and large enough to matter: the app is still warming up, or throttled.
 pub(crate) fn is_drifting(drift: &Interval) -> bool {
     let is_certain = drift.low() > 1.0 || drift.high() < 1.0;
     is_certain && (drift.ratio - 1.0).abs() > DRIFT_MIN
@@ -39,21 +40,21 @@ fn change_over_thirds(rates: &[f64]) -> Option<f64> {
     (first > 0.0 && last > 0.0).then(|| (last / first).ln())
 }
 
-/// What the machine's cores did during a window, in CPU time of all cores together.
+/// CPU time of all cores together during a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct MachineUse {
     /// Wall time × cores.
     pub capacity: Duration,
-    /// Time that the cores worked for anybody on this machine.
+    /// Time that the cores worked for any process of this machine.
     pub busy: Duration,
     /// Time that the hypervisor gave to other machines.
     pub stolen: Duration,
-    /// Time of the server's whole process tree and of the load generator: what the experiment is about.
+    /// Time of the server's process tree and of the load generator: the experiment itself.
     pub own: Duration,
 }
 
 impl MachineUse {
-    /// Another window's, too.
+    /// Adds another window.
     pub(crate) fn add(&mut self, other: &Self) {
         self.capacity += other.capacity;
         self.busy += other.busy;

@@ -1,10 +1,10 @@
-//! Student's t distribution: what intervals over a handful of blocks rest on. By the regularised incomplete beta
-//! function with Lentz's continued fraction (Press et al., Numerical Recipes, §6.4), right to 10 digits.
+//! Student's t distribution, used for intervals over a few blocks. Computed from the regularised incomplete
+//! beta function with Lentz's continued fraction (Press et al., Numerical Recipes, §6.4), to 10 digits.
 
-/// Terms of the continued fraction; it converges within 60 for the arguments that a t distribution has.
+/// Maximum terms of the continued fraction; it converges within 60 for the arguments of a t distribution.
 const TERMS_MAX: usize = 300;
 
-/// Halvings in the search for a quantile; 60 exhaust a double for any confidence that is asked for.
+/// Maximum bisections in the search for a quantile; 60 exhaust the precision of a double.
 const HALVINGS: usize = 60;
 
 /// The natural logarithm of the gamma function for positive arguments (Lanczos, g = 7).
@@ -77,8 +77,8 @@ pub(crate) fn probability(t: f64, freedom: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that a t-distributed one with `freedom` degrees of freedom does not exceed with `probability`
-/// (between 0 and 1, both excluded).
+/// The value that a t-distributed variable with `freedom` degrees of freedom does not exceed with
+/// `probability` (between 0 and 1, exclusive).
 pub(crate) fn quantile(probability: f64, freedom: f64) -> f64 {
     if probability < 0.5 {
         return -quantile(1.0 - probability, freedom);
@@ -99,8 +99,8 @@ pub(crate) fn quantile(probability: f64, freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The factor of a two-sided interval: how many standard errors a mean of `blocks` values may be off with this
-/// confidence. `None` below 2 blocks.
+/// The factor of a two-sided interval: how many standard errors the mean of `blocks` values may be off with
+/// this confidence. `None` for fewer than 2 blocks.
 pub(crate) fn two_sided(confidence: f64, blocks: usize) -> Option<f64> {
     (blocks >= 2).then(|| quantile(f64::midpoint(confidence, 1.0), blocks as f64 - 1.0))
 }
@@ -138,7 +138,7 @@ mod tests {
                 assert!((probability(-t, freedom) - (1.0 - p)).abs() < 1e-10);
             }
         }
-        // With one degree of freedom it is Cauchy's distribution.
+        // With one degree of freedom it is the Cauchy distribution.
         assert!((probability(1.0, 1.0) - 0.75).abs() < 1e-12);
     }
 }

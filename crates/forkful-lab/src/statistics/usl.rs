@@ -1,22 +1,22 @@
 //! The Universal Scalability Law (Gunther, 1993): X(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)), fitted by weighted
 //! non-linear least squares (Levenberg and Marquardt) with λ > 0, σ ≥ 0 and κ ≥ 0.
 //!
-//! An explanation of a curve, never the decision: σ is the share of work that cannot run side by side, κ what the
-//! workers cost each other.
+//! It explains a curve and never decides: σ is the share of work that cannot run in parallel, κ is the
+//! coordination cost between workers.
 
 use serde::Serialize;
 
-/// Steps of the fit; it settles within 20 on real curves.
+/// Maximum steps of the fit; it converges within 20 on real curves.
 const STEPS_MAX: usize = 200;
 
-/// Distinct worker counts below which three parameters explain anything.
+/// With fewer distinct worker counts, three parameters explain nothing.
 pub(crate) const COUNTS_MIN: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
     pub workers: f64,
     pub throughput: f64,
-    /// One divided by the variance of the throughput; any common factor does not matter.
+    /// The inverse of the variance of the throughput, up to a common factor.
     pub weight: f64,
 }
 
@@ -26,7 +26,7 @@ pub struct Usl {
     pub lambda: f64,
     pub sigma: f64,
     pub kappa: f64,
-    /// The share of the points' variance that the law explains.
+    /// The share of the points' variance explained by the law.
     pub r_squared: f64,
 }
 
@@ -35,7 +35,7 @@ impl Usl {
         self.lambda * workers / self.denominator(workers)
     }
 
-    /// The number of workers at which throughput is highest; `None` when it grows for ever.
+    /// The number of workers with the highest throughput; `None` if throughput grows without limit.
     pub fn peak(&self) -> Option<f64> {
         (self.kappa > 1e-12).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
@@ -45,8 +45,8 @@ impl Usl {
     }
 }
 
-/// Fits the law to all blocks; `None` with fewer than [`COUNTS_MIN`] worker counts, or when a value is no positive
-/// number.
+/// Fits the law to all blocks; `None` with fewer than [`COUNTS_MIN`] worker counts, or if a value is not a
+/// positive number.
 pub(crate) fn fit(points: &[Point]) -> Option<Usl> {
     let mut counts: Vec<u64> = points.iter().map(|point| point.workers.to_bits()).collect();
     counts.sort_unstable();
@@ -79,7 +79,7 @@ pub(crate) fn fit(points: &[Point]) -> Option<Usl> {
     Some(Usl { r_squared: r_squared(points, &law), ..law })
 }
 
-/// λ from the smallest count, no contention: close enough for the damped steps.
+/// λ from the smallest count, no contention: close enough to start the damped steps.
 fn first_guess(points: &[Point]) -> Usl {
     let smallest = points.iter().map(|point| point.workers).fold(f64::INFINITY, f64::min);
     let at_smallest: Vec<f64> = points
@@ -94,8 +94,8 @@ fn loss(points: &[Point], law: &Usl) -> f64 {
     points.iter().map(|point| point.weight * (point.throughput - law.throughput(point.workers)).powi(2)).sum()
 }
 
-/// One damped Gauss–Newton step, brought back to where λ, σ and κ mean something. A parameter at its bound that the
-/// step pushes outwards is left out of it, so that the others still move.
+/// One damped Gauss–Newton step, limited to the valid range of λ, σ and κ. A parameter at its bound that the
+/// step would push outwards is excluded, so that the others still move.
 fn step(points: &[Point], law: &Usl, damping: f64) -> Usl {
     let mut free = [true; 3];
     for _ in 0..3 {
@@ -147,7 +147,7 @@ fn solve_step(points: &[Point], law: &Usl, damping: f64, free: [bool; 3]) -> [f6
     solve(normal, right)
 }
 
-/// Solves three equations (Gauss, with pivoting); a singular one gives no change.
+/// Solves three equations (Gaussian elimination with pivoting); a singular system gives no change.
 fn solve(mut matrix: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
     for column in 0..3 {
         let pivot = (column..3)
@@ -241,7 +241,7 @@ mod tests {
         let mut broken = curve(&law, &COUNTS, 0.0, 1);
         broken[2].throughput = f64::NAN;
         assert!(fit(&broken).is_none());
-        // Two cores: a law must never be fitted to less than nothing.
+        // Flat throughput: the fit must not return negative parameters.
         let flat: Vec<Point> =
             [1.0, 2.0, 3.0, 4.0].map(|workers| Point { workers, throughput: 500.0, weight: 1.0 }).to_vec();
         let found = fit(&flat).unwrap();

@@ -1,17 +1,19 @@
-//! From blocks to a word: faster, slower, no difference, or inconclusive with the number of blocks that are missing.
+//! From blocks to a verdict: faster, slower, no difference, or inconclusive with the number of missing
+//! blocks.
 //!
-//! The rule, fixed before a run begins (docs/COMPARE.md tells it to users):
+//! The rule, fixed before a run begins (docs/COMPARE.md explains it to users):
 //!
-//! 1. *Faster* or *slower*: the whole interval lies beyond the band of differences that do not matter (±2 % for
-//!    throughput). An interval that merely leaves out 1 is not enough, so that two equal arms are called different
-//!    in far fewer than 5 of 100 runs.
+//! 1. *Faster* or *slower*: the whole interval lies outside the band of differences that do not matter (±2 %
+//!    for throughput). An interval that merely excludes 1 is not enough, so that two equal arms are called
+//!    different in far fewer than 5 % of runs.
 //! 2. *No difference*: the whole interval lies inside that band.
-//! 3. At the last look only, *no difference* also when the interval holds 1 and lies inside the wider band of what an
-//!    ordinary machine can resolve (±5 %), and there are six blocks at least; the judgement then carries the largest difference that could hide.
+//! 3. At the last look only, also *no difference* if the interval contains 1, lies inside the wider band that
+//!    an ordinary machine can resolve (±5 %), and there are at least six blocks. The judgement then includes
+//!    the largest difference that may exist undetected.
 //! 4. Everything else is *inconclusive*, with the number of further blocks that would probably settle it.
 //!
-//! A run may look at its blocks several times. The interval that decides is then wider: with L looks its confidence is
-//! 1 − 0.05 ÷ L (Bonferroni), so that looking often does not find more than there is.
+//! A run may judge its blocks several times. The deciding interval is then wider: with L looks its confidence
+//! is 1 − 0.05 ÷ L (Bonferroni), so that repeated looks do not raise the rate of false findings.
 
 use serde::Serialize;
 
@@ -19,28 +21,28 @@ use super::paired::{Interval, deviation, t_interval};
 use super::power;
 use crate::plan::BLOCKS_MIN;
 
-/// Confidence of the intervals that reports print.
+/// Confidence of the printed intervals.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
-/// What can be said about an arm against its baseline.
+/// The verdict on an arm compared with its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Word {
-    /// Better, by more than the band.
+    /// Better by more than the band.
     #[serde(rename = "faster")]
     Faster,
-    /// Worse, by more than the band.
+    /// Worse by more than the band.
     #[serde(rename = "slower")]
     Slower,
-    /// Equal, as far as it matters.
+    /// Equal within what matters.
     #[serde(rename = "no difference")]
     NoDifference,
-    /// These blocks do not tell.
+    /// These blocks do not settle it.
     #[serde(rename = "inconclusive")]
     Inconclusive,
 }
 
 impl Word {
-    /// The word as reports print it.
+    /// The verdict as printed in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -51,7 +53,7 @@ impl Word {
     }
 }
 
-/// Which direction is good.
+/// Which direction is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     /// Throughput.
@@ -62,13 +64,13 @@ pub(crate) enum Better {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rule {
-    /// Which direction is good.
+    /// Which direction is better.
     pub better: Better,
     /// Relative differences up to this do not matter.
     pub band: f64,
-    /// The widest interval, either side of 1, that may still be called no difference at the last look.
+    /// The widest interval around 1 that may still be called no difference at the last look.
     pub resolvable: f64,
-    /// How often the run may look at its blocks.
+    /// How often the run may judge its blocks.
     pub looks: usize,
 }
 
@@ -83,22 +85,22 @@ impl Rule {
         Self { better: Better::Lower, band: 0.10, resolvable: 0.25, looks }
     }
 
-    /// Confidence of the interval that decides.
+    /// Confidence of the deciding interval.
     pub(crate) fn deciding_confidence(&self) -> f64 {
         1.0 - (1.0 - CONFIDENCE) / self.looks.max(1) as f64
     }
 }
 
-/// What the blocks so far say.
+/// The judgement of the blocks so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Judgement {
     pub word: Word,
-    /// The interval that decided; `None` below two blocks.
+    /// The deciding interval; `None` for fewer than two blocks.
     pub deciding: Option<Interval>,
-    /// Inconclusive only: further blocks that would probably settle it; `None` when no number of blocks that one
-    /// could wait for would.
+    /// If inconclusive: the number of further blocks that would probably settle it; `None` if that would take
+    /// too long.
     pub more_blocks: Option<usize>,
-    /// No difference only: the largest relative difference that the interval leaves possible.
+    /// If no difference: the largest relative difference that the interval allows.
     pub hidden: Option<f64>,
 }
 
@@ -129,8 +131,8 @@ pub(crate) fn judge(log_ratios: &[f64], rule: &Rule, is_last_look: bool) -> Judg
     }
 }
 
-/// The word for an interval. With `may_resolve`, one that holds 1 and lies inside the wider band counts as no difference: no
-/// further look will make it narrower.
+/// The verdict for an interval. With `may_resolve`, an interval that contains 1 and lies inside the wider
+/// band counts as no difference, because no further look will narrow it.
 pub(crate) fn word_of(interval: &Interval, rule: &Rule, may_resolve: bool) -> Word {
     let (up, down) = match rule.better {
         Better::Higher => (Word::Faster, Word::Slower),
@@ -148,7 +150,7 @@ pub(crate) fn word_of(interval: &Interval, rule: &Rule, may_resolve: bool) -> Wo
     }
 }
 
-/// The largest relative difference that an interval leaves possible.
+/// The largest relative difference that an interval allows.
 fn hidden_by(interval: &Interval) -> f64 {
     (interval.high() - 1.0).max(1.0 - interval.low())
 }
@@ -157,8 +159,8 @@ fn holds_one(interval: &Interval) -> bool {
     interval.low() <= 1.0 && 1.0 <= interval.high()
 }
 
-/// Blocks until the interval around today's estimate would leave or fit the band. An estimate at the very edge of the
-/// band would need endless blocks; the distance is then taken as a quarter of the band.
+/// Blocks until the interval around the current estimate would be outside or inside the band. An estimate at
+/// the very edge of the band would need endless blocks; the distance is then taken as a quarter of the band.
 fn missing_blocks(log_ratios: &[f64], interval: &Interval, rule: &Rule) -> Option<usize> {
     let distance = (interval.ratio.ln().abs() - rule.band.ln_1p()).abs().max(rule.band / 4.0);
     let needed = power::needed_blocks(deviation(log_ratios), distance, rule.deciding_confidence())?;
@@ -216,9 +218,9 @@ mod tests {
         assert!((Rule::throughput(3).deciding_confidence() - 0.983_33).abs() < 1e-4);
     }
 
-    /// One experiment on simulated timings: looks at 6, 12 and 18 blocks as `compare` does. The machine drifts by
-    /// several percent over minutes, which pairing removes; each run varies by `noise` by itself; one block in twenty
-    /// is hit by something that the disturbance rule did not see.
+    /// One experiment on simulated timings: looks at 6, 12 and 18 blocks, as in `compare`. The machine drifts
+    /// by several percent over minutes, which pairing removes; each run varies by `noise`; one block in
+    /// twenty has a disturbance that the rule did not detect.
     fn simulated(random: &mut Random, slowdown: f64, noise: f64) -> Word {
         let rule = Rule::throughput(3);
         let (mut machine, mut blocks) = (0.0, Vec::new());

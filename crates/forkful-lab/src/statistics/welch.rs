@@ -1,13 +1,14 @@
-//! Two independent samples: values of two runs that were not made in turns, so that nothing pairs them. On logarithms, so
-//! that the result is a ratio (B. L. Welch, Biometrika 34, 1947; the degrees of freedom are Satterthwaite's).
+//! Two independent samples: values of two runs that were not interleaved, so that they cannot be paired. On
+//! logarithms, so that the result is a ratio (B. L. Welch, Biometrika 34, 1947; degrees of freedom by
+//! Satterthwaite).
 
 use super::paired::{Interval, deviation, mean};
 use super::student;
 
-/// The autocorrelation that is believed at most: beyond it a series says almost nothing of its mean.
+/// Maximum autocorrelation that is used; above it a series says almost nothing about its mean.
 const CORRELATION_MAX: f64 = 0.9;
 
-/// The mean of logarithms, and how sure it is.
+/// The mean of logarithms and its precision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
     mean: f64,
@@ -17,7 +18,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of independent values; `None` below two positive ones.
+    /// From independent values; `None` for fewer than two positive ones.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let logs = logs(values);
         (logs.len() >= 2).then(|| Self {
@@ -27,8 +28,8 @@ impl Sample {
         })
     }
 
-    /// Of values that follow each other in time: what carries over from each to the next makes the mean less sure, by
-    /// (1 + ρ) ÷ (1 − ρ) of a first-order series, and leaves fewer values that count.
+    /// From a time series: autocorrelation ρ increases the variance of the mean by (1 + ρ) ÷ (1 − ρ), as in a
+    /// first-order series, and reduces the effective number of values.
     pub(crate) fn of_series(values: &[f64]) -> Option<Self> {
         let plain = Self::of(values)?;
         let correlation = autocorrelation(&logs(values)).clamp(0.0, CORRELATION_MAX);
@@ -40,7 +41,7 @@ impl Sample {
         })
     }
 
-    /// This one ÷ the baseline, with an interval.
+    /// The ratio to the baseline, with an interval.
     pub(crate) fn over(&self, baseline: &Self, confidence: f64) -> Interval {
         let difference = self.mean - baseline.mean;
         let variance = self.variance + baseline.variance;
@@ -58,7 +59,7 @@ fn logs(values: &[f64]) -> Vec<f64> {
     values.iter().filter(|value| value.is_finite() && **value > 0.0).map(|value| value.ln()).collect()
 }
 
-/// How much of a value's distance from the mean is in the next one, −1 to 1.
+/// The lag-1 autocorrelation, −1 to 1.
 fn autocorrelation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -74,7 +75,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_welchs() {
-        // Worked by hand: means 0 and ln 2, variances of the means 0.01 and 0.04, 3 and 2 degrees of freedom.
+        // Calculated by hand: means 0 and ln 2, variances of the means 0.01 and 0.04, 3 and 2 degrees of
+        // freedom.
         let baseline = Sample { mean: 0.0, variance: 0.01, freedom: 3.0 };
         let other = Sample { mean: std::f64::consts::LN_2, variance: 0.04, freedom: 2.0 };
         let interval = other.over(&baseline, 0.95);

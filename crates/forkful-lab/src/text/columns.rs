@@ -1,6 +1,6 @@
-//! A table without lines: columns aligned by their widest cell.
+//! A table without rules; columns are aligned by their widest cell.
 
-/// Where a cell's text stands.
+/// Alignment of a cell's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -14,7 +14,7 @@ pub(crate) struct Columns<const N: usize> {
 }
 
 impl<const N: usize> Columns<N> {
-    /// With a title for each column.
+    /// Creates a table with these column titles.
     pub(crate) fn new(titles: &[(&str, Align); N]) -> Self {
         Self { aligns: titles.map(|(_, align)| align), rows: vec![titles.map(|(title, _)| title.to_owned())] }
     }
@@ -23,7 +23,7 @@ impl<const N: usize> Columns<N> {
         self.rows.push(cells);
     }
 
-    /// The table, a line each. A column without any cell but its title is left out.
+    /// The table as lines. A column whose cells are all empty is left out.
     pub(crate) fn text(&self) -> String {
         let is_used = |column: usize| self.rows.iter().skip(1).any(|row| !row[column].is_empty());
         let columns: Vec<usize> = (0..N).filter(|column| is_used(*column)).collect();

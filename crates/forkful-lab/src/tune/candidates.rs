@@ -1,20 +1,22 @@
-//! What `tune` tries: numbers of workers, and sizes of the thread pool if that makes a difference. Pure.
+//! The candidates of `tune`: numbers of workers, and sizes of the thread pool if they make a difference.
+//! Pure.
 
 use super::race::Candidate;
 use crate::LabError;
 use crate::arms::POOL_MAX;
 use forkful_core::spec::INSTANCES_MAX;
 
-/// Node's own size of the pool.
+/// Node's default pool size.
 pub(crate) const POOL_DEFAULT: u32 = 4;
 
-/// The most candidates of one race.
+/// Maximum candidates of a race.
 const CANDIDATES_MAX: usize = 32;
 
-/// Throughputs of pool sizes that differ by more show that the pool matters.
+/// The pool matters if throughputs of pool sizes differ by more than this.
 const POOL_MATTERS: f64 = 0.10;
 
-/// Numbers of workers to try on so many cores: doubling, then around the cores, then twice as many.
+/// Numbers of workers to try with this many cores: doubling, then around the number of cores, then twice as
+/// many.
 pub(crate) fn default_workers(cores: u16) -> Vec<u16> {
     let cores = cores.max(1);
     let doubling = std::iter::successors(Some(1_u16), |workers| workers.checked_mul(2));
@@ -23,34 +25,36 @@ pub(crate) fn default_workers(cores: u16) -> Vec<u16> {
     sorted(workers)
 }
 
-/// Sizes of the pool that show, with one worker, whether it matters at all.
+/// Pool sizes that show, with one worker, whether the size matters at all.
 pub(crate) fn scan_pools(present: u32) -> Vec<u32> {
     sorted(vec![1, POOL_DEFAULT, 16, present])
 }
 
-/// Whether the pool's size makes a difference: the throughputs of the scan, by pool size, each with one worker.
+/// Whether the pool size makes a difference. The throughputs of the scan are by pool size, each with one
+/// worker.
 pub(crate) fn pool_matters(throughputs: &[f64]) -> bool {
     let highest = throughputs.iter().copied().fold(0.0, f64::max);
     let lowest = throughputs.iter().copied().fold(f64::INFINITY, f64::min);
     throughputs.len() >= 2 && lowest < highest * (1.0 - POOL_MATTERS)
 }
 
-/// Of a scan (pool, throughput) the smallest pool that is near the best.
+/// The smallest pool size of a scan (pool, throughput) that is close to the best.
 pub(crate) fn smallest_good_pool(scan: &[(u32, f64)]) -> Option<u32> {
     let highest = scan.iter().map(|(_, throughput)| *throughput).fold(0.0, f64::max);
     scan.iter().filter(|(_, at)| *at >= highest * (1.0 - POOL_MATTERS)).map(|(pool, _)| *pool).min()
 }
 
-/// Sizes to try when it does, beside those of the scan. Where 16 brings no more than the default, the answer lies at or
-/// below it: a size that is as large as the machine's cores is what work that computes needs. Above, work waits.
+/// More pool sizes to try if the size matters. If 16 is no better than the default, the optimum is at or
+/// below the default; computing work needs a pool as large as the number of cores. If 16 is better, the work
+/// mostly waits, and larger sizes are tried.
 pub(crate) fn more_pools(cores: u16, at_default: f64, at_16: f64) -> Vec<u32> {
     let grows = at_16 > at_default * (1.0 + POOL_MATTERS);
     let cores = u32::from(cores).max(2);
     sorted(if grows { vec![8, cores, 32, 64, 128] } else { vec![2, cores] })
 }
 
-/// Numbers of workers to try with the best pool at first: the next one and one for each core. If they gain nothing,
-/// no other will.
+/// Numbers of workers to try first with the best pool: the next one, and one per core. If these gain nothing,
+/// no other number will.
 pub(crate) fn first_with_best_pool(workers: &[u16], cores: u16) -> Vec<u16> {
     let next = workers.get(1).copied();
     next.into_iter()
@@ -64,7 +68,7 @@ fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values
 }
 
-/// Reads `1,2,4` or `1-8`, or both mixed.
+/// Parses `1,2,4`, `1-8`, or a mix of both.
 pub(crate) fn parse_list(what: &str, text: &str, max: u32) -> Result<Vec<u32>, LabError> {
     let refuse = |part: &str| LabError::Plan {
         reason: format!(
@@ -110,8 +114,8 @@ pub fn parse_pools(text: &str) -> Result<Vec<u32>, LabError> {
     parse_list("pools", text, POOL_MAX)
 }
 
-/// One worker with each pool, and each number of workers with the present pool: a star, because the whole grid would
-/// take the budget for candidates that nobody would choose.
+/// One worker with each pool size, and each number of workers with the current pool size: a star, because the
+/// whole grid would spend the budget on candidates that would not be chosen.
 pub(crate) fn star(workers: &[u16], pools: &[u32], center: Candidate) -> Vec<Candidate> {
     let along_workers = workers.iter().map(|workers| Candidate { workers: *workers, pool: center.pool });
     let along_pools = pools.iter().map(|pool| Candidate { workers: center.workers, pool: *pool });

@@ -1,4 +1,4 @@
-//! Latency of candidates at the same rate: the acting part, and how long a window is.
+//! Latency of candidates at the same rate: the acting part, and the length of a window.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::measure::Subject;
 use crate::plan::telling_window;
 use crate::progress::{Observer, Stage};
 
-/// Length of a window at least.
+/// Minimum length of a window.
 pub(super) const WINDOW_MIN: Duration = Duration::from_millis(1500);
 
-/// Candidates below this share of the best's capacity cannot carry [`LOAD`] in a steady state.
+/// Candidates below this share of the best capacity cannot sustain [`LOAD`].
 const CAPACITY_FOR_LOAD: f64 = 0.8;
 
-/// The latency of every candidate that can carry the load, as long as there is time, and at its own load where that is asked
-/// for. Gives the length of a window.
+/// Measures the latency of every candidate that can sustain the load, and at its own load if requested, as
+/// long as there is time. Returns the length of a window.
 pub(super) fn measure(
     tune: &TuneSetup,
     trial: &TrialPlan,
@@ -35,7 +35,7 @@ pub(super) fn measure(
     let mut able: Vec<usize> = (0..raced.race.entries().len())
         .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)
         .collect();
-    // Those that may be chosen first, should time run out.
+    // Candidates that may be chosen come first, in case time runs out.
     able.sort_by_key(|index| raced.race.entries()[*index].dropped.is_some());
     able.iter().for_each(|index| raced.costs[*index].carries = true);
     let fixed: Vec<Duration> = able
@@ -67,8 +67,9 @@ pub(super) fn measure(
     Ok(window)
 }
 
-/// The latency of every number of workers, with the pool of the choice, at [`LOAD`] of its own capacity: what a pod with so
-/// many workers has when pods of all sizes carry the same load together. As long as there is time.
+/// The latency of each number of workers, with the chosen pool size, at [`LOAD`] of its own capacity: the
+/// latency of a pod with that many workers if pods of all sizes carry the same total load. As long as there
+/// is time.
 fn measure_own(
     tune: &TuneSetup,
     trial: &TrialPlan,
@@ -79,7 +80,7 @@ fn measure_own(
 ) -> Result<(), LabError> {
     let Some(chosen) = raced.race.choose(tune.present_pool()) else { return Ok(()) };
     let Some(leader) = raced.race.leader() else { return Ok(()) };
-    // The best candidate has had its own load: it is what the others were compared at.
+    // The best candidate was already measured at its own load: the others were compared at it.
     raced.costs[leader].at_own_load = raced.costs[leader].at_load.clone();
     let rates = raced.race.rates();
     let rate = |index: usize| rates[index].unwrap_or_default() * LOAD;
@@ -90,7 +91,7 @@ fn measure_own(
             && rate(*index) > 0.0
     };
     let mut wanted: Vec<usize> = (0..raced.race.entries().len()).filter(is_wanted).collect();
-    // The choice first, should time run out.
+    // The chosen candidate comes first, in case time runs out.
     wanted.sort_by_key(|index| *index != chosen);
     for (place, index) in wanted.iter().copied().enumerate() {
         let candidate = raced.race.entries()[index].candidate;
@@ -112,8 +113,8 @@ fn measure_own(
     Ok(())
 }
 
-/// So long that the highest percentile can be told for which there is time when all candidates have such a window.
-/// `fixed` is what each takes beside it.
+/// The window for the highest percentile for which there is time if all candidates have such a window.
+/// `fixed` is the time of each candidate beside the window.
 fn window(rate: f64, fixed: &[Duration], left: Duration) -> Duration {
     let bearable = left.saturating_sub(fixed.iter().sum()) / fixed.len().max(1) as u32;
     telling_window(&[rate], bearable).max(WINDOW_MIN)

@@ -1,50 +1,51 @@
-//! What the rounds of a race say together: a level for every candidate, and the noise of one window. Pure.
+//! Combines the rounds of a race: a level for every candidate, and the noise of one window. Pure.
 //!
-//! The logarithm of a throughput is the candidate's level plus what the machine did in that round plus noise: the
-//! two-way additive model of analysis of variance. It uses every window, also of candidates that came late or left
-//! early, and it knows the noise from all of them together: two rounds of six candidates tell more about it than
-//! twelve rounds of two do, whereas each pair's own two differences say next to nothing.
+//! The logarithm of a throughput is the candidate's level plus the round's machine effect plus noise: the
+//! two-way additive model of analysis of variance. It uses every window, including those of candidates that
+//! joined late or left early, and estimates the noise from all of them together: two rounds of six candidates
+//! give a better estimate than twelve rounds of two, whereas a pair's own two differences say almost nothing.
 //!
-//! A core whose neighbour is busy is slower by a third for seconds, which no account of the system shows. A window that
-//! fell into that is an outlier, and one in twenty of them is enough to mislead means: what is [`SLOW`] against its
-//! candidate's and its round's other windows is left out. Nothing makes a window so much faster, so that of two windows the
-//! slower one is the wrong one.
+//! A core whose neighbour core is busy is a third slower for seconds, which no CPU account shows. Such a
+//! window is an outlier, and one in twenty is enough to mislead means. A window that is [`SLOW`] compared
+//! with the other windows of its candidate and round is left out. Nothing makes a window that much faster, so
+//! of two windows the slower one is wrong.
 
 use crate::statistics::paired::Interval;
 use crate::statistics::student;
 
-/// Passes of the fit, which alternates between candidates and rounds; a table with gaps needs some.
+/// Passes of the fit, which alternates between candidates and rounds; a table with gaps needs several.
 const PASSES: usize = 40;
 
-/// Passes of the rough fit by medians, which only finds outliers.
+/// Passes of the rough fit by medians, which only detects outliers.
 const ROUGH_PASSES: usize = 10;
 
-/// A window that is slower by so much is left out, or by so many standard deviations of all where that is more.
+/// A window that is slower by this, or by a number of standard deviations if that is more, is left out.
 const SLOW: f64 = 0.1;
 const SLOW_DEVIATIONS: f64 = 4.0;
 
-/// A median absolute deviation times this is a standard deviation.
+/// Factor from a median absolute deviation to a standard deviation.
 const MEDIAN_DEVIATION: f64 = 1.4826;
 
-/// Noise below which so few windows are never believed to be.
+/// Lower limit for the noise estimated from few windows.
 const NOISE_MIN: f64 = 0.003;
 
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
-    /// Logarithms of the windows that are in the fit, by candidate and round of the sample.
+    /// Logarithms of the windows in the fit, by candidate and round of the sample.
     logs: Vec<Vec<Option<f64>>>,
-    /// Logarithm of throughput by candidate; `None` where nothing was measured.
+    /// Logarithm of the throughput by candidate; `None` if not measured.
     by_candidate: Vec<Option<f64>>,
-    /// What the machine did in each round of the sample, on the same scale: what it does usually is in the levels.
+    /// The machine effect of each round of the sample, on the same scale; its mean is part of the levels.
     by_round: Vec<f64>,
-    /// Windows of each candidate.
+    /// Number of windows of each candidate.
     windows: Vec<usize>,
-    /// Standard deviation of one window, and its degrees of freedom. `None`: no window is more than the model needs.
+    /// Standard deviation of one window, and its degrees of freedom. `None`: there are no more windows than
+    /// parameters.
     noise: Option<(f64, usize)>,
 }
 
 impl Levels {
-    /// Fits to `rounds[candidate][round]`, over these rounds; a round may be in it several times.
+    /// Fits to `rounds[candidate][round]` over the rounds of the sample; a round may occur several times.
     pub(super) fn fit(rounds: &[&[Option<f64>]], sample: &[usize]) -> Self {
         let mut logs: Vec<Vec<Option<f64>>> =
             rounds.iter().map(|row| sample.iter().map(|round| row[*round].map(f64::ln)).collect()).collect();
@@ -65,23 +66,23 @@ impl Levels {
         self.by_candidate[index]
     }
 
-    /// A candidate's windows without what the machine did in them.
+    /// A candidate's windows without the machine effect.
     pub(super) fn windows(&self, index: usize) -> Vec<f64> {
         self.logs[index].iter().zip(&self.by_round).filter_map(|(log, round)| Some((*log)? - round)).collect()
     }
 
-    /// What the machine did on average while a candidate ran.
+    /// The mean machine effect while a candidate ran.
     pub(super) fn machine_of(&self, index: usize) -> f64 {
         let ran = self.logs[index].iter().zip(&self.by_round).filter(|(log, _)| log.is_some());
         mean(&mut ran.map(|(_, round)| *round).collect::<Vec<_>>())
     }
 
-    /// The logarithm of the ratio of one to another.
+    /// The logarithm of the ratio of two candidates.
     pub(super) fn difference(&self, index: usize, other: usize) -> Option<f64> {
         Some(self.by_candidate[index]? - self.by_candidate[other]?)
     }
 
-    /// The standard error of that.
+    /// The standard error of that logarithm.
     pub(super) fn error(&self, index: usize, other: usize) -> Option<f64> {
         let (deviation, _) = self.noise?;
         let share = |index: usize| 1.0 / self.windows[index] as f64;
@@ -102,7 +103,7 @@ impl Levels {
 
 type Table = [Vec<Option<f64>>];
 
-/// Levels of candidates and of rounds, each the center of what the other leaves.
+/// Levels of candidates and of rounds, each the center of the residuals of the other.
 fn alternate(logs: &Table, passes: usize, center: fn(&mut [f64]) -> f64) -> (Vec<f64>, Vec<f64>) {
     let mut levels = vec![0.0; logs.len()];
     let mut machine = vec![0.0; logs.first().map_or(0, Vec::len)];
@@ -129,7 +130,7 @@ fn residuals(logs: &Table, levels: &[f64], machine: &[f64]) -> Vec<Vec<Option<f6
     logs.iter().zip(levels).map(of_row).collect()
 }
 
-/// Takes outliers to the slow side out, by a fit that they do not move. Nobody loses all windows.
+/// Removes slow outliers, using a fit that they do not influence. No candidate loses all windows.
 fn leave_out_slow(logs: &mut Table) {
     let (levels, machine) = alternate(logs, ROUGH_PASSES, median);
     let residuals = residuals(logs, &levels, &machine);
@@ -148,7 +149,7 @@ fn leave_out_slow(logs: &mut Table) {
     }
 }
 
-/// 0 of nothing, as for the median.
+/// 0 if empty, like the median.
 fn mean(values: &mut [f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_the_machine_did_is_no_part_of_a_level_also_for_who_came_late() {
-        // The machine was 10 % faster in the last two rounds, the only ones of the third candidate.
+        // The machine was 10 % faster in the last two rounds, the only rounds of the third candidate.
         let rows = [
             vec![Some(100.0), Some(100.0), Some(110.0), Some(110.0)],
             vec![Some(200.0), None, Some(220.0), Some(220.0)],
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_window_that_was_slower_by_a_third_is_left_out_and_a_slow_round_is_not() {
-        // All are slower in the second round; the first candidate was hit in the first one.
+        // All are slower in the second round; the first candidate was disturbed in the first round.
         let rows = [
             vec![Some(67.0), Some(81.0), Some(100.0)],
             vec![Some(101.0), Some(80.0), Some(100.0)],

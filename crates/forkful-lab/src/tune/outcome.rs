@@ -1,4 +1,4 @@
-//! From a finished race to the document: the table, the law behind it, the choice and its reasons. Pure.
+//! From a finished race to the document: the table, the fitted law, the choice and its reasons. Pure.
 
 use forkful_load::report::Level;
 use forkful_load::report::spread::three_digits;
@@ -14,10 +14,10 @@ use crate::statistics::paired::{deviation, geometric, mean};
 use crate::statistics::usl::{COUNTS_MIN, Point, Usl, fit};
 use crate::statistics::verdict::CONFIDENCE;
 
-/// A share of resamples below which a choice is called close.
+/// Below this share of resamples a choice counts as close.
 const STABLE: f64 = 0.8;
 
-/// A choice whose p99 is this much above the best's deserves a word.
+/// A choice whose p99 exceeds the best's by this factor gets a note.
 const P99_WORSE: f64 = 1.5;
 
 pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, cores: u16) -> TuneDocument {
@@ -71,7 +71,7 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
             per_second,
             ci95: geometric(&values, CONFIDENCE).map(|interval| interval.bounds),
             best: is_best,
-            // One window of each has a ratio, too, though no interval.
+            // With one window each there is a ratio, but no interval.
             relative_percent: of_leader
                 .filter(|_| !is_best)
                 .map_or(0.0, |of_leader| relative(per_second / of_leader)),
@@ -94,12 +94,12 @@ fn table(race: &Race, costs: &[Costs], chosen: Option<usize>, shares: &[f64]) ->
     race.entries().iter().enumerate().filter(|(_, entry)| !entry.values().is_empty()).map(row).collect()
 }
 
-/// Of one that keeps up: in an overload there is no steady state that a percentile could describe.
+/// Only for a candidate that keeps up: an overload has no steady state for percentiles to describe.
 fn at_load(found: Option<&AtRate>, percentile: f64) -> Option<f64> {
     found.filter(|found| !found.overloaded)?.percentile_ms(percentile)
 }
 
-/// The law over workers at the present pool, from all rounds.
+/// The law over workers at the current pool size, from all rounds.
 fn law(race: &Race, costs: &[Costs], present: u32, cores: u16) -> Option<UslDocument> {
     let pool = most_measured_pool(race, present);
     let Fitted { law, most, is_clean } = fitted(race, costs, pool, cores)?;
@@ -110,17 +110,17 @@ fn law(race: &Race, costs: &[Costs], present: u32, cores: u16) -> Option<UslDocu
     Some(UslDocument { law, pool, peak: law.peak(), sentence, curve })
 }
 
-/// A law that was fitted to a race.
+/// A law fitted to a race.
 pub(super) struct Fitted {
     pub(super) law: Usl,
-    /// The most workers of the fit.
+    /// The largest number of workers in the fit.
     most: u16,
-    /// Whether no more workers than cores are in it.
+    /// Whether the fit contains no more workers than cores.
     is_clean: bool,
 }
 
-/// Fits the law to the rounds of a pool. Counts beyond the cores bend it for a reason that is not the app's, so that they
-/// are left out where enough others remain.
+/// Fits the law to the rounds of a pool size. Counts beyond the cores distort it for reasons outside the app,
+/// and are left out if enough others remain.
 pub(super) fn fitted(race: &Race, costs: &[Costs], pool: u32, cores: u16) -> Option<Fitted> {
     let entries: Vec<(usize, &Entry)> =
         race.entries().iter().enumerate().filter(|(_, entry)| entry.candidate.pool == pool).collect();
@@ -147,7 +147,7 @@ fn most_measured_pool(race: &Race, present: u32) -> u32 {
 }
 
 fn points(workers: u16, values: Vec<f64>) -> Vec<Point> {
-    // A deviation of less than 1 % from so few rounds is luck.
+    // A deviation below 1 % from so few rounds is luck.
     let deviation = deviation(&values).max(0.01 * mean(&values));
     let weight = 1.0 / (deviation * deviation);
     values.into_iter().map(|throughput| Point { workers: f64::from(workers), throughput, weight }).collect()
@@ -193,7 +193,7 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
     let figure = format!("{} requests/s", three_digits(row.per_second));
     let reason = match best {
         None => format!("{figure}, the best of {}", table.len()),
-        // They differ in a pool that does not matter.
+        // They differ only in a pool size that does not matter.
         Some(best) if best.workers == row.workers && !raced.pool_matters => {
             format!("{figure}, as good as any of {}", table.len())
         }
@@ -214,7 +214,7 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
     }
 }
 
-/// Of figures that cannot be trusted only what was measured is told.
+/// For untrusted figures, only reports what was measured.
 fn no_advice(table: &[CandidateDocument]) -> String {
     table.iter().find(|row| row.best).map_or_else(
         || "no advice: nothing could be measured".to_owned(),
@@ -229,7 +229,7 @@ fn no_advice(table: &[CandidateDocument]) -> String {
     )
 }
 
-/// What the choice gains over one worker, or that nothing is to be gained.
+/// The gain of the choice over one worker, or that there is none.
 fn gain_over_one(row: &CandidateDocument, table: &[CandidateDocument], cores: u16) -> String {
     if row.workers == 1 {
         let has_more = table.iter().any(|other| other.workers > 1);
@@ -315,7 +315,7 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
     trust.concluded()
 }
 
-/// Windows that other processes disturbed, and rounds that differ by chance.
+/// Windows disturbed by other processes, and rounds with random differences.
 fn disturbances(trust: &mut Trust, raced: &Raced) {
     if raced.trials > 0 && 5 * raced.disturbed > raced.trials {
         trust.note(

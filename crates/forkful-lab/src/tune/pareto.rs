@@ -1,5 +1,5 @@
-//! Candidates side by side in throughput, latency and memory: which percentile compares them, and who is beaten in all
-//! three. Pure.
+//! Compares candidates by throughput, latency and memory: which percentile to use, and which candidate is
+//! worse in all three. Pure.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ const TAILS: [Tail; 3] = [
     Tail { short: "p90", long: "90th percentile", of: |row| row.p90_at_70_ms },
 ];
 
-/// The highest percentile that is known of all candidates of which one is known: others compare nothing.
+/// The highest percentile that is known for all candidates with a known latency; others are not comparable.
 pub(crate) fn tail(table: &[CandidateDocument]) -> Tail {
     let known: Vec<&CandidateDocument> =
         table.iter().filter(|row| TAILS.iter().any(|tail| (tail.of)(row).is_some())).collect();
@@ -27,17 +27,17 @@ pub(crate) fn tail(table: &[CandidateDocument]) -> Tail {
     *TAILS.iter().find(is_of_all).unwrap_or(&TAILS[0])
 }
 
-/// What a candidate's latency at the load is, as far as anybody knows.
+/// A candidate's latency at the load, as far as known.
 #[derive(Debug, Clone, Copy)]
 enum AtLoad {
     Ms(f64),
-    /// It has the capacity, but there was no time, or there were too few requests.
+    /// It has the capacity, but there was no time or there were too few requests.
     Unknown,
     CannotCarry,
 }
 
 impl AtLoad {
-    /// `Less` is the better one; `None` where nobody knows.
+    /// `Less` is better; `None` if unknown.
     fn against(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Ms(a), Self::Ms(b)) => Some(a.total_cmp(&b)),
@@ -49,8 +49,9 @@ impl AtLoad {
     }
 }
 
-/// Marks what nothing else beats in one of throughput, latency and memory without losing in another. Who cannot carry
-/// the load is worse than all that can; of who was not measured nobody knows.
+/// Marks candidates for which no other is better in throughput, latency or memory without being worse in
+/// another. A candidate that cannot sustain the load is worse than all that can; a candidate that was not
+/// measured is unknown.
 pub(super) fn mark_pareto(table: &mut [CandidateDocument]) {
     let tail = tail(table);
     let figures: Vec<(f64, AtLoad, u64)> = table

@@ -1,19 +1,21 @@
-//! Where the law of scalability puts the peak of a race, so that it is tried and not only told. Pure.
+//! Where the scalability law predicts the peak of a race, so that the peak is tried and not only reported.
+//! Pure.
 //!
-//! The first candidates double, so that between 8 and 15 workers there is none, and an app that is best with 11 would
-//! never meet them. The law decides nothing: what it names runs, and the race decides.
+//! The first candidates double, so there is none between 8 and 15 workers, and an app that is best with 11
+//! would not be found. The law does not decide: its predictions run, and the race decides.
 
 use super::Costs;
 use super::outcome::fitted;
 use super::race::{Candidate, Race};
 
-/// Workers at the peak of the law, as far as rounds of this pool tell; `None` when throughput only grows.
+/// Workers at the law's peak, from the rounds of this pool size; `None` if throughput only grows.
 pub(super) fn peak(race: &Race, costs: &[Costs], pool: u32, cores: u16) -> Option<f64> {
     fitted(race, costs, pool, cores)?.law.peak()
 }
 
-/// Lets the whole numbers on both sides of the peak into the race, and one more on either side: no more workers than
-/// were tried, and nobody twice. They have no windows of the rounds before. Gives the new ones.
+/// Adds the whole numbers on both sides of the peak to the race, and one more on either side, without
+/// exceeding the numbers tried and without duplicates. They have no windows of earlier rounds. Returns the
+/// new candidates.
 pub(super) fn add_around(race: &mut Race, pool: u32, peak: f64) -> Vec<u16> {
     let known: Vec<u16> = race
         .entries()
@@ -46,12 +48,13 @@ mod tests {
         workers.iter().map(|workers| Candidate { workers: *workers, pool: POOL }).collect()
     }
 
-    /// An app that is best with 11 workers: with 8 or 15 it does 4 % less.
+    /// An app that is best with 11 workers; with 8 or 15 it is 4 % slower.
     fn app() -> Usl {
         Usl { lambda: 1000.0, sigma: 0.05, kappa: 0.95 / 121.0, r_squared: 1.0 }
     }
 
-    /// Eight rounds on 16 cores, with or without the peak after the coarse ones; the choice.
+    /// Eight rounds on 16 cores, with or without the predicted peak after the coarse rounds; returns the
+    /// choice.
     fn raced(with_peak: bool, noise: f64, seed: u64) -> u16 {
         let mut random = Random::new(seed);
         let mut race = Race::new(candidates(&default_workers(16)));

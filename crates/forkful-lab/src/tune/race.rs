@@ -1,27 +1,29 @@
-//! Racing: candidates are measured in rounds, and those that cannot be the choice any more are dropped. Pure.
+//! Racing: candidates are measured in rounds, and candidates that can no longer be the choice are dropped.
+//! Pure.
 //!
-//! A golden-section or hill-climbing search would be misled: neighbours differ by less than a run's noise, and the
-//! domain is tiny. The rules are fixed before the race. Out is who is certainly worse than the best (the 95 % interval
-//! of the ratio lies wholly below −2 %), who is [`HOPELESS`] after the first round, and who needs more than another
-//! one that is in the race without being more than 2 % better: it could never be the smallest that is good enough.
+//! A golden-section or hill-climbing search would be misled: neighbours differ by less than a run's noise,
+//! and the domain is tiny. The rules are fixed before the race. A candidate is dropped if it is certainly
+//! worse than the best (the 95 % interval of the ratio lies entirely below −2 %), if it is [`HOPELESS`] after
+//! the first round, or if it needs more resources than another candidate in the race without being more than
+//! 2 % better: it could never be the smallest that is good enough.
 
 use super::levels::Levels;
 use crate::statistics::paired::Interval;
 use crate::statistics::verdict::CONFIDENCE;
 use forkful_core::random::Random;
 
-/// What is worth no second look: candidates within this of the best are as good as it.
+/// Candidates within this share of the best count as equally good.
 pub(crate) const CLOSE: f64 = 0.02;
 
-/// What is as good as the best within the noise is not further below it than this: of a larger difference the table would
-/// say the opposite of the advice.
+/// Upper limit for what counts as equal to the best because of noise: with a larger difference the table
+/// would contradict the advice.
 pub(crate) const CLOSE_MAX: f64 = 0.05;
 
-/// The share of the best's throughput below which a single window is enough. A core may be slower by a third for as long as
-/// a window takes, so that who has 0.7 in one of them may well be the best.
+/// Below this share of the best throughput, a single window is enough to drop a candidate. A core may be a
+/// third slower for a whole window, so a candidate at 0.7 in one window may still be the best.
 const HOPELESS: f64 = 0.5;
 
-/// Rounds below which survivors are not called equal.
+/// Minimum rounds before survivors are called equal.
 const ROUNDS_MIN: usize = 3;
 
 /// Resamples for the stability of a choice.
@@ -38,19 +40,20 @@ pub(crate) struct Candidate {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) candidate: Candidate,
-    /// Throughput by round; `None` where it did not run. Disturbed windows are repeated where there is time, and count
-    /// otherwise: on a busy machine there would be nothing else.
+    /// Throughput by round; `None` if it did not run. Disturbed windows are repeated if there is time, and
+    /// otherwise count: on a busy machine there would be nothing else.
     pub(crate) rounds: Vec<Option<f64>>,
-    /// The round after which it was out, from 1, and why.
+    /// The round after which it was dropped, from 1, and why.
     pub(crate) dropped: Option<(usize, Out)>,
 }
 
-/// Why a candidate is measured no more.
+/// Why a candidate is no longer measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Out {
-    /// It is certainly worse than the best, or was never wanted: it is not chosen.
+    /// It is certainly worse than the best, or was excluded: it is never chosen.
     Worse,
-    /// A smaller one is as good. Should that one turn out worse than a third, this may be chosen yet.
+    /// A smaller candidate is as good. If that one turns out worse than a third, this one may still be
+    /// chosen.
     NoBetter,
 }
 
@@ -65,7 +68,7 @@ impl Entry {
 pub(crate) enum Over {
     /// One candidate is left.
     OneLeft,
-    /// Those that are left are equal to within 2 %.
+    /// The remaining candidates are equal to within 2 %.
     Equal,
 }
 
@@ -84,19 +87,19 @@ impl Race {
         race
     }
 
-    /// Lets one more in; those that are in it already are not doubled.
+    /// Adds a candidate, unless it is already in the race.
     pub(crate) fn add(&mut self, candidate: Candidate) {
         if self.entries.iter().all(|entry| entry.candidate != candidate) {
             self.entries.push(Entry { candidate, rounds: vec![None; self.rounds], dropped: None });
         }
     }
 
-    /// All, dropped ones too.
+    /// All candidates, including dropped ones.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Indices of those that are in the race.
+    /// Indices of the candidates still in the race.
     pub(crate) fn survivors(&self) -> Vec<usize> {
         (0..self.entries.len()).filter(|index| self.entries[*index].dropped.is_none()).collect()
     }
@@ -105,8 +108,8 @@ impl Race {
         self.rounds
     }
 
-    /// Writes down a round and drops who cannot be the choice; returns the dropped. `present` is the pool that the app
-    /// has now.
+    /// Records a round and drops candidates that cannot be the choice; returns the dropped ones. `present` is
+    /// the app's current pool size.
     pub(crate) fn record(&mut self, results: &[(usize, Option<f64>)], present: u32) -> Vec<usize> {
         self.rounds += 1;
         for entry in &mut self.entries {
@@ -145,7 +148,7 @@ impl Race {
         }
     }
 
-    /// Takes everybody out for whom `wanted` does not hold.
+    /// Removes all candidates for which `wanted` is false.
     pub(crate) fn keep(&mut self, wanted: impl Fn(Candidate) -> bool) {
         let rounds = self.rounds;
         for entry in &mut self.entries {
@@ -155,7 +158,7 @@ impl Race {
         }
     }
 
-    /// The best so far of those that may be chosen.
+    /// The best candidate so far among those that may be chosen.
     pub(crate) fn leader(&self) -> Option<usize> {
         self.leader_by(&self.levels())
     }
@@ -171,27 +174,29 @@ impl Race {
         !matches!(self.entries[index].dropped, Some((_, Out::Worse)))
     }
 
-    /// Requests per second of each, as if all had run in the same rounds: what the leader did on average, and the others
-    /// as much more or less as their levels are. Means of different rounds would tell what the machine did in them.
+    /// Requests per second of each candidate, adjusted as if all had run in the same rounds: the leader's
+    /// mean, scaled by the difference of their levels. Plain means of different rounds would include the
+    /// machine effect.
     pub(crate) fn rates(&self) -> Vec<Option<f64>> {
         let levels = self.levels();
         let scale = self.scale(&levels);
         (0..self.entries.len()).map(|index| Some((levels.level(index)? + scale?).exp())).collect()
     }
 
-    /// The windows of one on the same scale, each without what the machine did in it, and without those that are left out.
+    /// The windows of a candidate on the same scale, without the machine effect and without outliers.
     pub(crate) fn level_values(&self, index: usize) -> Vec<f64> {
         let levels = self.levels();
         let Some(scale) = self.scale(&levels) else { return Vec::new() };
         levels.windows(index).into_iter().map(|log| (log + scale).exp()).collect()
     }
 
-    /// From a level to the logarithm of requests per second: the machine as it was while the leader ran.
+    /// Converts a level to the logarithm of requests per second, with the machine effect during the leader's
+    /// rounds.
     fn scale(&self, levels: &Levels) -> Option<f64> {
         Some(levels.machine_of(self.leader_by(levels)?))
     }
 
-    /// The ratio of one to another.
+    /// The ratio of two candidates.
     pub(crate) fn against(&self, index: usize, other: usize) -> Option<Interval> {
         self.levels().against(index, other, CONFIDENCE)
     }
@@ -205,27 +210,27 @@ impl Race {
         Levels::fit(&table, rounds)
     }
 
-    /// Whether everybody that is in the race has run so often.
+    /// Whether all candidates in the race have run this often.
     pub(crate) fn have_run(&self, times: usize) -> bool {
         self.behind(times).is_empty()
     }
 
-    /// How often one has run.
+    /// How often a candidate has run.
     pub(crate) fn runs(&self, index: usize) -> usize {
         self.entries[index].rounds.iter().flatten().count()
     }
 
-    /// Those in the race that have run less often.
+    /// Candidates in the race that have run less often.
     pub(crate) fn behind(&self, times: usize) -> Vec<usize> {
         self.survivors().into_iter().filter(|index| self.runs(*index) < times).collect()
     }
 
-    /// Takes one out that cannot be measured enough: it is not chosen.
+    /// Removes a candidate that cannot be measured enough: it is not chosen.
     pub(crate) fn withdraw(&mut self, index: usize) {
         self.drop_all(&[index], Out::Worse);
     }
 
-    /// Whether there is anything left to find out.
+    /// Whether the race has ended.
     pub(crate) fn over(&self) -> Option<Over> {
         let survivors = self.survivors();
         let leader = self.leader()?;
@@ -242,15 +247,15 @@ impl Race {
         (self.have_run(ROUNDS_MIN) && survivors.iter().all(is_equal)).then_some(Over::Equal)
     }
 
-    /// The choice: of all within 2 % of the best, or within one standard error where that is more, the smallest.
-    /// `present` is the pool that the app has now, which is kept among equals.
+    /// The choice: the smallest of all candidates within 2 % of the best, or within one standard error if
+    /// that is more. `present` is the app's current pool size, which is preferred among equals.
     pub(crate) fn choose(&self, present: u32) -> Option<usize> {
         let rounds: Vec<usize> = (0..self.rounds).collect();
         self.choose_over(&rounds, present)
     }
 
-    /// How much two candidates of the race may differ by chance alone: the largest standard error of a ratio to the best,
-    /// among those that may be chosen.
+    /// How much two candidates of the race may differ by chance: the largest standard error of a ratio to the
+    /// best, among candidates that may be chosen.
     pub(crate) fn noise(&self) -> Option<f64> {
         let levels = self.levels();
         let best = self.leader_by(&levels)?;
@@ -258,8 +263,8 @@ impl Race {
         others.filter_map(|index| levels.error(index, best)).reduce(f64::max)
     }
 
-    /// The share of resamples in which each candidate is the choice. Rounds are drawn, not single values, because
-    /// candidates of a round share what the machine did.
+    /// The share of resamples in which each candidate is the choice. Whole rounds are drawn, because
+    /// candidates of a round share the machine effect.
     pub(crate) fn stability(&self, present: u32, seed: u64) -> Vec<f64> {
         let mut counts = vec![0_usize; self.entries.len()];
         let mut random = Random::new(seed);
@@ -299,8 +304,8 @@ fn is_worse(levels: &Levels, index: usize, leader: usize) -> bool {
     }
 }
 
-/// What "smaller" means: fewer workers first (memory, connections to databases), then the pool as it is, then a smaller
-/// one: only one route is measured, and others may use the pool too.
+/// The order of "smaller": fewer workers first (memory, database connections), then the current pool size,
+/// then a smaller one. Only one route is measured, and others may use the pool too.
 fn size(candidate: Candidate, present: u32) -> (u16, bool, u32) {
     (candidate.workers, candidate.pool != present, candidate.pool)
 }
@@ -313,8 +318,8 @@ mod tests {
         workers.iter().map(|workers| Candidate { workers: *workers, pool: 4 }).collect()
     }
 
-    /// Races with true throughputs, noise and a share of windows that are slower by a quarter to two fifths, until it is
-    /// over or `rounds` are through; the choice's candidate.
+    /// Simulates races with true throughputs, noise and a share of windows that are 25 to 40 % slower, until
+    /// the race is over or `rounds` are done; returns the choice.
     fn raced(
         list: Vec<Candidate>,
         truth: impl Fn(Candidate) -> f64,
@@ -374,7 +379,7 @@ mod tests {
         race.record(&[(0, Some(100.0)), (1, Some(133.0))], 4);
         assert_eq!(race.survivors(), [0, 1]);
         let mut race = Race::new(candidates(&[1, 2]));
-        // Two workers do 1.4 × as much, and were slower by a third when the race began.
+        // Two workers are 1.4 × as fast, and were a third slower at the start of the race.
         race.record(&[(0, Some(140.0)), (1, Some(131.0))], 4);
         for machine in [1.0, 0.98, 1.01] {
             let results: Vec<_> = race
@@ -403,7 +408,7 @@ mod tests {
     #[test]
     fn who_is_no_better_than_a_smaller_one_is_chosen_when_that_one_loses() {
         let mut race = Race::new(candidates(&[1, 2, 3]));
-        // 2 is 1.5 % above 1, and 3 is 1.5 % above 2.
+        // 2 is 1.5 % better than 1, and 3 is 1.5 % better than 2.
         let round =
             |factor: f64| [(0, 100.0), (1, 101.5), (2, 103.1)].map(|(index, at)| (index, Some(at * factor)));
         race.record(&round(1.0), 4);
@@ -441,7 +446,7 @@ mod tests {
     #[test]
     fn nothing_is_chosen_against_the_table_however_large_the_noise() {
         let mut race = Race::new(candidates(&[1, 2]));
-        // 2 workers lead by a third, in windows that differ by more than that.
+        // 2 workers lead by a third, in windows that vary by more than that.
         for (one, two) in [(60.0, 120.0), (110.0, 90.0), (50.0, 100.0), (100.0, 90.0)] {
             race.record(&[(0, Some(one)), (1, Some(two))], 4);
             race.entries.iter_mut().for_each(|entry| entry.dropped = None);

@@ -1,5 +1,5 @@
-//! What fits into the budget of `tune`, which is a bound and not a wish: which candidates there is time for, how long
-//! their windows are, and whether one more trial may begin. Pure, but for what trials took before.
+//! What fits into the budget of `tune`, which is a hard limit: which candidates run, how long their windows
+//! are, and whether another trial may start. Pure, except for the durations of past trials.
 
 use std::time::{Duration, Instant};
 
@@ -10,73 +10,75 @@ use crate::compare::TrialPlan;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Time {
-    /// Starting and ending a server once, as the pilot found it.
+    /// Time to start and stop a server once, from the pilot.
     pub(super) overhead: Duration,
-    /// How much longer than expected the slowest trial took so far.
+    /// The largest delay of a trial beyond its expected duration so far.
     pub(super) late: Duration,
-    /// The race's time is up.
+    /// End of the race.
     pub(super) until: Instant,
-    /// After this not even the best one's latency fits.
+    /// After this time not even the latency of the best candidate fits.
     pub(super) last: Instant,
 }
 
 impl Time {
-    /// What one trial of a candidate takes.
+    /// The expected duration of a trial of a candidate.
     pub(super) fn of(&self, tune: &TuneSetup, candidate: Candidate, trial: &TrialPlan) -> Duration {
         self.overhead + self.late + warmup(tune, candidate, trial) + trial.window
     }
 
-    /// Whether what takes so long may begin.
+    /// Whether a trial of this duration may start.
     pub(super) fn fits(&self, takes: Duration) -> bool {
         Instant::now() + takes <= self.last
     }
 
-    /// Learns from a trial that took longer than was expected of it.
+    /// Records a trial that took longer than expected.
     pub(super) fn took(&mut self, expected: Duration, took: Duration) {
         self.late += took.saturating_sub(expected);
     }
 }
 
-/// The first rounds, as far as there is time for them.
+/// The first rounds, as far as there is time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct First {
-    /// The most important ones for which there is time, in their given order.
+    /// The most important candidates for which there is time, in the given order.
     pub(super) candidates: Vec<Candidate>,
     pub(super) window: Duration,
 }
 
-/// What is known before the race.
+/// The facts before the race.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Needs {
-    /// What is left of the budget.
+    /// The rest of the budget.
     pub(super) left: Duration,
-    /// Each trial's, beside its window.
+    /// Each trial's duration, without its window.
     pub(super) fixed: Duration,
-    /// A window at least, so that it holds enough answers.
+    /// Minimum window, so that it contains enough answers.
     pub(super) window: Duration,
-    /// The pool and the cores, by which candidates are ranked.
+    /// Pool size and cores, for ranking candidates.
     pub(super) pool: u32,
     pub(super) cores: u16,
 }
 
 impl Needs {
-    /// Two rounds of so many.
+    /// The duration of two rounds of this many candidates.
     fn rounds(&self, candidates: usize, window: Duration) -> Duration {
         (self.fixed + window) * (candidates * COARSE_ROUNDS) as u32
     }
 
-    /// What is left for the race when the choice's latency is measured, too.
+    /// The time for the race if the choice's latency is measured too.
     fn for_race(&self) -> Duration {
         self.left.mul_f64(RACE_SHARE).min(self.left.saturating_sub(self.fixed + super::latency::WINDOW_MIN))
     }
 
-    /// One worker and one for each core with the present pool first, then other numbers of workers, then other pools.
+    /// First one worker and one per core with the current pool size, then other numbers of workers, then
+    /// other pool sizes.
     fn rank(&self, candidate: Candidate) -> (bool, bool, u16, u32) {
         let is_corner = candidate.workers == 1 || candidate.workers == self.cores;
         (candidate.pool != self.pool, !is_corner, candidate.workers.abs_diff(self.cores), candidate.pool)
     }
 
-    /// The first rounds, with windows that are as long as the time allows; the least budget where there is no time for any.
+    /// The first rounds, with windows as long as the time allows; the error is the smallest budget if there
+    /// is no time for any.
     pub(super) fn first(&self, list: &[Candidate]) -> Result<First, Duration> {
         let least = self.window.max(WINDOW_MIN).min(WINDOW_MAX * 4);
         let needed = list.len().min(2);
@@ -95,7 +97,7 @@ impl Needs {
         ranked.truncate(count);
         let candidates: Vec<Candidate> =
             list.iter().copied().filter(|candidate| ranked.contains(candidate)).collect();
-        // The coarse rounds of all and six more rounds of three survivors.
+        // The coarse rounds of all candidates and six more rounds of three survivors.
         let trials = (count * COARSE_ROUNDS + 3 * 6) as u32;
         let each = (self.for_race() / trials).saturating_sub(self.fixed);
         let most = (self.for_race() / (count * COARSE_ROUNDS).max(1) as u32).saturating_sub(self.fixed);
@@ -104,7 +106,7 @@ impl Needs {
     }
 }
 
-/// A budget that is too small, with one that is not.
+/// The error for a budget that is too small, with a sufficient budget.
 pub(super) fn too_small(budget: Duration, spent: Duration, more: Duration) -> LabError {
     const STEP_S: u64 = 5;
     let seconds = (spent + more).as_secs() + 1;
@@ -120,7 +122,8 @@ pub(super) fn too_small(budget: Duration, spent: Duration, more: Duration) -> La
     }
 }
 
-/// How many of these, from the first on, can have the runs that they lack beside one more in each round, in this time.
+/// How many of these, from the first on, can make up their missing runs within this time, with `beside` in
+/// each round.
 pub(super) fn fitting(each: &[(Duration, usize)], beside: Duration, left: Duration) -> usize {
     let takes = |count: usize| {
         let rounds = each[..count].iter().map(|(_, runs)| *runs).max().unwrap_or(0);
@@ -142,7 +145,7 @@ mod tests {
     fn as_many_fit_as_have_time_for_all_that_they_lack() {
         let second = Duration::from_secs(1);
         let three = [(second, 2), (second, 2), (2 * second, 2)];
-        // Two rounds of 1 + 1 + 2 s, and one more of 1 s in each.
+        // Two rounds of 1 + 1 + 2 s, plus 1 s in each.
         assert_eq!(fitting(&three, second, 10 * second), 3);
         assert_eq!(fitting(&three, second, 9 * second), 2);
         assert_eq!(fitting(&three, second, 5 * second), 1);

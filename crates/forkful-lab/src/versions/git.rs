@@ -1,4 +1,4 @@
-//! The few commands of git that are needed, each with a bound and without the user's hooks.
+//! The few git commands that are needed, each with a timeout and without the user's hooks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use forkful_load::StopHandle;
 use crate::LabError;
 use crate::program::{Run, Said};
 
-/// A command that only reads.
+/// Timeout of a command that only reads.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Writing a large repository's files, perhaps with a filter that fetches them.
+/// Timeout for writing a large repository's files, perhaps with a filter that downloads them.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// What says to git that it is about another repository, index or work tree than that of the directory: set where a hook
-/// called us (`git rev-parse --local-env-vars`).
+/// Environment variables that make git use another repository, index or work tree than the directory's; they
+/// are set if a hook runs us (`git rev-parse --local-env-vars`).
 const LOCAL_VARIABLES: [&str; 14] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -38,7 +38,7 @@ const LOCAL_VARIABLES: [&str; 14] = [
 pub(super) struct Git {
     env: BTreeMap<String, String>,
     program: PathBuf,
-    /// For the output of commands.
+    /// Directory for the output of commands.
     scratch: PathBuf,
 }
 
@@ -46,7 +46,7 @@ impl Git {
     pub(super) fn new(env: &BTreeMap<String, String>, scratch: &Path) -> Self {
         let mut env = env.clone();
         env.retain(|name, _| !LOCAL_VARIABLES.contains(&name.as_str()));
-        // Nobody is there to be asked, and messages are in the language of ours.
+        // There is no terminal for prompts; messages must be in a known language.
         env.insert("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned());
         env.insert("LC_ALL".to_owned(), "C".to_owned());
         let path = env.get("PATH").map(String::as_str).unwrap_or_default();
@@ -56,7 +56,7 @@ impl Git {
         Self { env, program, scratch: scratch.to_owned() }
     }
 
-    /// The environment, for builds too.
+    /// The environment, also for builds.
     pub(super) fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
@@ -68,7 +68,7 @@ impl Git {
         timeout: Duration,
         stop: &StopHandle,
     ) -> Result<Said, LabError> {
-        // The user's hooks are about the user's checkout.
+        // The user's hooks are meant for the user's checkout.
         let words = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
         let run = Run {
             program: &self.program,
@@ -97,7 +97,7 @@ impl Git {
         Err(LabError::Git { command: args.join(" "), said: said.stderr.trim().to_owned() })
     }
 
-    /// The one line that a command prints.
+    /// The single line that a command prints.
     pub(super) fn line(
         &self,
         directory: &Path,
@@ -108,7 +108,7 @@ impl Git {
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
     }
 
-    /// The hash of what the user calls a commit.
+    /// The hash of a commit in the user's notation.
     pub(super) fn commit(&self, checkout: &Path, name: &str, stop: &StopHandle) -> Result<String, LabError> {
         let unknown = || {
             LabError::Missing {
@@ -131,7 +131,7 @@ impl Git {
 
     /// Whether tracked files differ from the last commit.
     pub(super) fn has_changes(&self, checkout: &Path, stop: &StopHandle) -> Result<bool, LabError> {
-        // Without this lock, not even the index is refreshed.
+        // Without this lock, git does not even refresh the index.
         let args = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"];
         Ok(!self.done(checkout, &args, LOOK_TIMEOUT, stop)?.trim().is_empty())
     }
@@ -148,10 +148,10 @@ impl Git {
         self.done(checkout, &args, CHECKOUT_TIMEOUT, stop).map(drop)
     }
 
-    /// Removes it, also after an interruption. One that is not there is no fault.
+    /// Removes a worktree, also after an interruption. A missing worktree is not an error.
     pub(super) fn remove_worktree(&self, checkout: &Path, place: &Path) {
         let place = place.to_string_lossy();
-        // Twice: also one that an interrupted `add` has left locked.
+        // Given twice, it also removes a worktree that an interrupted `add` has left locked.
         let args = ["worktree", "remove", "--force", "--force", &place];
         drop(self.done(checkout, &args, LOOK_TIMEOUT, &StopHandle::new()));
     }

@@ -1,20 +1,21 @@
-//! Whether a version can use the packages that are installed in the user's checkout. It can where it asks for the same
-//! ones. Nothing is installed here: that takes the network, which only the user's build command may use.
+//! Whether a version can use the packages installed in the user's checkout: it can if it requires the same
+//! ones. Nothing is installed here, because that needs the network, which only the user's build command may
+//! use.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-/// What package managers write down of what they have installed.
+/// Lock files of package managers.
 const LOCK_FILES: [&str; 6] =
     ["package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"];
 
-/// Keys of package.json that decide what is installed.
+/// Keys of package.json that determine what is installed.
 const DEPENDENCIES: [&str; 5] =
     ["dependencies", "devDependencies", "optionalDependencies", "overrides", "workspaces"];
 
-/// A package.json and a lock file larger than this are none.
+/// A larger package.json or lock file is ignored.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// What a directory of a version needs.
@@ -22,13 +23,14 @@ const BYTES_MAX: u64 = 64 << 20;
 pub(super) enum Packages {
     /// Nothing.
     None,
-    /// What the checkout has.
+    /// The packages of the checkout.
     Linked { from: PathBuf, to: PathBuf },
-    /// Others than the checkout has, for this reason.
+    /// Other packages than those of the checkout, for this reason.
     Own { why: String },
 }
 
-/// All directories that Node.js looks for packages in, from the top of the repository down to each of `inner`.
+/// All directories in which Node.js looks for packages, from the top of the repository down to each of
+/// `inner`.
 pub(super) fn directories(inner: &[&Path]) -> BTreeSet<PathBuf> {
     let normal = |path: &&Path| -> PathBuf {
         path.components().filter(|part| matches!(part, Component::Normal(_))).collect()
@@ -40,12 +42,12 @@ pub(super) fn directories(inner: &[&Path]) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// What the directory `inner` of a version needs, where `checkout` and `version` are the tops of both.
+/// What the directory `inner` of a version needs; `checkout` and `version` are the top directories.
 pub(super) fn of(checkout: &Path, version: &Path, inner: &Path) -> Packages {
     let (ours, theirs) = (checkout.join(inner), version.join(inner));
     let to = theirs.join("node_modules");
     let Some(manifest) = manifest(&theirs) else { return Packages::None };
-    // Some repositories hold their packages themselves.
+    // Some repositories contain their packages.
     let wants_nothing = DEPENDENCIES.iter().all(|key| is_empty(&manifest[*key]));
     if wants_nothing || to.exists() {
         return Packages::None;
@@ -61,7 +63,7 @@ pub(super) fn of(checkout: &Path, version: &Path, inner: &Path) -> Packages {
     }
     let from = ours.join("node_modules");
     if !from.is_dir() {
-        // Workspaces have theirs further up.
+        // Packages of workspaces are installed further up.
         let is_above =
             inner.ancestors().skip(1).any(|above| checkout.join(above).join("node_modules").is_dir());
         return if is_above {
@@ -96,7 +98,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The lock files that count for a directory are those of the nearest one, upwards, that has any.
+/// The lock files for a directory are those of the nearest directory, upwards, that has any.
 fn differing_locks(checkout: &Path, version: &Path, inner: &Path) -> Option<String> {
     for above in inner.ancestors() {
         let [ours, theirs] =
@@ -111,7 +113,7 @@ fn differing_locks(checkout: &Path, version: &Path, inner: &Path) -> Option<Stri
     None
 }
 
-/// A package that is a link to somewhere outside of its `node_modules`, as those of workspaces are.
+/// A package that is a link to a place outside of its `node_modules`, as in workspaces.
 fn linked_outside(modules: &Path) -> Option<PathBuf> {
     let real = fs_err::canonicalize(modules).ok()?;
     let entries = |directory: &Path| -> Vec<PathBuf> {
@@ -134,7 +136,7 @@ fn linked_outside(modules: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A checkout and a version with these files; links have their targets behind `->`.
+    /// A checkout and a version with these files; links are written with `->` and their target.
     fn needed(ours: &[(&str, &str)], theirs: &[(&str, &str)], inner: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let tops = ["ours", "theirs"].map(|name| dir.path().join(name));
@@ -201,7 +203,7 @@ mod tests {
         let linked = [&ours[..], &[("node_modules/@mine/util", "->../../packages/util")]].concat();
         let told = needed(&linked, &[EXPRESS, LOCK], "");
         assert!(told.contains("node_modules/@mine/util of this checkout is a link"), "{told}");
-        // As pnpm has them.
+        // The layout of pnpm.
         let inside = [&ours[..], &[("node_modules/util", "->express")]].concat();
         assert_eq!(needed(&inside, &[EXPRESS, LOCK], ""), "linked");
     }

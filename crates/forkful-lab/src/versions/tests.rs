@@ -48,7 +48,7 @@ impl Repository {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// All that git says of the checkout and its worktrees.
+    /// git's state of the checkout and its worktrees.
     fn state(&self) -> String {
         let index = fs_err::read(self.top().join(".git/index")).unwrap();
         format!(
@@ -86,7 +86,7 @@ fn both_versions_are_there_and_nothing_is_left_of_them() {
 #[test]
 fn a_build_runs_in_each_version_and_one_that_fails_is_told() {
     let mut repository = Repository::new();
-    // As in a hook, whose variables name the user's index.
+    // As in a hook, where variables name the user's index.
     repository
         .env
         .insert("GIT_INDEX_FILE".to_owned(), repository.top().join(".git/index").display().to_string());

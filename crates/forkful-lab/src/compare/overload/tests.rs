@@ -1,4 +1,5 @@
-//! Queues that are simulated request by request, in windows as they are measured: 200 ms of lead-in, an end, a drain.
+//! Queues simulated request by request, in windows like the measured ones: 200 ms of lead-in, an end, a
+//! drain.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,18 +12,18 @@ use forkful_core::random::Random;
 
 const LEAD_IN: f64 = 0.2;
 
-/// An app: so many requests at a time, each taking what `service` gives.
+/// An app that handles this many requests at a time, each for the duration that `service` returns.
 struct App<'a> {
     at_a_time: usize,
     service: &'a dyn Fn(&mut Random) -> f64,
 }
 
-/// One slice at a rate, as the generator reports it.
+/// One slice at a rate, in the form of the generator's report.
 fn slice(app: &App<'_>, rate: f64, seconds: f64, random: &mut Random) -> Report {
     let mut report = Report::empty("simulated");
     report.elapsed = Duration::from_secs_f64(seconds);
     let drained = seconds + seconds.clamp(1.0, 3.0);
-    // When those that are worked for end, soonest first.
+    // End times of the requests in service, soonest first.
     let mut ends = BinaryHeap::new();
     let mut due = -LEAD_IN;
     loop {
@@ -57,10 +58,10 @@ fn nanos_to_seconds(nanos: Option<Reverse<i64>>) -> f64 {
     nanos.map_or(f64::MIN, |Reverse(nanos)| nanos as f64 / 1e9)
 }
 
-/// Trials that are simulated of each kind.
+/// Simulated trials of each kind.
 const TRIALS: u64 = 30;
 
-/// Of [`TRIALS`] with so many slices, those that are called overloaded.
+/// The number of [`TRIALS`] with this many slices that are classified as overloaded.
 fn overloaded(app: &App<'_>, rate: f64, slices: u32, seconds: f64) -> usize {
     let is_overloaded = |seed: &u64| {
         let mut random = Random::new(*seed);
@@ -71,12 +72,12 @@ fn overloaded(app: &App<'_>, rate: f64, slices: u32, seconds: f64) -> usize {
     (0..TRIALS).filter(is_overloaded).count()
 }
 
-/// Windows as plans make them: rate, slices, seconds of each.
+/// Windows of typical plans: rate, slices, seconds of each slice.
 const WINDOWS: [(f64, u32, f64); 5] =
     [(2_000.0, 4, 0.25), (2_000.0, 1, 1.5), (400.0, 4, 0.5), (400.0, 1, 3.0), (50.0, 4, 3.0)];
 
-/// How often workers that can do `share` of the rate are called overloaded, in each of [`WINDOWS`]. An answer is
-/// computed in much the same time, but for garbage that is collected now and then.
+/// How often workers that can handle `share` of the rate are classified as overloaded, in each of
+/// [`WINDOWS`]. Each answer takes about the same time, except for occasional garbage collection.
 fn computing(workers: usize, share: f64) -> [usize; WINDOWS.len()] {
     WINDOWS.map(|(rate, slices, seconds)| {
         let mean = workers as f64 / (rate * share);

@@ -1,5 +1,5 @@
-//! What could have spoilt the windows at given rates: requests that were sent late, that had no answer when the waiting
-//! ended, or that were too few. The limits are those of `forkful bench` (docs/MEASURING.md).
+//! Problems of the windows at fixed rates: requests that were sent late, that had no answer at the end of the
+//! drain, or too few requests. The limits are those of `forkful bench` (docs/MEASURING.md).
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use crate::document::Trust;
 use crate::measure::P99_SAMPLES_MIN;
 use crate::plan::{Facts, budget_for_p99};
 
-/// Requests may be sent so late, or by this share of the median response time where that is more.
+/// Allowed lateness of requests: this, or a share of the median response time if that is more.
 const SLIP_MAX: Duration = Duration::from_millis(1);
 const SLIP_SHARE_MAX: f64 = 0.05;
 
-/// Requests that are sent later by this factor make the latency one of the generator.
+/// If requests are later by this factor, the latency is that of the generator.
 const SLIP_SPOILS: f64 = 10.0;
 
-/// This share of the requests may be without an answer at the end. More than 1 % of them leave no 99th percentile.
+/// Allowed share of requests without an answer at the end. With more than 1 % there is no 99th percentile.
 const UNFINISHED_MAX: f64 = 0.001;
 
-/// One arm at one rate, over all blocks that count.
+/// One arm at one rate, over all counted blocks.
 struct Found {
     arm: String,
     load: f64,
     unfinished: f64,
-    /// 99th percentile of how late requests were sent, and what is allowed, nanoseconds.
+    /// 99th percentile of the lateness of requests, and its limit, in nanoseconds.
     slip: f64,
     slip_max: f64,
 }
 
-/// Looks at the windows that arms kept up with: in the others there is no steady state to trust.
+/// Checks the windows in which arms kept up: the others have no steady state.
 pub(super) fn look(trust: &mut Trust, arms: &[&str], blocks: &[Block]) {
     let rates =
         counting(blocks).flat_map(|block| &block.trials).map(|trial| trial.at_rates.len()).min().unwrap_or(0);
@@ -106,7 +106,7 @@ fn unfinished(trust: &mut Trust, found: &[Found]) {
     }
 }
 
-/// Too few requests for an interval of the 99th percentile, with the budget that would have enough.
+/// Too few requests for an interval of the 99th percentile, with the budget that would be enough.
 pub(super) fn samples(trust: &mut Trust, blocks: &[Block], budget: Duration, facts: &Facts) {
     let highest = |block: &Block| -> Vec<u64> {
         block.trials.iter().filter_map(|trial| Some(trial.at_rates.last()?.sums.response.len())).collect()

@@ -1,11 +1,11 @@
-//! Two saved runs: what is said of them, and what is not.
+//! Two saved runs: what the comparison reports and what it does not.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::reports::{self, markdown, text};
 
-/// A run of `seconds` whose rate is `rate`, a little up and down.
+/// A run of `seconds` whose rate varies a little around `rate`.
 fn run(rate: f64, seconds: usize) -> Value {
     let windows: Vec<Value> = (0..seconds * 10)
         .map(|place| {
@@ -65,7 +65,7 @@ fn a_tenth_less_is_slower_and_a_hundredth_is_no_difference() {
 
 #[test]
 fn what_a_fresh_start_may_make_is_no_difference_that_is_called_one() {
-    // The seconds alone tell 6 % from nothing; two single runs do not.
+    // The seconds alone would detect a difference of 6 %; two single runs cannot.
     let document = compared(&run(1000.0, 10), &run(945.0, 10));
     let [_, high] = document.figures[0].ci95.unwrap();
     assert!(high < 0.99, "the interval leaves out 1: {high}");

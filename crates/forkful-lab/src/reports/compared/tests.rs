@@ -1,11 +1,11 @@
-//! Two saved comparisons: each arm against itself.
+//! Two saved comparisons: each arm compared with itself.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::reports;
 
-/// A comparison whose arms answer so much, a little more and less from block to block.
+/// A comparison whose arms have these rates, with a small variation between blocks.
 fn comparison(single: f64, cluster: f64) -> Value {
     let wave = |block: usize| 1.0 + 0.01 * ((block % 3) as f64 - 1.0);
     let arm = |name: &str, rate: f64| {

@@ -1,4 +1,4 @@
-//! Races with known answers, and what is told of them.
+//! Races with known results, and the texts about them.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn too_few_requests_for_a_99th_percentile_are_told() {
     );
 }
 
-/// Workers with the pool of 4, and their values by round.
+/// Workers with a pool of 4, and their values by round.
 fn race(workers: &[u16], rounds: &[&[(usize, f64)]]) -> Race {
     let mut race = Race::new(workers.iter().map(|workers| Candidate { workers: *workers, pool: 4 }));
     for round in rounds {

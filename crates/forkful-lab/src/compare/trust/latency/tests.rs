@@ -1,4 +1,4 @@
-//! Tables: what spoils windows at given rates, and what does not.
+//! Tables of windows at fixed rates with and without a problem.
 
 use forkful_load::Report;
 
@@ -8,7 +8,7 @@ use crate::document::TrustNote;
 use crate::measure::Window;
 use crate::statistics::steadiness::MachineUse;
 
-/// A second at 2,000 requests a second, each answered after 4 ms and sent in time.
+/// One second at 2,000 requests per second, each answered after 4 ms and sent in time.
 fn report() -> Report {
     let mut report = Report::empty("test");
     report.elapsed = Duration::from_secs(1);
@@ -24,7 +24,7 @@ fn trial_of(report: Report) -> Trial {
     trial(vec![at_rate(0.8, 2_000.0, &[window])])
 }
 
-/// Two blocks of two arms; the second arm is changed in the second block.
+/// Two blocks of two arms; `change` modifies the second arm in the second block.
 fn blocks(change: impl Fn(&mut Report)) -> Vec<Block> {
     let mut changed = report();
     change(&mut changed);
@@ -51,7 +51,7 @@ fn each_way_to_spoil_a_window_is_named_and_weighed() {
             report.slip.record_n(nanoseconds, 2_000).unwrap();
         }
     };
-    // Of 4,000 requests in two blocks.
+    // Out of 4,000 requests in two blocks.
     let without = |count: u64| move |report: &mut Report| report.counts.unfinished = count;
     assert_eq!(notes(|_| {}), []);
     assert_eq!(notes(late(900_000)), []);
