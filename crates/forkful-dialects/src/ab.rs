@@ -1,5 +1,5 @@
-//! `ab`'s command line. Its facts: `-t` sets 50,000 requests unless a later `-n` says otherwise; the
-//! URL needs a path; options come before it; a concurrency above the number of requests is refused.
+//! `ab`'s command line. Its rules: `-t` sets 50,000 requests unless a later `-n` overrides it; the URL needs
+//! a path; options precede it; a concurrency above the number of requests is refused.
 
 mod print;
 
@@ -17,13 +17,13 @@ pub(crate) const TOOL: Tool = Tool {
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
-/// What `-t` makes of the number of requests.
+/// The number of requests that `-t` implies.
 const REQUESTS_OF_A_TIME_LIMIT: u64 = 50_000;
 
-/// As many connections as ab takes.
+/// Maximum concurrency in ab.
 const CONCURRENCY_MAX: u64 = 20_000;
 
-/// How ab exits on a wrong command line: `EINVAL`.
+/// ab's exit code for a wrong command line: `EINVAL`.
 const EXIT_USAGE: u8 = 22;
 
 const OPTIONS: Options = Options {
@@ -37,7 +37,7 @@ const OPTIONS: Options = Options {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Ab {
     url: Url,
-    /// As typed, to be shown.
+    /// As typed, for messages.
     path: String,
     /// `-n`.
     requests: u64,
@@ -79,9 +79,9 @@ struct Ab {
     gnuplot: Option<PathBuf>,
     /// `-E`.
     client_certificate: Option<PathBuf>,
-    /// Accepted options that change nothing here.
+    /// Accepted options without an effect here.
     ignored: Vec<String>,
-    /// Requests up to which lines of progress were printed.
+    /// The number of requests at the last progress line.
     reported: u64,
 }
 
@@ -96,7 +96,7 @@ struct HtmlAttributes {
     cell: String,
 }
 
-/// Reads ab's command line.
+/// Parses ab's command line.
 fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Ab, Printed> {
     let given = OPTIONS.read(argv).map_err(|fault| {
         let bare = |name: &str| name.trim_start_matches('-').to_owned();
@@ -206,7 +206,7 @@ impl Ab {
 }
 
 impl Ab {
-    /// The load, with connections that are really kept under `-k`.
+    /// The load; `-k` really keeps connections.
     fn load(&self) -> Plan {
         let mut headers = self.headers.clone();
         if self.body.is_some() {
@@ -229,7 +229,7 @@ impl Ab {
             timeout: Duration::from_secs(self.timeout.max(1)),
             reuse: Reuse::keep_alive(self.keep_alive),
             expect: Expect::habit(100..=999),
-            // ab checks no certificate.
+            // ab does not verify certificates.
             tls: TlsOptions {
                 insecure: true,
                 client_certificate: self.client_certificate.clone(),
@@ -241,7 +241,7 @@ impl Ab {
     }
 }
 
-/// C's `atoi`: the digits at the start, 0 without any.
+/// As C's `atoi`: the digits at the start, 0 if there are none.
 fn leading_number(text: &str) -> u64 {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

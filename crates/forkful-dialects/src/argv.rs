@@ -1,21 +1,22 @@
-//! Reading other tools' command lines: short options alone, in clusters and with attached values, long
-//! ones with `=` or a value behind them, shortened where that is unambiguous. Pure.
+//! Parses other tools' command lines: short options, alone, combined or with attached values; long options
+//! with `=` or a following value, abbreviated if unambiguous. Pure.
 
-/// The options that a tool knows, with blanks between them. Those of an option with several names have `|` between them;
-/// the first long one is its name here.
+/// The options of a tool, separated by spaces. Alternative names of an option are separated by `|`; the first
+/// long one is its key here.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options {
     /// Without a value.
     pub switches: &'static str,
     /// With a value, attached or as the next argument.
     pub values: &'static str,
-    /// With a value only when it is attached (`-lFILE`, `--log=FILE`).
+    /// With a value only if it is attached (`-lFILE`, `--log=FILE`).
     pub attached: &'static str,
-    /// The first operand ends the options, as `ab` has it; else options come anywhere, as GNU programs have it.
+    /// The first operand ends the options, as in `ab`; otherwise options may come anywhere, as in GNU
+    /// programs.
     pub come_first: bool,
 }
 
-/// Whether an option is followed by a value.
+/// Whether an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Nothing,
@@ -23,22 +24,22 @@ pub(crate) enum Takes {
     Attached,
 }
 
-/// A command line in its parts.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Options by their names here, with their values; empty without one.
+    /// Options by key, with their values; empty for a switch.
     pub options: Vec<(&'static str, String)>,
     pub operands: Vec<String>,
 }
 
-/// What is wrong with a command line, with the option and its dashes.
+/// An error in a command line, with the option and its dashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No option is called that.
+    /// There is no such option.
     Unknown(String),
     /// The option's value is missing.
     NoValue(String),
-    /// The switch was given a value.
+    /// The switch does not take a value.
     Unwanted(String),
 }
 
@@ -46,7 +47,7 @@ type Rest<'a> = std::slice::Iter<'a, String>;
 type Known = (&'static str, Takes);
 
 impl Options {
-    /// Reads a command line. What follows `--` is operands.
+    /// Parses a command line. Everything after `--` is an operand.
     pub(crate) fn read(self, argv: &[String]) -> Result<Given, Fault> {
         let mut given = Given::default();
         let mut rest = argv.iter();
@@ -66,20 +67,20 @@ impl Options {
         Ok(given)
     }
 
-    /// All names of each option, and whether it takes a value.
+    /// All options with their names, and whether they take a value.
     fn all(self) -> impl Iterator<Item = Known> {
         let lists =
             [(self.switches, Takes::Nothing), (self.values, Takes::Value), (self.attached, Takes::Attached)];
         lists.into_iter().flat_map(|(list, takes)| list.split_whitespace().map(move |names| (names, takes)))
     }
 
-    /// An option by one of its names.
+    /// Finds an option by any of its names.
     pub(crate) fn find(self, given: &str) -> Option<Known> {
         let mut all = self.all();
         all.find(|(names, _)| names.split('|').any(|name| name == given)).map(named)
     }
 
-    /// An option by a long name, whole or as the beginning of one option's only.
+    /// Finds an option by its long name or an unambiguous prefix.
     fn find_long(self, given: &str) -> Option<Known> {
         if given.len() > 1
             && let Some(found) = self.find(given)

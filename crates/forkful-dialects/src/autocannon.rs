@@ -1,5 +1,6 @@
-//! autocannon's command line. Its facts: ten connections, ten seconds, `K=V` and `K:V` headers, `-a` puts `-d`
-//! aside, sub-options in brackets for the warm-up, a URL without a scheme, `$PORT` for a path alone.
+//! autocannon's command line. Its rules: ten connections, ten seconds, headers as `K=V` or `K:V`, `-a`
+//! overrides `-d`, options of the warm-up in brackets, a URL without a scheme, `$PORT` for a URL that is only
+//! a path.
 
 mod minimist;
 mod notes;
@@ -82,7 +83,7 @@ struct Autocannon {
     tls: TlsOptions,
 }
 
-/// Reads autocannon's command line.
+/// Parses autocannon's command line.
 fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Autocannon, Printed> {
     let mut autocannon = Autocannon {
         connections: 10,
@@ -91,7 +92,7 @@ fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Autocannon, Pri
         timeout: 10.0,
         method: "GET".to_owned(),
         sample: 1_000,
-        // autocannon checks no certificate.
+        // autocannon does not verify certificates.
         tls: TlsOptions { insecure: true, ..TlsOptions::default() },
         ..Autocannon::default()
     };
@@ -194,7 +195,7 @@ impl Autocannon {
         if self.amount.is_some_and(|amount| amount < self.connections) {
             return Err(Printed::error("connections cannot be greater than amount", 1));
         }
-        // With a rate below the connections, autocannon opens fewer.
+        // If the rate is below the number of connections, autocannon opens fewer.
         if let Some(rate) = self.rate.filter(|_| self.connection_rate.is_none()) {
             self.connections = self.connections.min(rate.max(1));
         }
@@ -202,7 +203,7 @@ impl Autocannon {
         Ok(self)
     }
 
-    /// The load; a rate is one, evenly spaced.
+    /// The load; a rate is one evenly spaced schedule.
     fn load(&self) -> Result<Plan, LoadError> {
         let with_counter =
             |text: &str| if self.ids { text.replace("[<id>]", "{id}") } else { text.to_owned() };
@@ -218,7 +219,7 @@ impl Autocannon {
         let usual = Plan::of(self.urls.iter().map(request).collect::<Result<_, LoadError>>()?);
         let connections = self.connections as usize;
         let time = Duration::from_secs_f64(self.duration);
-        // `-M` and `-O` end a run that `-d` has not ended yet, and the other way round.
+        // Whichever comes first ends the run: `-M` or `-O`, or `-d`.
         let counted =
             self.requests_overall.or(self.requests_per_connection.map(|each| each * self.connections));
         let rate = self.connection_rate.map(|each| each * self.connections).or(self.rate);
@@ -252,7 +253,7 @@ impl Autocannon {
     }
 }
 
-/// A URL as typed, with scheme, and host where `$PORT` gives one to a path.
+/// The URL as typed, with a scheme, and with the host if `$PORT` completes a path.
 fn complete_url(url: &str, port: Option<&str>) -> Result<String, Printed> {
     let complete = match port {
         Some(port) if url.starts_with('/') => format!("http://localhost:{port}{url}"),
@@ -267,7 +268,7 @@ fn complete_url(url: &str, port: Option<&str>) -> Result<String, Printed> {
         _ => format!("http://{url}"),
     };
     let parsed = Url::parse(&complete).map_err(|error| Printed::error(&error.to_string(), 1))?;
-    // As the URL class of JavaScript writes it: with a path.
+    // JavaScript's URL class adds a path.
     let bare = complete.split_once("://").is_some_and(|(_, rest)| !rest.contains('/'));
     Ok(if bare { parsed.to_string() } else { complete })
 }

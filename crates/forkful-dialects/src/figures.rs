@@ -1,4 +1,4 @@
-//! Figures that several tools read out of a report or print alike.
+//! Statistics and number formats used by several tools.
 
 use forkful_load::report::spread::{at, duration};
 use forkful_load::{Histogram, LoadError, Report};
@@ -22,31 +22,31 @@ pub(crate) fn causes(report: &Report) -> String {
     format!("errors by cause: {}.", causes.join("; "))
 }
 
-/// Quantiles for readers.
+/// Quantiles for display.
 pub(crate) fn quantiles<const N: usize>(histogram: &Histogram, quantiles: [f64; N]) -> [String; N] {
     quantiles.map(|quantile| duration(at(histogram, quantile) as f64))
 }
 
-/// A value per second; 0 where no time went by.
+/// A rate per second; 0 if no time has passed.
 pub(crate) fn per_second(report: &Report, value: f64) -> f64 {
     let seconds = report.elapsed.as_secs_f64();
     if seconds > 0.0 { value / seconds } else { 0.0 }
 }
 
-/// A number with this many digits behind the point at most, as JavaScript prints it.
+/// A number with at most this many decimal places, as JavaScript prints it.
 pub(crate) fn decimals(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A whole number with one of the units, each with its factor; the unit `""` is a bare number.
+/// A whole number with one of the units and its factor; the unit `""` means a bare number.
 pub(crate) fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (_, factor) = units.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
     digits.trim().parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Whether no connection could be made, which some tools report like any other error.
+/// Whether no connection was possible, which some tools report like any other error.
 pub(crate) fn found_no_server(error: &LoadError) -> bool {
     matches!(error, LoadError::Unreachable { .. } | LoadError::Resolve { .. })
 }

@@ -1,10 +1,10 @@
-//! Other tools' command lines and reports over Forkful's load engine: `ab`, `siege`, `loadtest`, `autocannon` and `wrk`
-//! by their own flags and with their own reports, field by field. Where our number is right and theirs would not be, a
-//! footnote says so.
+//! Command lines and reports of other tools over Forkful's load engine: `ab`, `siege`, `loadtest`,
+//! `autocannon` and `wrk` with their own options and their own reports, field by field. If our number is
+//! right and theirs would be wrong, a footnote says so.
 //!
-//! Each tool has an implementation of [`Dialect`] and a row in [`TOOLS`]. Command lines and layouts are pure but for the
-//! date in a report: files and environment come through [`Surroundings`], and what is to be printed or written goes
-//! back as [`Printed`].
+//! Each tool has an implementation of [`Dialect`] and a row in [`TOOLS`]. Parsing and printing are pure,
+//! except for the date in a report: files and environment are passed in as [`Surroundings`], and output is
+//! returned as [`Printed`].
 
 mod ab;
 mod argv;
@@ -24,69 +24,69 @@ use std::path::{Path, PathBuf};
 
 use forkful_load::{LoadError, Plan, Progress, Report};
 
-/// A tool whose flags and report are known.
+/// A supported tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     pub name: &'static str,
-    /// The letters of its options whose values are credentials, headers or cookies.
+    /// Letters of its options whose values are credentials, headers or cookies.
     pub secret_letters: &'static [char],
-    /// Reads a command line. `Err` is what the tool would have printed in place of a run: its usage, its version, its
-    /// complaint.
+    /// Parses a command line. `Err` is what the tool prints instead of a run: usage, version or error
+    /// message.
     pub parse: fn(&[String], &Surroundings) -> Result<Box<dyn Dialect>, Printed>,
 }
 
 pub static TOOLS: [Tool; 5] = [ab::TOOL, siege::TOOL, loadtest::TOOL, autocannon::TOOL, wrk::TOOL];
 
-/// A command line of a tool, understood.
+/// A parsed command line of a tool.
 pub trait Dialect: Debug {
-    /// The load that it asks for.
+    /// The load that it describes.
     fn plan(&self) -> Result<Plan, LoadError>;
 
-    /// What the tool prints before the first request.
+    /// The tool's output before the first request.
     fn opening(&self) -> Printed {
         Printed::default()
     }
 
-    /// Whether the tool prints that only when it has found a server.
+    /// Whether the tool prints that only after it has connected.
     fn opens_when_connected(&self) -> bool {
         false
     }
 
-    /// What the tool prints at this moment of the measurement.
+    /// The tool's output at this point of the measurement.
     fn tick(&mut self, _progress: &Progress) -> Printed {
         Printed::default()
     }
 
-    /// The last lines of progress, for the requests that were completed since the last tick.
+    /// The last progress lines, for the requests completed since the last tick.
     fn finish(&mut self, _completed: u64) -> Printed {
         Printed::default()
     }
 
     fn report(&self, report: &Report) -> Printed;
 
-    /// What the tool prints when no connection can be made, if it has words for that.
+    /// The tool's output if no connection is possible, if it has any.
     fn unreachable(&self, error: &LoadError) -> Option<Printed>;
 
-    /// Where the tool would have reported something else, or measured worse.
+    /// Notes about where the tool would have reported something else, or measured worse.
     fn footnotes(&self, report: &Report) -> Vec<String>;
 
-    /// A log file that grows with each run.
+    /// A log file that is extended by each run.
     fn log(&self) -> Option<&Path> {
         None
     }
 
-    /// What this run adds to the log file; `fresh` where the file is new.
+    /// This run's lines for the log file; `fresh`: the file is new.
     fn log_lines(&self, _report: &Report, _fresh: bool) -> String {
         String::new()
     }
 }
 
-/// What a command line may look at beside itself.
+/// The inputs of a command line beside its arguments.
 pub struct Surroundings<'a> {
     pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Reads a variable of the environment.
+    /// Reads an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Cores of this machine.
+    /// Number of cores of this machine.
     pub cores: usize,
 }
 
@@ -96,14 +96,14 @@ impl Debug for Surroundings<'_> {
     }
 }
 
-/// What is to be printed and written.
+/// Output to print and files to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Printed {
     pub stdout: String,
     pub stderr: String,
-    /// Files to write, whole.
+    /// Files to write, with their contents.
     pub files: Vec<(PathBuf, Vec<u8>)>,
-    /// Where there is no run: how the tool exits.
+    /// The exit code if there is no run.
     pub exit: u8,
 }
 
@@ -124,32 +124,32 @@ impl Printed {
         Self::error(&format!("{tool}: {option} is not supported by `forkful bench --as {tool}`"), exit)
     }
 
-    /// A complaint, or none where it is empty, on stderr, and the usage on stdout.
+    /// An error message (if not empty) on stderr, and the usage on stdout.
     fn usage(what: &str, usage: &str) -> Self {
         let stderr = if what.is_empty() { String::new() } else { format!("{what}\n") };
         Self { stdout: usage.to_owned(), stderr, exit: 1, ..Self::default() }
     }
 
-    /// A complaint, or none where it is empty, and the usage, both on stderr.
+    /// An error message (if not empty) and the usage, both on stderr.
     fn usage_on_stderr(what: &str, usage: &str, exit: u8) -> Self {
         let Self { stdout, stderr, .. } = Self::usage(what, usage);
         Self::stderr(stderr + &stdout, exit)
     }
 }
 
-/// A header, split at the first of the separators; `None` without a name before it.
+/// A header, split at the first separator; `None` if there is no name before it.
 fn header(text: &str, separators: &[char]) -> Option<(String, String)> {
     let at = text.find(separators)?;
     let (name, value) = (text[..at].trim(), text[at + 1..].trim());
     (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// A body with something replaced, where it is text.
+/// A body with a replacement applied, if it is text.
 fn body_with(body: &[u8], replaced: impl Fn(&str) -> String) -> Vec<u8> {
     std::str::from_utf8(body).map_or_else(|_| body.to_vec(), |text| replaced(text).into_bytes())
 }
 
-/// Adds a header that is not given yet.
+/// Adds a header if it is missing.
 fn default_header(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
     if !value.is_empty() && !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
         headers.push((name.to_owned(), value.to_owned()));

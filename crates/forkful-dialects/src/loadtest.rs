@@ -1,5 +1,5 @@
-//! loadtest's command line (npm, 8.x). Its facts: ten clients, ten seconds without `-n`, no keep-alive without
-//! `-k`, options before or behind the URL, `-c` for each core.
+//! loadtest's command line (npm, 8.x). Its rules: ten clients, ten seconds without `-n`, no keep-alive
+//! without `-k`, options before or after the URL, `-c` per core.
 
 mod print;
 
@@ -19,10 +19,10 @@ pub(crate) const TOOL: Tool = Tool {
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
-/// With `--rps` the tool adds a client whenever all are busy; so many are the most here.
+/// With `--rps` the tool adds a client whenever all are busy; this is the maximum here.
 const CLIENTS_MAX: usize = 10_000;
 
-/// Without `-n` and `-t`.
+/// The default duration without `-n` and `-t`.
 const SECONDS: u64 = 10;
 
 const OPTIONS: Options = Options {
@@ -37,7 +37,7 @@ const OPTIONS: Options = Options {
 /// A command line of loadtest.
 #[derive(Debug, Clone, Default)]
 struct Loadtest {
-    /// As typed, to be shown.
+    /// As typed, for messages.
     url: String,
     /// `-n`.
     requests: Option<u64>,
@@ -63,19 +63,19 @@ struct Loadtest {
     headers: Vec<(String, String)>,
     /// `--index`.
     index: Option<String>,
-    /// `--cores`, where it was given.
+    /// `--cores`, if given.
     cores: Option<u64>,
-    /// Half of this machine's cores, which the tool uses without `--cores`.
+    /// Half of this machine's cores, the tool's default for `--cores`.
     cores_default: u64,
     /// `--quiet`.
     quiet: bool,
     /// `--insecure`, `--cert`, `--key`.
     tls: TlsOptions,
-    /// The run at the last line of progress.
+    /// The progress at the last printed line.
     printed: Option<Progress>,
 }
 
-/// Reads loadtest's command line.
+/// Parses loadtest's command line.
 fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Loadtest, Printed> {
     let given = OPTIONS.read(argv).map_err(|fault| refusal(&fault))?;
     let mut loadtest = Loadtest {
@@ -166,7 +166,7 @@ impl Loadtest {
         Ok(self)
     }
 
-    /// The load: `-c` clients in all, however many cores there are.
+    /// The load: `-c` clients in total, for any number of cores.
     fn load(&self) -> Result<Plan, LoadError> {
         let indexed = |text: &str| match &self.index {
             Some(index) if !index.is_empty() => text.replace(index.as_str(), "{id}"),
@@ -183,7 +183,7 @@ impl Loadtest {
             ..Request::to(Url::parse(&indexed(&self.url))?)
         };
         let usual = Plan::of(vec![request]);
-        // `-n` below `-c` is no fault of the tool's user: so many clients then have nothing to do.
+        // `-n` below `-c` is allowed: the remaining clients have nothing to do.
         let clients = self.requests.map_or(self.concurrency, |requests| requests.min(self.concurrency));
         let connections = clients as usize;
         let time = Duration::from_secs(self.seconds.unwrap_or(SECONDS));

@@ -1,5 +1,5 @@
-//! siege's command line and its `siege.conf`. Its facts: 25 users, no end without `-r` or `-t`, minutes where
-//! `-t` has no unit, a connection per request, a human report on stderr or JSON on stdout.
+//! siege's command line and its `siege.conf`. Its rules: 25 users, no end without `-r` or `-t`, minutes if
+//! `-t` has no unit, one connection per request, a text report on stderr or JSON on stdout.
 
 mod print;
 mod settings;
@@ -19,10 +19,10 @@ pub(crate) const TOOL: Tool = Tool {
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
-/// siege ends by itself after this many failures, unless its configuration says otherwise.
+/// siege ends after this many failures, unless its configuration says otherwise.
 const FAILURES_MAX: u64 = 1024;
 
-/// Without `-r` and `-t` it goes on until it is interrupted; a day is that for all purposes.
+/// Without `-r` and `-t` siege runs until it is interrupted; a day is practically endless.
 const ENDLESS: Duration = Duration::from_secs(24 * 60 * 60);
 
 const OPTIONS: Options = Options {
@@ -33,48 +33,48 @@ const OPTIONS: Options = Options {
     come_first: false,
 };
 
-/// A command line of siege over its configuration file.
+/// A command line of siege with its configuration file applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Siege {
     /// The URL of the command line, as typed.
     url: Option<String>,
     /// `-f`.
     file: Option<PathBuf>,
-    /// What the URL, or the file of URLs, asks for.
+    /// The requests of the URL or of the URL file.
     requests: Vec<Request>,
     /// `-c`.
     users: u64,
-    /// As many users as siege would have started.
+    /// Maximum users of siege.
     limit: u64,
-    /// `-r`: for each user.
+    /// `-r`, per user.
     repetitions: Option<u64>,
     /// `-t`.
     time: Option<Duration>,
-    /// `-d`: pause up to this.
+    /// `-d`, the maximum pause.
     delay: Duration,
-    /// `-i`: URLs at random.
+    /// `-i`: URLs in random order.
     at_random: bool,
     /// `-j`.
     json: bool,
     /// `-q`.
     quiet: bool,
-    /// Single transactions were asked for.
+    /// Single transactions were requested.
     verbose: bool,
     /// Connections are kept.
     keep_alive: bool,
-    /// Seconds to wait for an answer.
+    /// Timeout for an answer, in seconds.
     timeout: u64,
-    /// Failures after which it ends.
+    /// The run ends after this many failures.
     failures_max: u64,
     /// `-l`.
     log: Option<PathBuf>,
-    /// The log file where `-l` names none.
+    /// The log file if `-l` names none.
     log_file: PathBuf,
     /// `-m`.
     mark: Option<String>,
-    /// It would have fetched the images and scripts of pages.
+    /// siege would have fetched the images and scripts of pages.
     parser: bool,
-    /// It would have followed redirects.
+    /// siege would have followed redirects.
     follow: bool,
     /// `-H`.
     headers: Vec<(String, String)>,
@@ -86,7 +86,7 @@ struct Siege {
     login: Option<BasicAuth>,
 }
 
-/// Reads siege's command line. Settings come from `-R`, `$SIEGERC` or `~/.siege/siege.conf`, if there is one.
+/// Parses siege's command line. Settings come from `-R`, `$SIEGERC` or `~/.siege/siege.conf`, if it exists.
 fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Siege, Printed> {
     let given = OPTIONS.read(argv).map_err(|fault| {
         usage(&match fault {
@@ -163,7 +163,7 @@ impl Siege {
         Ok(self)
     }
 
-    /// A request with what siege sends with each.
+    /// A request with the headers that siege always sends.
     fn with_headers(&self, request: Request) -> Request {
         let mut headers = self.headers.clone();
         default_header(&mut headers, "Accept", "*/*");
@@ -175,7 +175,7 @@ impl Siege {
         Request { headers, basic_auth: self.login.clone(), ..request }
     }
 
-    /// The load, with exactly the users asked for.
+    /// The load, with exactly the requested number of users.
     fn load(&self) -> Plan {
         let think = if self.delay.is_zero() { Think::None } else { Think::UpTo(self.delay) };
         Plan {

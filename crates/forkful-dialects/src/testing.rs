@@ -1,4 +1,4 @@
-//! What the dialects' tests share: surroundings of a table of files and variables, reports made by hand.
+//! Shared by the dialects' tests: surroundings from a table of files and variables, and synthetic reports.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use forkful_load::{FirstResponse, Report, Window};
 
 use crate::{Dialect, Printed, Surroundings, Tool};
 
-/// Reads a command line, split at blanks, with some files and variables.
+/// Parses a command line, split at spaces, with some files and variables.
 pub(super) fn parsed_with(
     tool: &Tool,
     line: &str,
@@ -19,12 +19,12 @@ pub(super) fn parsed_with(
     read_with(line, files, variables, tool.parse)
 }
 
-/// The same without any.
+/// The same without files and variables.
 pub(super) fn parsed(tool: &Tool, line: &str) -> Result<Box<dyn Dialect>, Printed> {
     parsed_with(tool, line, &[], &[])
 }
 
-/// The same by a function.
+/// The same with a function that parses.
 pub(super) fn read_with<T>(
     line: &str,
     files: &[(&str, &str)],
@@ -46,8 +46,7 @@ pub(super) fn read_with<T>(
     parse(&argv, &Surroundings { read: &read, variable: &variable, cores: 8 })
 }
 
-/// A report of 2,000 answers in 2 s: 1,600 with status 200 and 400 with 500, 0.5 to 20 ms, half a millisecond to
-/// connect.
+/// A report of 2,000 answers in 2 s: 1,600 with status 200 and 400 with 500, 0.5 to 20 ms, 0.5 ms to connect.
 pub(super) fn report() -> Report {
     let mut report = Report::empty("test");
     report.elapsed = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What holds in every dialect.
+//! Properties of all dialects.
 
 use forkful_load::report::{Level, Trust};
 

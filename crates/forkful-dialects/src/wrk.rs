@@ -1,5 +1,5 @@
-//! wrk's command line. Its facts: numbers take `k`, `M` and `G`, times `s`, `m` and `h`; options may come after
-//! the URL; the usage goes to stdout; a connection per thread at least.
+//! wrk's command line. Its rules: numbers accept `k`, `M` and `G`, times `s`, `m` and `h`; options may follow
+//! the URL; the usage goes to stdout; at least one connection per thread.
 
 mod print;
 
@@ -24,7 +24,7 @@ const OPTIONS: Options = Options {
 /// A command line of wrk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wrk {
-    /// As typed, to be shown.
+    /// As typed, for messages.
     url: String,
     /// `-c`.
     connections: u64,
@@ -42,7 +42,7 @@ struct Wrk {
     version: bool,
 }
 
-/// Reads wrk's command line.
+/// Parses wrk's command line.
 fn parse(argv: &[String]) -> Result<Wrk, Printed> {
     let given = OPTIONS.read(argv).map_err(|fault| {
         usage(&match fault {
@@ -96,14 +96,14 @@ impl Wrk {
         Ok(())
     }
 
-    /// The load: exactly `-c` connections, and no answer given up before the end.
+    /// The load: exactly `-c` connections; no request times out before the end.
     fn load(&self) -> Result<Plan, LoadError> {
         let request = Request { headers: self.headers.clone(), ..Request::to(Url::parse(&self.url)?) };
         Ok(Plan {
             connections: self.connections as usize,
             threads: Threads::Count(self.threads as usize),
             stop: Stop::Duration(Duration::from_secs(self.duration)),
-            // wrk counts what takes longer than its timeout and goes on waiting.
+            // wrk counts answers slower than its timeout but keeps waiting.
             timeout: Duration::from_secs(self.duration + self.timeout),
             drain: Duration::from_secs(self.timeout),
             expect: Expect::habit(100..400),

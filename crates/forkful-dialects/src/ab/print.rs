@@ -1,4 +1,4 @@
-//! `ab`'s report: its lines, in its order and widths, from our measurement.
+//! `ab`'s report from our measurement: its lines, in its order and widths.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ Options, as `forkful bench --as ab` takes them:
 /// The percentiles of ab's table.
 const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
-/// More requests than this, and ab tells of its progress.
+/// Above this number of requests, ab prints progress lines.
 const PROGRESS_FROM: u64 = 150;
 
-/// Who speaks, in three lines as ab has them.
+/// ab's banner of three lines.
 pub(super) fn banner() -> String {
     format!(
         "This is Forkful {}, reporting in the layout of ApacheBench, Version 2.3\n\
@@ -180,7 +180,7 @@ impl Ab {
     }
 }
 
-/// Requests that ab counts as done: answered in any way, or failed.
+/// Requests that ab counts as done: answered with any status, or failed.
 fn done(report: &Report) -> u64 {
     report.counts.completed + report.counts.carried_in + report.counts.failed
 }
@@ -284,7 +284,7 @@ fn text(out: &mut String, ab: &Ab, report: &Report) {
     }
 }
 
-/// One row of ab's table of times, nanoseconds.
+/// One row of ab's table of times, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     label: &'static str,
@@ -308,7 +308,7 @@ fn rows(report: &Report) -> [Row; 4] {
     ]
 }
 
-/// ab has a connect time for every request: 0 for one on a kept connection.
+/// ab has a connect time for every request: 0 for a request on a kept connection.
 fn connect_row(report: &Report) -> Row {
     let requests = report.total.len().max(1);
     let mut all = report.connect.clone();
@@ -356,7 +356,7 @@ fn times(out: &mut String, ab: &Ab, report: &Report) {
     }
 }
 
-/// Whole milliseconds, rounded as ab rounds.
+/// Whole milliseconds, with ab's rounding.
 fn whole_ms(nanoseconds: f64) -> u64 {
     (nanoseconds / 1e6 + 0.5).floor() as u64
 }
@@ -403,8 +403,8 @@ fn csv(report: &Report) -> String {
     out
 }
 
-/// `-g`: the requests that the engine kept, the quickest first. ab has the connect time of each; the engine
-/// keeps the whole, so it stands in `dtime`, `ttime` and `wait` alike.
+/// `-g`: the sampled requests, fastest first. ab has the connect time of each; the engine only samples the
+/// total time, so `dtime`, `ttime` and `wait` are equal.
 fn gnuplot(report: &Report) -> String {
     let mut out = "starttime\tseconds\tctime\tdtime\tttime\twait\n".to_owned();
     let mut samples = report.samples.clone();

@@ -1,4 +1,4 @@
-//! ab's flags and quirks, and its report to the letter.
+//! ab's options and quirks, and its exact report.
 
 use insta::assert_snapshot;
 

@@ -1,10 +1,10 @@
-//! The way of JavaScript programs to read a command line: `--name value`, `--name=value`, `--no-name`, `-abc`,
-//! `-c10`, `-c=10`, and `[ … ]` for the options of an option.
+//! Parses a command line in the style of JavaScript programs: `--name value`, `--name=value`, `--no-name`,
+//! `-abc`, `-c10`, `-c=10`, and `[ … ]` for nested options.
 
 use super::Autocannon;
 use crate::argv::{Options, Takes};
 
-/// The value of a switch that `--no-…` turned off.
+/// The value of a switch turned off by `--no-…`.
 pub(super) const OFF: &str = "false";
 
 const OPTIONS: Options = Options {
@@ -18,7 +18,7 @@ const OPTIONS: Options = Options {
     come_first: false,
 };
 
-/// A command line in its parts: options by their long names, known or not, with their values.
+/// A parsed command line: options by their long names, known or unknown, with their values.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub(super) options: Vec<(String, String)>,
@@ -33,7 +33,7 @@ fn option(given: &str) -> (String, bool) {
     }
 }
 
-/// Reads a command line. `-- command` is what `--on-port` would start.
+/// Parses a command line. `-- command` is the command that `--on-port` would start.
 pub(super) fn read(argv: &[String]) -> Result<Given, String> {
     let mut given = Given::default();
     let mut rest = argv;
@@ -80,8 +80,8 @@ fn letters(text: &str, rest: &mut &[String], given: &mut Given) -> Result<(), St
     Ok(())
 }
 
-/// The value of an option from the arguments behind it: empty for a switch; a group with its brackets, and a blank
-/// between its parts.
+/// The value of an option from the following arguments: empty for a switch; a group with its brackets, joined
+/// by spaces.
 fn next_value(name: &str, is_switch: bool, rest: &mut &[String]) -> Result<String, String> {
     if is_switch {
         return Ok(String::new());
@@ -98,7 +98,7 @@ fn next_value(name: &str, is_switch: bool, rest: &mut &[String]) -> Result<Strin
 }
 
 impl Autocannon {
-    /// Connections and seconds of `-W [ -c 1 -d 3 ]`; what is not said is as in the test itself.
+    /// Connections and seconds of `-W [ -c 1 -d 3 ]`; the defaults are those of the main test.
     pub(super) fn warmup(&self, text: &str) -> Result<(u64, f64), String> {
         let bad = || "autocannon: warmup takes `[ -c N -d SECONDS ]`".to_owned();
         let (mut connections, mut duration) = (self.connections, self.duration);

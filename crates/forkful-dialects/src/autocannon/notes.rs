@@ -1,4 +1,4 @@
-//! Where autocannon would have reported something else.
+//! Notes about differences from autocannon's report.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn footnotes(autocannon: &Autocannon, report: &Report) -> Vec<String>
     if autocannon.workers > 1 {
         notes.extend(not_multiplied(autocannon));
     }
-    // The JSON has the fractions itself.
+    // The JSON contains the fractions.
     if report.response.len() > 1 && !autocannon.json {
         let [p50, p975, p99] = quantiles(&report.response, [0.5, 0.975, 0.99]);
         notes.push(format!(
@@ -62,7 +62,7 @@ pub(super) fn footnotes(autocannon: &Autocannon, report: &Report) -> Vec<String>
     notes
 }
 
-/// What autocannon would have done once for each of its workers.
+/// What autocannon would have done once per worker.
 fn not_multiplied(autocannon: &Autocannon) -> impl Iterator<Item = String> {
     let workers = autocannon.workers;
     let rate = autocannon.rate.map(|rate| {

@@ -1,4 +1,4 @@
-//! autocannon's report: its tables on stderr or its JSON on stdout, from our measurement.
+//! autocannon's report from our measurement: tables on stderr, or JSON on stdout.
 
 use forkful_core::date_format::iso_8601;
 use forkful_load::report::spread::{Spread, at, thousands};
@@ -26,7 +26,7 @@ Options, as `forkful bench --as autocannon` takes them:
   -s NAME  --cert FILE  --key FILE  --ca FILE   -C, -x, -V, --debug are accepted   -v  -h
 ";
 
-/// The percentiles of the long table and of the JSON.
+/// Percentiles of the long table and of the JSON.
 const PERCENTILES: [f64; 15] =
     [0.001, 0.01, 0.1, 1.0, 2.5, 10.0, 25.0, 50.0, 75.0, 90.0, 97.5, 99.0, 99.9, 99.99, 99.999];
 
@@ -72,7 +72,7 @@ impl Dialect for Autocannon {
         }
     }
 
-    /// Refused connections are errors among others.
+    /// Refused connections count as ordinary errors.
     fn unreachable(&self, error: &LoadError) -> Option<Printed> {
         found_no_server(error).then(|| self.report(&Report::empty("none")))
     }
@@ -82,14 +82,14 @@ impl Dialect for Autocannon {
     }
 }
 
-/// Answers and bytes of each sample interval.
+/// Answers and bytes in each sample interval.
 struct Samples {
     requests: Vec<f64>,
     bytes: Vec<f64>,
 }
 
 impl Samples {
-    /// Whole intervals; where there is none, what there is.
+    /// Only complete intervals; if there is none, the incomplete one.
     fn of(autocannon: &Autocannon, report: &Report) -> Self {
         let interval = u128::from(autocannon.sample.max(1)) * 1_000_000;
         let mut samples = Self {
@@ -98,7 +98,7 @@ impl Samples {
         };
         let filled = report.windows.last().map_or(0, |last| (last.start + last.length).as_nanos());
         let whole = (filled / interval) as usize;
-        // A last window may be a hair short of the interval.
+        // The last window may be slightly shorter than the interval.
         let almost = (filled + interval / 20) / interval;
         let keep = whole.max(almost as usize).max(1);
         samples.requests.truncate(keep);
@@ -107,8 +107,9 @@ impl Samples {
     }
 }
 
-/// What so many nanoseconds each saw. What a window counted is taken to have come evenly over it: a long run's windows
-/// are longer than a sample's interval, and may begin in one and end in another. Nothing is lost by rounding.
+/// Distributes the counts of windows over sample intervals of this many nanoseconds. A window's count is
+/// assumed to be evenly distributed over it: the windows of a long run are longer than an interval, and may
+/// begin in one and end in another. Rounding loses nothing.
 fn spread(windows: &[Window], interval: u128, count: impl Fn(&Window) -> u64) -> Vec<f64> {
     let mut samples = Vec::new();
     let (mut sum, mut told, mut edge) = (0, 0, interval);
@@ -125,7 +126,7 @@ fn spread(windows: &[Window], interval: u128, count: impl Fn(&Window) -> u64) ->
     samples
 }
 
-/// autocannon's figures of a list of samples.
+/// autocannon's statistics of a list of samples.
 struct Figures {
     sorted: Vec<f64>,
     mean: f64,
@@ -209,7 +210,7 @@ fn tail(out: &mut String, report: &Report) {
     if bad > 0 {
         line!(out, "{} 2xx responses, {bad} non 2xx responses", report.status_class(2));
     }
-    // Those that were sent, also the ones without an answer.
+    // Sent requests, including those without an answer.
     let sent = report.counts.started;
     let seconds = decimals(report.elapsed.as_secs_f64(), 2);
     line!(out, "{} requests in {seconds}s, {} read", short(sent), bytes(report.bytes.received as f64));
@@ -223,7 +224,7 @@ fn tail(out: &mut String, report: &Report) {
     }
 }
 
-/// Errors of connections, and the timeouts among them.
+/// Connection errors, and the timeouts among them.
 fn errors_and_timeouts(report: &Report) -> [u64; 2] {
     [report.errors_by(|cause| !cause.is_judgement()), report.errors_by(ErrorCause::is_timeout)]
 }
@@ -274,7 +275,7 @@ fn document(autocannon: &Autocannon, report: &Report, samples: &Samples) -> Valu
     json!(head)
 }
 
-/// In milliseconds; fractions, where autocannon has whole ones.
+/// In milliseconds, with fractions where autocannon rounds to whole ones.
 fn latency(histogram: &Histogram) -> Value {
     let spread = Spread::of(histogram);
     let heads = [spread.mean, spread.deviation, spread.min as f64, spread.max as f64].map(millis);
@@ -312,7 +313,7 @@ fn number(value: f64) -> Value {
     rounded(value, 1e2)
 }
 
-/// A whole number without a point, as JavaScript writes it.
+/// A whole number without a decimal point, as JavaScript prints it.
 fn rounded(value: f64, factor: f64) -> Value {
     let value = (value * factor).round() / factor;
     if value.fract() == 0.0 {
@@ -322,7 +323,7 @@ fn rounded(value: f64, factor: f64) -> Value {
     }
 }
 
-/// With commas, and two digits behind the point at most.
+/// With thousands separators and at most two decimal places.
 fn grouped(value: f64) -> String {
     let text = decimals(value, 2);
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
@@ -347,7 +348,7 @@ fn bytes(count: f64) -> String {
     format!("{} {}", decimals(value, digits), UNITS[unit])
 }
 
-/// A table with borders, a rule between all rows, one blank at each side of a cell.
+/// A table with borders, rules between all rows, and one space on each side of a cell.
 fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());

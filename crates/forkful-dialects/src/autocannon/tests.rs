@@ -1,4 +1,4 @@
-//! autocannon's flags and quirks, and its report to the letter.
+//! autocannon's options and quirks, and its exact report.
 
 use insta::assert_snapshot;
 
@@ -97,7 +97,7 @@ fn the_report_has_autocannon_s_tables() {
 
 #[test]
 fn samples_of_a_long_run_and_short_ones_are_what_came_in_their_time() {
-    // 1,000 a second for 300 s, in the windows that such a run has by its end, and a stretch of any other run.
+    // 1,000 per second for 300 s, with the windows of such a run, and periods of other runs.
     for (window_ms, windows) in [(400, 750), (800, 375), (1_600, 188), (100, 3_000)] {
         let mut report = report();
         report.elapsed = Duration::from_secs(300);
@@ -188,7 +188,7 @@ fn the_footnotes_say_what_autocannon_would_have_done() {
     let each = "autocannon's 4 workers would each have sent 200 requests per second, 800 in all";
     assert!(says("-R 200 -w 4", each) && says("-j -R 200 -w 4", each));
     assert!(!says("-R 200 -w 1", "each have sent") && !says("-R 200", "each have sent"));
-    // A rate of each connection is none of each worker.
+    // A rate per connection is not a rate per worker.
     assert!(!says("-r 200 -w 4", "each have sent"));
     assert!(says("-O 500 -w 4", "would each have sent 500, 2000 in all"));
     for flags in ["-R 200", "-j -R 200"] {

@@ -1,4 +1,4 @@
-//! loadtest's report, 8.x, from our measurement.
+//! loadtest's report (8.x) from our measurement.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ Options, as `forkful bench --as loadtest` takes them:
   --insecure  --cert FILE  --key FILE  --quiet  -V, --version  --tcp, -r, --debug are accepted
 ";
 
-/// Between two lines of progress.
+/// Interval of progress lines.
 const PROGRESS: Duration = Duration::from_secs(5);
 
 impl Dialect for Loadtest {
@@ -97,7 +97,7 @@ impl Dialect for Loadtest {
         Printed::stdout(out, 0)
     }
 
-    /// Refused connections are errors among others.
+    /// Refused connections count as ordinary errors.
     fn unreachable(&self, error: &LoadError) -> Option<Printed> {
         found_no_server(error).then(|| self.report(&Report::empty("none")))
     }
@@ -143,7 +143,7 @@ impl Dialect for Loadtest {
 }
 
 impl Loadtest {
-    /// The line that is printed every five seconds.
+    /// The progress line that is printed every five seconds.
     fn progress_line(&self, progress: &Progress) -> String {
         let since = |of: fn(&Progress) -> u64| {
             of(progress).saturating_sub(self.printed.as_ref().map_or(0, of)) as f64
@@ -173,7 +173,7 @@ impl Loadtest {
     }
 }
 
-/// Errors by the status, or by the name that Node.js has for the cause.
+/// Errors by status, or by Node's name of the cause.
 fn codes(report: &Report) -> BTreeMap<String, u64> {
     let mut codes = BTreeMap::new();
     for error in &report.errors {

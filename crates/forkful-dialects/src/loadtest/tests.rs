@@ -1,4 +1,4 @@
-//! loadtest's flags and quirks, and its report to the letter.
+//! loadtest's options and quirks, and its exact report.
 
 use insta::assert_snapshot;
 
@@ -101,7 +101,7 @@ fn each_line_of_progress_has_the_mean_since_the_last_one() {
             failed,
             errors,
             per_second: 1.0,
-            // Neither the median nor anything else of the last moment is in the line.
+            // The line does not contain the median or other values of the last window.
             p50: Some(Duration::from_millis(777)),
             p99: Some(Duration::from_millis(999)),
             answered: completed,
@@ -122,7 +122,7 @@ fn each_line_of_progress_has_the_mean_since_the_last_one() {
          Errors: 100, accumulated errors: 100, 25% of total requests\n"
     );
     assert_eq!(line(15, 300, (100, 100), 6_060).lines().next().unwrap().rsplit(": ").next(), Some("0 ms"));
-    // An answer with status 500 is an error, and one request.
+    // An answer with status 500 is an error and one request.
     assert_eq!(
         line(20, 600, (100, 400), 9_060),
         "Requests: 700 (70%), requests per second: 60, mean latency: 10 ms\n\

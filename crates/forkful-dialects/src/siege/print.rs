@@ -1,4 +1,4 @@
-//! siege's report, 4.0's lines and tabs, from our measurement.
+//! siege's report (4.0) from our measurement, with its lines and tabs.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ impl Dialect for Siege {
         Printed::stderr(format!("{end}{}", text(&figures)), 0)
     }
 
-    /// Refused connections are reported like everything else, so there is a report of nothing.
+    /// Refused connections count like any other error, so there is a report with zeros.
     fn unreachable(&self, error: &LoadError) -> Option<Printed> {
         let words = match error {
             LoadError::Unreachable { cause: ErrorCause::ConnectRefused, .. } => "Connection refused",
@@ -131,21 +131,22 @@ impl Dialect for Siege {
     }
 }
 
-/// One figure of siege's report.
+/// One value of siege's report.
 #[derive(Debug, Clone, Copy)]
 struct Figure {
-    /// Its label and tabs in the text.
+    /// Its label and tabs in the text output.
     label: &'static str,
     value: f64,
-    /// Digits behind the point.
+    /// Decimal places.
     digits: usize,
-    /// Behind the value in the text.
+    /// Printed after the value in the text output.
     unit: &'static str,
-    /// Its name and tabs in the JSON.
+    /// Its name and tabs in the JSON output.
     key: &'static str,
 }
 
-/// All figures in their order. A hit is an answer below 500, a success one below 400; all else failed.
+/// All values in siege's order. A hit is an answer below 500, a success an answer below 400; everything else
+/// failed.
 fn figures(report: &Report) -> [Figure; 12] {
     let hits = report.answers_by(|status| status < 500);
     let okay = report.answers_by(|status| status < 400);

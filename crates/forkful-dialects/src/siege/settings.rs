@@ -1,5 +1,5 @@
-//! `siege.conf`: `key = value` lines. What siege would do with them is done; what has no meaning here is passed
-//! over, as siege passes over what it does not know.
+//! `siege.conf`: `key = value` lines. Settings with a meaning here are applied; others are skipped, as siege
+//! skips unknown settings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::figures::scaled;
 use crate::{Printed, Surroundings, header};
 
 impl Siege {
-    /// The settings of the file that siege would read: the given one, which must be there, or its own, if it is.
+    /// The settings of the file that siege would read: the given file, which must exist, or its default file,
+    /// if it exists.
     pub(super) fn configured(given: Option<PathBuf>, surroundings: &Surroundings) -> Result<Self, Printed> {
         let mut siege = Self {
             users: 25,

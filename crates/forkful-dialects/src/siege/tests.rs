@@ -1,4 +1,4 @@
-//! siege's flags and quirks, and its report to the letter.
+//! siege's options and quirks, and its exact report.
 
 use insta::assert_snapshot;
 

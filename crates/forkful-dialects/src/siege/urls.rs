@@ -1,4 +1,4 @@
-//! siege's URLs: one on the command line or a file of them, with `POST` bodies and variables.
+//! siege's URLs: a URL on the command line or a file of URLs, with `POST` bodies and variables.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,10 +7,11 @@ use forkful_load::{Request, Url};
 
 use crate::Surroundings;
 
-/// Variables may be made of variables, to this depth.
+/// Maximum nesting depth of variables.
 const NESTING_MAX: usize = 8;
 
-/// The URLs of a file: a line each, `#` begins a comment, `NAME = value` a variable for `$(NAME)` and `${NAME}`.
+/// The URLs of a file, one per line; `#` begins a comment, `NAME = value` defines a variable for `$(NAME)`
+/// and `${NAME}`.
 pub(super) fn lines(text: &str) -> Vec<String> {
     let mut variables: HashMap<String, String> = HashMap::new();
     let mut urls = Vec::new();

@@ -1,4 +1,4 @@
-//! wrk's report: its lines, units and widths, from our measurement.
+//! wrk's report from our measurement: its lines, units and widths.
 
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ impl Dialect for Wrk {
 }
 
 impl Wrk {
-    /// Errors as wrk sorts them: connecting, reading, writing, slower than its timeout.
+    /// Errors in wrk's categories: connect, read, write, timeout.
     fn socket_errors(&self, report: &Report) -> [u64; 4] {
         let connect = report.errors_by(|cause| cause.is_connect() && !cause.is_timeout());
         let write = report.errors_by(|cause| cause == ErrorCause::SendFailed);
@@ -149,13 +149,13 @@ impl Wrk {
                 && cause != ErrorCause::SendFailed
         });
         let limit = Duration::from_secs(self.timeout).as_nanos() as u64;
-        // Timeouts of the engine are in the histogram too, with the time waited.
+        // The histogram also contains the engine's timeouts, with the time waited.
         let slow = report.response.count_between(limit + 1, u64::MAX);
         [connect, read, write, slow.max(timeouts)]
     }
 }
 
-/// Requests per second of each thread, by windows, as wrk samples them.
+/// Requests per second of each thread, by window, like wrk's samples.
 struct Rates {
     mean: f64,
     deviation: f64,
@@ -164,7 +164,7 @@ struct Rates {
 }
 
 fn rates(report: &Report) -> Rates {
-    // A last window that is cut short says little.
+    // A shortened last window is not representative.
     let full = report.windows.iter().map(|window| window.length).max().unwrap_or_default();
     let rates: Vec<f64> = report
         .windows
@@ -199,7 +199,7 @@ fn share(out: &mut String, share: Option<f64>) {
     }
 }
 
-/// To the right in `width`, but with two columns for the letters of the unit, used or not.
+/// Right-aligned in `width`, with two columns reserved for the unit.
 fn padded(text: &str, width: usize) -> String {
     let letters = text.chars().rev().take(2).filter(char::is_ascii_alphabetic).count();
     let blanks = 2 - letters;
@@ -224,7 +224,7 @@ fn binary(value: f64) -> String {
     units(value, &[("", 1024.0), ("K", 1024.0), ("M", 1024.0), ("G", 1024.0), ("T", f64::INFINITY)], 2)
 }
 
-/// The next unit begins at 0.85 of it.
+/// A value switches to the next unit at 0.85 of it.
 fn units(value: f64, scale: &[(&str, f64)], digits: usize) -> String {
     let mut value = value;
     for (unit, next) in scale {

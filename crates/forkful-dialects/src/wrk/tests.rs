@@ -1,4 +1,4 @@
-//! wrk's flags and quirks, and its report to the letter.
+//! wrk's options and quirks, and its exact report.
 
 use insta::assert_snapshot;
 
