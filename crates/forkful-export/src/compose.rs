@@ -1,6 +1,7 @@
 //! Compose: one file with a service for each app, for one machine (<https://compose-spec.io>).
 //!
-//! A service has one container: its workers use the machine's cores, and two containers could not have the same port.
+//! A service has one container: its workers use the machine's cores, and two containers could not publish the
+//! same port.
 
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ struct File {
 struct Service {
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
-    /// Without an image, the folder of the file is what is built.
+    /// Without an image, the file's folder is built.
     #[serde(skip_serializing_if = "Option::is_none")]
     build: Option<&'static str>,
     command: Vec<Figure<String>>,
@@ -72,8 +73,8 @@ struct Amounts {
     memory: Figure<String>,
 }
 
-/// A script for Node.js, which the image has in any case, that asks Forkful from within the container. A shell leaves it as
-/// it is within double quotes.
+/// A Node.js script, because every image has Node.js, that queries Forkful from inside the container. It is
+/// unchanged by a shell inside double quotes.
 pub(crate) fn health_script() -> String {
     format!(
         "fetch('http://127.0.0.1:{PROBES_PORT}/readyz').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"
@@ -129,7 +130,7 @@ fn service(plan: &Plan) -> Service {
     }
 }
 
-/// A text in which Compose replaces no variables.
+/// A text in which Compose does not expand variables.
 fn interpolated(text: &str) -> String {
     text.replace('$', "$$")
 }

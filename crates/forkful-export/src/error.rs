@@ -1,33 +1,33 @@
-//! Why there is no manifest, each with what to do about it.
+//! Errors of the export, each with what to do about it.
 
-/// What is missing or does not fit.
+/// What is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// Nothing says where the app listens.
+    /// The app's port is unknown.
     #[error("app `{app}` has no port, so that nothing can send requests to it")]
     NoPort { app: String },
-    /// Nothing says which image holds the app.
+    /// The app's image is unknown.
     #[error("app `{app}` has no image")]
     NoImage { app: String },
-    /// A name of an app leaves nothing that the platform takes.
+    /// The app's name contains no character that the platform allows.
     #[error("app `{app}` has no letter or digit in its name that a name of {platform} can have")]
     Name { app: String, platform: &'static str },
-    /// Two apps get the same name.
+    /// Two apps have the same name on the platform.
     #[error("apps `{one}` and `{other}` are both called `{name}` in a manifest")]
     SameName { one: String, other: String, name: String },
-    /// A value that must not be read by everybody who reads the manifest.
+    /// A value that looks secret, although a manifest is readable by many.
     #[error("`--env {name}` looks like a secret, and a manifest is no place for secrets")]
     Secret { name: String },
-    /// A name that no platform takes for a variable.
+    /// The name is not valid for a variable on any platform.
     #[error("`--env {name}` is no name of a variable")]
     Variable { name: String },
-    /// The largest number of pods is below the smallest.
+    /// The maximum number of pods is below the minimum.
     #[error("--max-replicas {max} is less than --replicas {min}")]
     Replicas { min: u16, max: u16 },
-    /// A rate needs a measured capacity.
+    /// A rate requires a measured capacity.
     #[error("--rate cannot be turned into a number of pods: nothing was measured of app `{app}`")]
     RateUnmeasured { app: String },
-    /// A rate that needs more pods than anybody means.
+    /// A rate requires more pods than allowed.
     #[error("--rate {rate} needs {pods} pods of app `{app}`, more than {max}")]
     RateTooHigh { app: String, rate: u32, pods: u64, max: u16 },
     /// The serializer refused a value.
@@ -36,7 +36,7 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// What to do.
+    /// What the user can do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoPort { .. } => "set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections".to_owned(),

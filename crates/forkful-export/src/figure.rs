@@ -1,9 +1,9 @@
-//! A number of a manifest with the reason for it, which becomes the comment beside it.
+//! A number in a manifest with its source, which becomes the comment next to it.
 
 use serde::{Serialize, Serializer};
 use serde_saphyr::Commented;
 
-/// A value and where it comes from; an empty source says nothing.
+/// A value and its source; an empty source gives no comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure<T> {
     pub value: T,
@@ -16,7 +16,7 @@ impl<T> Figure<T> {
         Self { value, source: source.into() }
     }
 
-    /// The same reason for another form of the value.
+    /// Another form of the value with the same source.
     pub fn map<U>(&self, change: impl FnOnce(&T) -> U) -> Figure<U> {
         Figure { value: change(&self.value), source: self.source.clone() }
     }
@@ -28,7 +28,7 @@ impl From<&str> for Figure<String> {
     }
 }
 
-/// In YAML the source is a comment behind the value.
+/// In YAML the source is a comment after the value.
 impl<T: Serialize> Serialize for Figure<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.source.is_empty() {

@@ -1,8 +1,8 @@
 //! Kubernetes: `Deployment`, `Service`, `HorizontalPodAutoscaler` and `PodDisruptionBudget` of an app.
 //!
-//! The fields are those of the API's `apps/v1`, `v1`, `autoscaling/v2` and `policy/v1`; `tests/kubernetes` gives the text
-//! to the API server's own validation. Everything that Kubernetes does itself is left to it: rollouts, the wait for load
-//! balancers (`preStop`), replicas.
+//! The fields are those of the API's `apps/v1`, `v1`, `autoscaling/v2` and `policy/v1`; `tests/kubernetes`
+//! validates the text with the API server's own code. Kubernetes' own features are used for rollouts, for the
+//! delay for load balancers (`preStop`) and for replicas.
 
 mod objects;
 
@@ -14,13 +14,14 @@ use objects::{
     PodSpec, PodTemplate, Port, Probe, Resources, Rolling, Service, ServicePort, Spread, Sysctl, Volume,
 };
 
-/// The user of the official images of Node.js, by its number: a name does not prove to Kubernetes that it is not root.
+/// The user of the official Node.js images, as a number: from a name, Kubernetes cannot tell that it is not
+/// root.
 const USER: u32 = 1000;
 
 /// The port of the Service.
 const SERVICE_PORT: u16 = 80;
 
-/// Ports below this may be bound by any user only where a sysctl says so.
+/// Unprivileged users may bind lower ports only if a sysctl allows it.
 const FREE_PORTS: u16 = 1024;
 
 /// The name of the app's port.
@@ -60,7 +61,7 @@ fn deployment(plan: &Plan) -> Result<Deployment, ExportError> {
         kind: "Deployment",
         metadata: metadata(plan),
         spec: DeploymentSpec {
-            // With an autoscaler, a number here would undo its work at each `kubectl apply`.
+            // With an autoscaler, a number here would reset its work at each `kubectl apply`.
             replicas: (!is_scaled).then(|| plan.replicas.clone()),
             selector: selector(plan),
             strategy: Rolling::with(

@@ -1,11 +1,11 @@
-//! What runs an app beyond the edge of one machine: manifests of Kubernetes, Compose, systemd, Nomad and Podman for an
-//! app's specification and for what was measured of it.
+//! Exports an app beyond a single machine: manifests for Kubernetes, Compose, systemd, Nomad and Podman from
+//! an app's specification and its measurements.
 //!
-//! - [`measured`]: the file that `tune --save` writes · [`plan`]: every number of a manifest, and where it comes from ·
-//!   [`tradeoff`]: workers for each pod against pods · [`kubernetes`], [`compose`], [`systemd`], [`nomad`], [`quadlet`]:
-//!   a plan as text · [`units`]: texts in files of systemd
+//! - [`measured`]: the file that `tune --save` writes · [`plan`]: every number of a manifest and its source ·
+//!   [`tradeoff`]: workers per pod against number of pods · [`kubernetes`], [`compose`], [`systemd`],
+//!   [`nomad`], [`quadlet`]: a plan as text · [`units`]: escaping in systemd's files
 //!
-//! **Invariant:** nothing here looks at the machine, its files or its clock: the same input gives the same text.
+//! **Invariant:** nothing here reads the machine, its files or its clock: the same input gives the same text.
 
 pub mod compose;
 mod error;

@@ -1,4 +1,5 @@
-//! `forkful.measured.json`: what `tune --save` found out about apps, beside their configuration. `export` reads it.
+//! `forkful.measured.json`: measurements of apps by `tune --save`, stored next to their configuration and
+//! read by `export`.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +11,43 @@ pub const FILE: &str = "forkful.measured.json";
 /// The version of its keys.
 pub const VERSION: u32 = 1;
 
-/// The largest file that is read: thousands of candidates fit.
+/// The largest file that is read; it has room for thousands of candidates.
 pub const BYTES_MAX: u64 = 1 << 20;
 
-/// The whole file.
+/// The contents of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredFile {
     /// [`VERSION`].
     pub version: u32,
-    /// By name of the app.
+    /// By app name.
     pub apps: BTreeMap<String, Measured>,
 }
 
-/// What was measured of one app.
+/// The measurements of an app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Version of Forkful.
     pub forkful: String,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// Repeats the run; without secrets.
+    /// The command that repeats the run, without secrets.
     pub command: String,
     /// `GET /heavy`.
     pub route: String,
     pub machine: MeasuredMachine,
-    /// What `tune` chose.
+    /// The number of workers that `tune` chose.
     pub workers: u16,
-    /// `UV_THREADPOOL_SIZE` of the choice.
+    /// `UV_THREADPOOL_SIZE` that `tune` chose.
     pub pool: u32,
-    /// Whether the pool's size makes a difference.
+    /// Whether the size of the pool makes a difference.
     pub pool_matters: bool,
-    /// Every number of workers that was measured with this pool, in ascending order.
+    /// All measured numbers of workers with this pool, ascending.
     pub candidates: Vec<Candidate>,
 }
 
-/// Where it was measured.
+/// The machine of the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredMachine {
@@ -56,22 +57,22 @@ pub struct MeasuredMachine {
     pub node: String,
 }
 
-/// One number of workers.
+/// A number of workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Candidate {
     pub workers: u16,
     /// Requests per second at saturation.
     pub per_second: f64,
-    /// CPU time for one request.
+    /// CPU time per request.
     pub cpu_per_request_us: Option<f64>,
-    /// Memory of all processes after saturation, shared pages counted once.
+    /// Memory of all processes after saturation; shared pages count once.
     pub memory_bytes: u64,
     /// 99th percentile at 70 % of its own capacity.
     pub p99_at_70_ms: Option<f64>,
 }
 
-/// Why a file holds nothing that can be used.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
     #[error("it is no JSON of this form")]
@@ -89,9 +90,9 @@ impl Default for MeasuredFile {
 }
 
 impl MeasuredFile {
-    /// Reads and checks the text of a file.
+    /// Parses and checks the text of a file.
     pub fn parse(text: &str) -> Result<Self, MeasuredError> {
-        // The version first: another one may have other keys.
+        // The version first: other versions may have other keys.
         let value: serde_json::Value = serde_json::from_str(text).map_err(MeasuredError::Form)?;
         if let Some(version) = value.get("version").and_then(serde_json::Value::as_u64)
             && version != u64::from(VERSION)
@@ -137,19 +138,20 @@ impl Measured {
         Ok(())
     }
 
-    /// What was measured with so many workers.
+    /// The measurement with this number of workers.
     pub fn candidate(&self, workers: u16) -> Option<&Candidate> {
         self.candidates.iter().find(|one| one.workers == workers)
     }
 
-    /// The candidate whose number of workers is nearest, the smaller of two: what other numbers are scaled from.
+    /// The measurement with the nearest number of workers, preferring the smaller; the base for scaling to
+    /// other numbers.
     pub fn nearest(&self, workers: u16) -> Option<&Candidate> {
         self.candidates.iter().min_by_key(|one| (one.workers.abs_diff(workers), one.workers))
     }
 }
 
 impl Candidate {
-    /// Cores that it uses at saturation.
+    /// Cores used at saturation.
     pub fn cores(&self) -> Option<f64> {
         self.cpu_per_request_us.map(|cpu| self.per_second * cpu / 1e6)
     }
@@ -159,7 +161,7 @@ impl Candidate {
 pub(crate) mod tests {
     use super::*;
 
-    /// An app that two cores serve best with two workers.
+    /// An app for which two cores and two workers are best.
     pub(crate) fn measured() -> Measured {
         let one = |workers, per_second, cpu, mib: u64, p99| Candidate {
             workers,

@@ -1,10 +1,10 @@
-//! Names of apps as other platforms take them.
+//! Converts app names to names that other platforms accept.
 
 /// The longest label of a DNS name (RFC 1123).
 const LABEL_MAX: usize = 63;
 
-/// A name that starts with a letter, and holds lower-case letters, digits and single dashes alone (RFC 1035); `None` when
-/// nothing is left. Names that start with a digit get `app-` in front.
+/// A name that starts with a letter and contains only lower-case letters, digits and single dashes (RFC
+/// 1035); `None` if nothing remains. Names that start with a digit get the prefix `app-`.
 pub(crate) fn label(name: &str) -> Option<String> {
     let mut label = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {

@@ -1,11 +1,13 @@
-//! Nomad: a job for an app, with the driver for Docker (<https://developer.hashicorp.com/nomad/docs/job-specification>).
+//! Nomad: a job for an app, with the Docker driver
+//! (<https://developer.hashicorp.com/nomad/docs/job-specification>).
 //!
-//! The wait for load balancers is Nomad's own (`shutdown_delay`), as are rollouts and the number of allocations.
+//! Nomad's own features are used for the delay for load balancers (`shutdown_delay`), for rollouts and for
+//! the number of allocations.
 
 use crate::plan::{PROBES_PORT, Plan, Probes};
 use crate::{ExportError, Figure};
 
-/// Lines of HCL at a depth.
+/// Writes indented lines of HCL.
 struct Writer {
     text: String,
     depth: usize,
@@ -18,7 +20,7 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// `key = value`, with the source of the value behind it.
+    /// `key = value`, with the value's source as a comment.
     fn set(&mut self, key: &str, value: &str, source: &str) {
         let source = source.replace(char::is_control, " ");
         let comment = if source.is_empty() { String::new() } else { format!(" # {source}") };
@@ -34,7 +36,7 @@ impl Writer {
     }
 }
 
-/// A text of HCL in which nothing is a template.
+/// An HCL string without templates.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -48,7 +50,7 @@ fn quoted(text: &str) -> String {
             c => out.push(c),
         }
     }
-    // `${` and `%{` begin templates, and are doubled to be themselves.
+    // `${` and `%{` begin templates; doubling escapes them.
     format!("{}\"", out.replace("${", "$${").replace("%{", "%%{"))
 }
 
@@ -171,7 +173,7 @@ impl Writer {
     }
 }
 
-/// A value that Nomad fills in where the job runs.
+/// A reference that Nomad expands when the job runs.
 fn quoted_reference(name: &str) -> String {
     format!("\"${{{name}}}\"")
 }

@@ -1,5 +1,5 @@
-//! Every number of a manifest with its source, from the specification of an app, what was measured of it, and what the
-//! user asks for. What a platform makes of it is in the platform's file.
+//! Every number of a manifest with its source: the app's specification, the measurements, and the user's
+//! request. The platforms' files convert the plan to text.
 
 mod notes;
 mod size;
@@ -16,47 +16,47 @@ use crate::measured::Measured;
 use crate::names::label;
 use crate::{ExportError, Figure};
 
-/// Where `forkful run --probes` answers inside a container.
+/// Port of `forkful run --probes` inside a container.
 pub const PROBES_PORT: u16 = 9640;
 
-/// How long load balancers may go on sending requests to a pod that is about to end.
+/// How long load balancers may still send requests to a pod that is terminating.
 pub const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 
-/// From the last SIGKILL of a worker to the end of Forkful.
+/// Time from the last SIGKILL of a worker to the exit of Forkful.
 const END_SECONDS: u64 = 5;
 
-/// The longest start without `listen_timeout` in the configuration: an app may have to read a lot first.
+/// The longest start if the configuration has no `listen_timeout`: an app may have to load a lot first.
 const START_SECONDS: u32 = 60;
 
-/// The most replicas that a rate is turned into.
+/// Maximum replicas for a rate.
 pub const REPLICAS_MAX: u16 = 1000;
 
-/// What the user asks for beside the configuration.
+/// The user's options beside the configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
-    /// What `forkful run` is told in the image: a configuration with `--only NAME`, or a script.
+    /// The arguments of `forkful run` in the image: a configuration with `--only NAME`, or a script.
     pub run: Vec<String>,
-    /// What the app's specification was read from, for comments.
+    /// The source of the app's specification, for comments.
     pub file: String,
     pub image: Option<String>,
     pub port: Option<u16>,
-    /// The app takes no connections.
+    /// The app does not accept connections.
     pub no_port: bool,
     pub workers: Option<u16>,
-    /// The number of workers of the configuration, where it is a number and not `max`.
+    /// The configured number of workers, if it is a number and not `max`.
     pub configured_workers: Option<u16>,
     pub replicas: Option<u16>,
     pub replicas_max: Option<u16>,
-    /// Requests per second that the smallest number of replicas has to serve.
+    /// Requests per second that the minimum number of replicas must serve.
     pub rate: Option<u32>,
     pub shutdown_delay: Option<Duration>,
-    /// The app's own metrics that the autoscaler aims at, each with the value for one pod.
+    /// The app's own metrics for the autoscaler, each with the target value per pod.
     pub metrics: Vec<(String, String)>,
-    /// Variables that the platform sets.
+    /// Environment variables that the platform sets.
     pub env: BTreeMap<String, String>,
 }
 
-/// Who asks `forkful run` how the app is.
+/// Who queries the probes of `forkful run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probes {
     /// A command inside the container.
@@ -65,66 +65,66 @@ pub enum Probes {
     Open,
 }
 
-/// An app as every platform needs it.
+/// An app's plan, independent of the platform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The app's name in the configuration.
     pub app: String,
-    /// Its name on the platform: a label of DNS.
+    /// Its name on the platform: a DNS label.
     pub name: String,
     pub image: Option<String>,
-    /// What `forkful run` is told, without options.
+    /// The arguments of `forkful run`, without options.
     pub run: Vec<String>,
     pub workers: Figure<u16>,
-    /// The same where the app has a whole machine; `None` leaves it to the configuration.
+    /// The number of workers if the app has a whole machine; `None`: as in the configuration.
     pub workers_of_machine: Option<Figure<u16>>,
-    /// Where the app listens; `None` when it takes no connections.
+    /// The app's port; `None` if it accepts no connections.
     pub port: Option<Figure<u16>>,
     pub env: BTreeMap<String, Figure<String>>,
-    /// Thousandths of a core that a pod asks for.
+    /// A pod's CPU request, in thousandths of a core.
     pub cpu: Figure<u32>,
-    /// Thousandths of a core that a pod may not exceed, where the configuration says so.
+    /// A pod's CPU limit in thousandths of a core, if configured.
     pub cpu_max: Option<Figure<u32>>,
-    /// What a pod asks for and may not exceed: memory cannot be taken back from a process.
+    /// A pod's memory request and limit; they are equal, because memory cannot be taken back from a process.
     pub memory: Figure<u64>,
-    /// Whether that is configured or measured, and not assumed.
+    /// Whether the memory is configured or measured, not assumed.
     pub is_memory_known: bool,
     pub replicas: Figure<u16>,
     pub replicas_max: Figure<u16>,
-    /// Load of a pod, in percent of what it asks for, that the autoscaler aims at.
+    /// The autoscaler's target load of a pod, in percent of its CPU request.
     pub load_percent: Figure<u32>,
     pub metrics: Vec<(String, String)>,
-    /// How long a pod serves on after its end was asked for.
+    /// How long a pod keeps serving after its termination starts.
     pub delay: Figure<u64>,
-    /// Seconds from there to the last SIGKILL.
+    /// Seconds from then to the last SIGKILL.
     pub stop: Figure<u64>,
-    /// Seconds until the app must have started.
+    /// Seconds within which the app must start.
     pub start: Figure<u32>,
-    /// Requests of one client go to one pod.
+    /// Requests of a client go to the same pod.
     pub sticky: bool,
     /// User and group id of the workers.
     pub user: Option<(u32, u32)>,
-    /// Names on the platform of apps that are ready before it.
+    /// Platform names of apps that must be ready first.
     pub depends_on: Vec<String>,
-    /// What a reader of the manifest has to know.
+    /// Notes for readers of the manifest.
     pub notes: Vec<String>,
-    /// Few pods with many workers against many pods with few, where that was measured.
+    /// A comparison of few pods with many workers and many pods with few, if measured.
     pub tradeoff: Vec<String>,
 }
 
 impl Plan {
-    /// What a reader has to know, as comments. What users named cannot end a line.
+    /// The notes as comments. Names given by users cannot end a comment line.
     pub(crate) fn comment(&self) -> String {
         let plain = |note: &String| note.replace(char::is_control, " ");
         self.notes.iter().map(|note| format!("# {}\n", plain(note).trim_end())).collect()
     }
 
-    /// The same where the platform has several machines.
+    /// The notes and the comparison, for platforms with several machines.
     pub(crate) fn comment_with_tradeoff(&self) -> String {
         self.comment() + &self.tradeoff.iter().map(|line| format!("# {line}\n")).collect::<String>()
     }
 
-    /// Seconds from the first word of a stop to the end, when the platform's own delay comes before Forkful's stop.
+    /// Seconds from the start of the termination to the end, if the platform's delay precedes Forkful's stop.
     pub fn grace(&self) -> Figure<u64> {
         let Self { delay, stop, .. } = self;
         if delay.value == 0 {
@@ -133,7 +133,8 @@ impl Plan {
         Figure::new(delay.value + stop.value, format!("{} s of preStop + {}", delay.value, stop.source))
     }
 
-    /// The whole command line in a container, word by word. The wait for load balancers is the platform's, or there are none.
+    /// The command line in a container, word by word. The platform handles the delay for load balancers, or
+    /// there are none.
     pub fn command(&self, probes: Probes) -> Vec<Figure<String>> {
         let mut words: Vec<Figure<String>> = ["forkful", "run"].into_iter().map(Figure::from).collect();
         words.extend(self.run.iter().map(|word| Figure::from(word.as_str())));
@@ -149,7 +150,8 @@ impl Plan {
     }
 }
 
-/// Plans every app of a configuration. `apps` are all that go into manifests, so that dependencies between them hold.
+/// Plans every app of a configuration. `apps` are all apps of the manifests, so that dependencies between
+/// them can be resolved.
 pub fn plans(
     apps: &[(AppSpec, Request)],
     measured: &BTreeMap<String, Measured>,
@@ -220,7 +222,7 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
     Ok(plan)
 }
 
-/// Where a key was given, or that it has its default.
+/// The source of a key: where it was set, or that it is the default.
 fn origin(spec: &AppSpec, key: &str) -> String {
     spec.origins.get(key).map_or_else(|| format!("default of {key}"), |place| format!("{key}, {place}"))
 }
@@ -232,7 +234,7 @@ fn port(spec: &AppSpec, request: &Request) -> Result<Option<Figure<u16>>, Export
     if let Some(port) = request.port {
         return Ok(Some(Figure::new(port, "--port")));
     }
-    // A value of the caller's own environment is not in the image.
+    // A variable from the caller's environment is not in the image.
     let inherited = spec.launch.env_sources.inherited.contains("PORT");
     let written = spec.launch.env.get("PORT").filter(|_| !inherited).and_then(|port| port.parse().ok());
     match written.filter(|port| *port > 0) {
@@ -241,8 +243,8 @@ fn port(spec: &AppSpec, request: &Request) -> Result<Option<Figure<u16>>, Export
     }
 }
 
-/// What is said explicitly comes first, then what was measured. `max` means the machine of whoever exports, which is not
-/// the cluster's.
+/// Explicit values come first, then measurements. `max` refers to the machine on which the export runs, not
+/// to the cluster's.
 fn workers(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Figure<u16> {
     let can_many = spec.mode == Mode::Cluster || spec.launch.runtime == Runtime::Other;
     match (request.workers, request.configured_workers, measured) {
@@ -256,7 +258,7 @@ fn workers(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Fi
     }
 }
 
-/// What was measured on a machine holds for a machine, unless the configuration has a number.
+/// A measurement on a machine is valid for a machine, unless the configuration has a number.
 fn workers_of_machine(request: &Request, measured: Option<&Measured>) -> Option<Figure<u16>> {
     match (request.workers, request.configured_workers, measured) {
         (Some(workers), ..) => Some(Figure::new(workers, "workers: --workers")),
@@ -265,7 +267,7 @@ fn workers_of_machine(request: &Request, measured: Option<&Measured>) -> Option<
     }
 }
 
-/// What a shell takes for the name of a variable.
+/// Whether a shell accepts this name for a variable.
 fn is_variable(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
@@ -300,7 +302,7 @@ fn stop(spec: &AppSpec) -> Figure<u64> {
 
 fn start(spec: &AppSpec) -> Figure<u32> {
     match spec.readiness.listen_timeout {
-        // Workers of one app start side by side, on cores that they share.
+        // Workers of an app start concurrently, on shared cores.
         Some(timeout) => {
             let seconds = ceil_seconds(timeout).saturating_mul(2).clamp(10, 3600) as u32;
             Figure::new(seconds, format!("seconds: twice {}", origin(spec, "listen_timeout")))

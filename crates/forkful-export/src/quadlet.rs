@@ -1,14 +1,14 @@
-//! Podman's Quadlet: a container as a unit of systemd (podman-systemd.unit(5)).
+//! Podman's Quadlet: a container as a systemd unit (podman-systemd.unit(5)).
 
 use crate::ExportError;
 use crate::compose::health_script;
 use crate::plan::{Plan, Probes};
 use crate::units::{setting, variable, word};
 
-/// From the end of the container to that of its unit, in seconds.
+/// Seconds from the end of the container to the end of its unit.
 const UNIT_SECONDS: u64 = 10;
 
-/// The file, which belongs into `~/.config/containers/systemd/NAME.container`, or for root into `/etc/containers/systemd`.
+/// The file for `~/.config/containers/systemd/NAME.container`, or, for root, `/etc/containers/systemd`.
 pub fn container(plan: &Plan) -> Result<String, ExportError> {
     let image = plan.image.as_ref().ok_or_else(|| ExportError::NoImage { app: plan.app.clone() })?;
     let mut text = plan.comment();
@@ -31,7 +31,7 @@ pub fn container(plan: &Plan) -> Result<String, ExportError> {
         text.push_str(&setting("PublishPort", &format!("{0}:{0}", port.value), &port.source));
     }
     text.push_str("ReadOnly=true\nTmpfs=/tmp\nDropCapability=all\nNoNewPrivileges=true\n");
-    // Podman gives it to a shell as it is.
+    // Podman passes it unchanged to a shell.
     text.push_str(&setting("HealthCmd", &format!("node -e \"{}\"", health_script()), ""));
     text.push_str("HealthInterval=10s\nHealthTimeout=5s\nHealthRetries=3\n");
     text.push_str(&setting("HealthStartPeriod", &format!("{}s", plan.start.value), &plan.start.source));

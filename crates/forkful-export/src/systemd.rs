@@ -1,4 +1,4 @@
-//! systemd: a service unit for an app on one machine, without a daemon of Forkful's own (systemd.service(5)).
+//! systemd: a service unit for an app on one machine, without Forkful's daemon (systemd.service(5)).
 
 use std::path::PathBuf;
 
@@ -8,18 +8,18 @@ use crate::units::{path, setting, variable, word};
 /// The machine that the unit is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Where Forkful is.
+    /// Path of the `forkful` program.
     pub program: PathBuf,
-    /// Where the app's paths begin.
+    /// The base directory of the app's paths.
     pub folder: PathBuf,
-    /// The user that the app runs as, unless the configuration names one; `None` is root.
+    /// The user that the app runs as, unless configured; `None` is root.
     pub user: Option<String>,
-    /// Where programs are found.
+    /// The search path for programs.
     pub path: String,
 }
 
-/// Rights that an app of Node.js never needs. Not among them: `MemoryDenyWriteExecute`, which no JIT survives, and anything
-/// that hides files from the app.
+/// Restrictions that do not affect Node.js apps. Excluded are `MemoryDenyWriteExecute`, which breaks the JIT,
+/// and options that hide files from the app.
 const HARDENING: [&str; 9] = [
     "NoNewPrivileges",
     "ProtectKernelTunables",
@@ -32,7 +32,7 @@ const HARDENING: [&str; 9] = [
     "ProtectHostname",
 ];
 
-/// The unit, which belongs into `/etc/systemd/system/NAME.service`.
+/// The unit file for `/etc/systemd/system/NAME.service`.
 pub fn unit(plan: &Plan, host: &Host) -> String {
     let mut text = plan.comment();
     text.push_str("[Unit]\n");

@@ -1,34 +1,36 @@
-//! Few pods with many workers, or many pods with few: what each costs at equal capacity, by what was measured.
+//! Few pods with many workers, or many pods with few: the cost of each at equal capacity, from measurements.
 
 use crate::measured::Measured;
 
-/// Share of its capacity at which a pod is meant to run: the latencies were measured there, and the autoscaler aims at it.
+/// Target load of a pod as a share of its capacity: latencies were measured at it, and the autoscaler aims
+/// for it.
 pub const LOAD: f64 = 0.7;
 
-/// One way to reach the capacity.
+/// One way to provide the capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Workers of each pod.
+    /// Workers per pod.
     pub workers: u16,
     pub pods: u32,
     /// Memory of all pods.
     pub memory_bytes: u64,
     /// 99th percentile when each pod runs at [`LOAD`].
     pub p99_ms: Option<f64>,
-    /// Share of the capacity that a lost pod takes with it, in percent.
+    /// Share of the capacity that is lost with a pod, in percent.
     pub lost_percent: f64,
-    /// Load of the pods that are left, which ran at [`LOAD`] before; `None` when there are none. Above 100 % requests wait.
+    /// Load of the remaining pods after a pod is lost, if they ran at [`LOAD`] before; `None` if none remain.
+    /// Above 100 %, requests queue.
     pub load_after_percent: Option<f64>,
     pub chosen: bool,
 }
 
-/// Every measured number of workers, at the capacity of `pods` pods with `workers` workers each; nothing when that number
-/// was not measured.
+/// Every measured number of workers, at the capacity of `pods` pods with `workers` workers each; empty if
+/// that number was not measured.
 pub fn rows(measured: &Measured, workers: u16, pods: u16) -> Vec<Row> {
     let Some(chosen) = measured.candidate(workers) else { return Vec::new() };
     let capacity = chosen.per_second * f64::from(pods);
     let row = |one: &crate::measured::Candidate| {
-        // The candidate that was chosen gets exactly its pods back, whatever a division makes of them.
+        // The chosen candidate keeps exactly its number of pods, independent of rounding.
         let pods = (capacity / one.per_second - 1e-9).ceil().clamp(1.0, 1e9) as u32;
         let left = f64::from(pods - 1) * one.per_second;
         Row {
@@ -79,7 +81,7 @@ mod tests {
         let rows = rows(&measured(), 2, 2);
         let found: Vec<(u16, u32, u64, bool)> =
             rows.iter().map(|row| (row.workers, row.pods, row.memory_bytes >> 20, row.chosen)).collect();
-        // 1: 460/s, 2: 880/s, 4: 900/s; two pods with two workers make 1,760/s.
+        // 1: 460/s, 2: 880/s, 4: 900/s; two pods with two workers have 1,760/s.
         assert_eq!(found, [(1, 4, 4 * 55, false), (2, 2, 2 * 100, true), (4, 2, 2 * 190, false)]);
         assert!((rows[0].lost_percent - 25.0).abs() < 1e-9);
         assert!((rows[1].load_after_percent.unwrap() - 140.0).abs() < 1e-9);

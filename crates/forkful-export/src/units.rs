@@ -1,16 +1,16 @@
-//! Texts in files of systemd: words of command lines, and assignments to variables.
+//! Escaping for systemd's files: words of command lines, and variable assignments.
 
 /// One word of a command line (systemd.service(5), "COMMAND LINES").
 pub fn word(text: &str) -> String {
     in_quotes(&escaped(text).replace('$', "$$"))
 }
 
-/// An assignment of `Environment=`, in which `$` has no meaning (systemd.exec(5)).
+/// An `Environment=` assignment, in which `$` has no meaning (systemd.exec(5)).
 pub fn variable(name: &str, value: &str) -> String {
     in_quotes(&format!("{name}={}", escaped(value)))
 }
 
-/// Without what systemd would take for a specifier, the end of a word, or the end of a line.
+/// Escapes what systemd would interpret as a specifier, the end of a word, or the end of a line.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// In quotes where there is need of them.
+/// Adds quotes if needed.
 fn in_quotes(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:=@,%$".contains(c);
     if text.chars().all(is_plain) { text.to_owned() } else { format!("\"{text}\"") }
@@ -38,7 +38,7 @@ pub fn path(text: &str) -> String {
     text.replace('%', "%%")
 }
 
-/// A line of a file, below a comment with the reason for its value.
+/// A setting below a comment with the source of its value.
 pub(crate) fn setting(key: &str, value: &str, source: &str) -> String {
     let source = source.replace(char::is_control, " ");
     if source.is_empty() { format!("{key}={value}\n") } else { format!("# {source}\n{key}={value}\n") }

@@ -1,4 +1,4 @@
-//! The objects as they are written, with the API's names and in the order in which people read them.
+//! The objects with the API's field names, in the usual order.
 
 use serde::Serialize;
 
@@ -168,7 +168,7 @@ struct Amounts {
 }
 
 impl Resources {
-    /// Without a limit of processor time unless the configuration has one: a throttled event loop is late for everybody.
+    /// No CPU limit unless the configuration has one: throttling delays every request of an event loop.
     pub(super) fn new(cpu: Figure<String>, cpu_max: Option<Figure<String>>, memory: Figure<String>) -> Self {
         let limit = Figure::new(memory.value.clone(), "as the request: memory cannot be taken back");
         Self { requests: Amounts { cpu: Some(cpu), memory }, limits: Amounts { cpu: cpu_max, memory: limit } }
@@ -207,13 +207,13 @@ struct Sleep {
 }
 
 impl Lifecycle {
-    /// The pod serves on for so long after its end was asked for.
+    /// The pod keeps serving for this long after its termination starts.
     pub(super) fn sleep(seconds: Figure<i64>) -> Self {
         Self { pre_stop: PreStop { sleep: Sleep { seconds } } }
     }
 }
 
-/// Nothing that an app of Node.js needs is taken away.
+/// Removes only rights that a Node.js app does not need.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExecSecurity {
@@ -297,7 +297,7 @@ pub(super) struct ObjectReference {
     pub(super) name: String,
 }
 
-/// What the autoscaler looks at: the most pods of all of them win.
+/// The autoscaler's metrics; the metric that needs the most pods decides.
 #[derive(Serialize)]
 #[serde(tag = "type")]
 pub(super) enum Metric {

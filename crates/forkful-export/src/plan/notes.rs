@@ -1,4 +1,4 @@
-//! What a reader of a manifest has to know that no field says.
+//! Notes for readers of a manifest that no field expresses.
 
 use forkful_core::spec::AppSpec;
 use forkful_core::words::count;
@@ -46,7 +46,7 @@ fn of_measured(measured: &Measured) -> [String; 2] {
     ]
 }
 
-/// The table of few pods against many, with what it holds for; nothing where nothing was measured.
+/// The comparison of few pods against many, with its conditions; empty without measurements.
 pub(super) fn of_tradeoff(measured: Option<&Measured>, plan: &Plan) -> Vec<String> {
     let Some(measured) = measured else { return Vec::new() };
     let workers = count(usize::from(plan.workers.value), "worker");

@@ -1,4 +1,5 @@
-//! Processor time, memory and replicas: measured where that was done, else by the configuration, else assumed and said so.
+//! CPU, memory and replicas: measured if available, otherwise from the configuration, otherwise assumed and
+//! marked as such.
 
 use forkful_core::spec::AppSpec;
 
@@ -7,26 +8,27 @@ use crate::measured::{Candidate, Measured};
 use crate::tradeoff::LOAD;
 use crate::{ExportError, Figure};
 
-/// Memory that a pod gets for each byte that was measured: heaps grow with what clients send.
+/// Factor for measured memory: heaps grow with the requests of clients.
 const MEMORY_ROOM: f64 = 1.5;
 
-/// Room above `max_memory_restart`, at which a worker is replaced by a second one beside it.
+/// Factor for `max_memory_restart`: at that limit, a second worker starts before the first one stops.
 const RENEWAL_ROOM: f64 = 1.25;
 
-/// Memory of Forkful itself, where only its workers' is known.
+/// Memory of Forkful itself, if only the workers' memory is known.
 const FORKFUL_BYTES: u64 = 32 << 20;
 
-/// A worker of which nothing is known.
+/// Memory of a worker without any other information.
 const WORKER_BYTES: u64 = 256 << 20;
 
-/// Sizes are rounded up to this, so that small differences between two measurements change no manifest.
+/// Sizes are rounded up to a multiple of this, so that small differences between measurements do not change
+/// the manifest.
 const MEMORY_STEP: u64 = 16 << 20;
 const CPU_STEP: u32 = 50;
 
-/// Two, so that the app serves on when a pod or its node is lost.
+/// Two, so that the app stays available when a pod or its node fails.
 const REPLICAS: u16 = 2;
 
-/// The largest number of replicas for each of the smallest, where nobody says.
+/// Default ratio of the maximum to the minimum number of replicas.
 const REPLICAS_GROWTH: u16 = 4;
 
 pub(super) fn cpu(spec: &AppSpec, workers: u16, candidate: Option<&Candidate>) -> Figure<u32> {
@@ -64,7 +66,7 @@ pub(super) fn memory(spec: &AppSpec, workers: u16, candidate: Option<&Candidate>
     Figure::new(((scaled * MEMORY_ROOM) as u64).next_multiple_of(MEMORY_STEP), source)
 }
 
-/// How a number of a candidate was found.
+/// The source text of a measured number.
 fn by(candidate: &Candidate, workers: u16) -> String {
     if candidate.workers == workers {
         "measured".to_owned()
@@ -76,7 +78,7 @@ fn by(candidate: &Candidate, workers: u16) -> String {
     }
 }
 
-/// The smallest and the largest number of pods.
+/// The minimum and maximum number of pods.
 pub(super) fn replicas(
     app: &str,
     request: &Request,
@@ -102,7 +104,7 @@ pub(super) fn replicas(
     Ok((min, max))
 }
 
-/// As many as carry the rate at [`LOAD`].
+/// The number of pods that handle the rate at [`LOAD`].
 fn for_rate(
     app: &str,
     rate: u32,
@@ -124,7 +126,7 @@ fn for_rate(
     Ok(Figure::new(pods.max(REPLICAS), source))
 }
 
-/// What the autoscaler aims at.
+/// The autoscaler's target.
 pub(super) fn load(workers: u16, measured: Option<&Measured>) -> Figure<u32> {
     let percent = (LOAD * 100.0).round() as u32;
     let p99 = measured.and_then(|measured| measured.candidate(workers)).and_then(|one| one.p99_at_70_ms);

@@ -1,4 +1,4 @@
-//! What becomes of specifications and measurements.
+//! Plans for different specifications and measurements.
 
 use forkful_core::spec::AppName;
 
