@@ -1,5 +1,5 @@
-//! Failed logins: after some of them a client is refused for a while, whatever it sends, so that a password cannot be
-//! found by trying. What is not a login, such as a browser's first request, does not count.
+//! Limits failed logins: after several, a client is refused for a while, whatever it sends, so that passwords
+//! cannot be guessed. Requests without credentials, such as a browser's first request, do not count.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures that a client may have within [`WINDOW`]: a person's typing errors.
+/// Failures of a client allowed within [`WINDOW`]: enough for typing errors.
 pub(crate) const FAILURES_MAX: u32 = 10;
-/// After the first failure; then its client begins anew.
+/// Starts with the first failure; afterwards the client's count is reset.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// Clients that are remembered, some 100 bytes each. When there are more, the one whose window ends first is forgotten.
+/// Tracked clients, about 100 bytes each. Beyond this number, the client whose window ends first is dropped.
 const CLIENTS_MAX: usize = 4096;
 
-/// What is remembered of clients.
+/// The tracked clients.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     by_client: BTreeMap<IpAddr, Window>,
@@ -27,7 +27,7 @@ struct Window {
 }
 
 impl Attempts {
-    /// For how long a client is refused, if it is.
+    /// How long a client is still refused, if it is.
     pub(crate) fn refused_for(&self, client: IpAddr, now: Instant) -> Option<Duration> {
         let window = self.by_client.get(&network(client))?;
         let is_over = window.ends <= now || window.failures < FAILURES_MAX;
@@ -50,13 +50,13 @@ impl Attempts {
         window.failures += 1;
     }
 
-    /// Forgets the failures of a client that has logged in.
+    /// Clears the failures of a client that has logged in.
     pub(crate) fn succeeded(&mut self, client: IpAddr) {
         self.by_client.remove(&network(client));
     }
 }
 
-/// A client may have all addresses of a /64 network of IPv6.
+/// A client may use all addresses of a /64 network of IPv6.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => address.into(),

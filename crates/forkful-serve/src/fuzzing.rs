@@ -1,4 +1,4 @@
-//! A fuzz target: any bytes on a connection to the file server.
+//! A fuzz target: arbitrary bytes on a connection to the file server.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,10 +17,10 @@ use crate::server::HEAD_TIMEOUT;
 use crate::settings::Settings;
 use crate::site::Site;
 
-/// What an in-memory connection holds in each direction.
+/// Capacity of an in-memory connection in each direction.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// Requests on one connection. The first byte chooses the settings: a login, listings, a single-page app.
+/// Requests on one connection. The first byte selects the settings: a login, listings, a single-page app.
 pub fn serve(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     FIXTURE.with(|(runtime, sites)| {
@@ -53,7 +53,7 @@ fn site(flags: u8) -> Arc<Site> {
 
 async fn connection(site: &Arc<Site>, bytes: &[u8]) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-    // Many clients, or all but the first inputs with a wrong password would be refused at once.
+    // Different clients; otherwise all but the first inputs with a wrong password would be refused.
     let sum = bytes.iter().fold(0_u32, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
     let client = IpAddr::from(Ipv4Addr::from_bits(sum));
     let answer = service_fn(|request| {

@@ -1,15 +1,17 @@
-//! Static files over HTTP, for `forkful serve`: what a request gets is tower-http's work (types, ranges, validators,
-//! precompressed files); here are the ways into the directory, who may come in, and what is said when there is no file.
+//! Static files over HTTP, for `forkful serve`. tower-http creates the responses (types, ranges, validators,
+//! precompressed files); this crate handles safe access to the directory, authentication, and the response if
+//! there is no file.
 //!
-//! - [`Settings`]: what is served to whom, from PM2's variables · `root`: files of one directory and nothing else ·
-//!   `login`: basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `site`: from a request to a response ·
-//!   `server`: connections · `permits`: how many of them, and which of them make room
+//! - [`Settings`]: read from PM2's variables · `root`: files of one directory and nothing else · `login`:
+//!   basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `site`: from a
+//!   request to a response · `server`: connections · `permits`: limits their number, and decides which must
+//!   close
 //!
-//! **Invariant:** no path is opened but beneath the root, by the kernel's own check (`openat2`), whatever links there
-//! are and however they change.
+//! **Invariant:** no path outside of the root is opened; the kernel guarantees it (`openat2`), even if links
+//! exist or change meanwhile.
 
 mod attempts;
-/// Targets of `dev/fuzz`, not for programs.
+/// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

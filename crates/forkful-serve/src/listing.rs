@@ -1,10 +1,10 @@
-//! The page of a directory that has no page of its own.
+//! The listing of a directory without an index page.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::root::Entry;
 
-/// What a name may not hold where it stands in a link.
+/// Characters that must be escaped in a link.
 const IN_LINK: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -19,7 +19,7 @@ const IN_LINK: &AsciiSet = &CONTROLS
     .add(b':')
     .add(b'`');
 
-/// A page with a link to each entry. `path` is the site's path, with a slash at its end.
+/// A page with a link to each entry. `path` is the path on the site, with a trailing slash.
 pub(crate) fn page(path: &str, entries: &[Entry]) -> String {
     let title = escaped(path);
     let mut rows = String::new();

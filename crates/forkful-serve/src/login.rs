@@ -10,11 +10,11 @@ use subtle::ConstantTimeEq as _;
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// As they travel, before base64.
+    /// As sent by the client, before base64.
     credentials: String,
 }
 
-/// Without what is secret.
+/// Hides the secret.
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").finish_non_exhaustive()
@@ -26,8 +26,8 @@ impl Login {
         Self { credentials: format!("{name}:{password}") }
     }
 
-    /// Whether an `Authorization` header lets its sender in. How long this takes tells at most how long the
-    /// credentials are.
+    /// Whether an `Authorization` header grants access. The time reveals at most the length of the
+    /// credentials.
     pub(crate) fn admits(&self, header: Option<&HeaderValue>) -> bool {
         let decoded = header.and_then(|value| {
             let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;

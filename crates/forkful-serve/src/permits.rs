@@ -1,6 +1,7 @@
-//! Permits for connections, of which there is a fixed number. When all are taken, the permit of the connection that has
-//! been without a request for longest is revoked: a connection that is kept open, or whose client sends a request too
-//! slowly. A connection whose response is under way keeps its permit as long as its client reads at [`RATE_MIN`] or faster.
+//! A fixed number of permits for connections. When all are taken, the permit of the connection that has been
+//! without a request for the longest time is revoked: an idle connection, or a client that sends its request
+//! too slowly. A connection whose response is in progress keeps its permit as long as its client reads at
+//! [`RATE_MIN`] or faster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,21 +10,23 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a new connection may take to its first request before it makes room: some round trips.
+/// How long a new connection may take until its first request before its permit can be revoked: several round
+/// trips.
 const FIRST_GRACE: Duration = Duration::from_secs(1);
-/// The same after an answer, the end of which may still be on its way to a slow client.
+/// The same after a response, whose end may still be on its way to a slow client.
 const NEXT_GRACE: Duration = Duration::from_secs(5);
 
-/// The same while an answer is under way, beyond what its bytes give.
+/// The same during a response, in addition to the time for its bytes.
 const ANSWER_GRACE: Duration = Duration::from_secs(20);
-/// A client that reads this many bytes a second keeps its permit; a slow mobile connection has ten times as many.
+/// A client that reads this many bytes per second keeps its permit; a slow mobile connection has ten times as
+/// many.
 const RATE_MIN: u32 = 4 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Permits {
     size_max: usize,
     holders: Mutex<Holders>,
-    /// A permit was given back, or may be revoked now.
+    /// Notified when a permit is returned or becomes revocable.
     changed: Notify,
 }
 
@@ -35,12 +38,12 @@ struct Holders {
 
 #[derive(Debug)]
 struct Holder {
-    /// When the permit may be revoked; `None` after it was revoked.
+    /// When the permit becomes revocable; `None` after it was revoked.
     patience_ends: Option<Instant>,
     revoked: Arc<Notify>,
 }
 
-/// The permit of a connection, given back when this is dropped.
+/// The permit of a connection, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     permits: Arc<Permits>,
@@ -48,7 +51,7 @@ pub(crate) struct Permit {
     revoked: Arc<Notify>,
 }
 
-/// An answer under way, until this is dropped.
+/// A response in progress, until dropped.
 #[derive(Debug)]
 pub(crate) struct Answering {
     permits: Arc<Permits>,
@@ -92,7 +95,8 @@ impl Permits {
         Some(Permit { permits: Arc::clone(self), number, revoked })
     }
 
-    /// Revokes the permit whose patience ended first; or says when the first patience ends, if nothing changes.
+    /// Revokes the permit that has been revocable for the longest time. If there is none, returns when the
+    /// first one becomes revocable, if nothing changes.
     fn make_room(&self, now: Instant) -> Option<Instant> {
         let mut holders = self.holders();
         let waiting = holders.by_number.values_mut().filter(|holder| holder.patience_ends.is_some());
@@ -105,7 +109,7 @@ impl Permits {
         None
     }
 
-    /// Waits until all permits were given back.
+    /// Waits until all permits are returned.
     pub(crate) async fn empty(&self) {
         loop {
             let changed = self.changed.notified();
@@ -122,7 +126,8 @@ impl Permits {
         }
     }
 
-    /// Bytes were taken: the time that they need at [`RATE_MIN`] is added, but no more than a new answer has.
+    /// The client has read bytes: extends the time by what they need at [`RATE_MIN`], up to the time of a new
+    /// response.
     fn prolong(&self, number: u64, bytes: usize) {
         let now = Instant::now();
         if let Some(holder) = self.holders().by_number.get_mut(&number)
@@ -135,12 +140,12 @@ impl Permits {
 }
 
 impl Permit {
-    /// Completes when the permit is revoked: the connection is to end.
+    /// Completes when the permit is revoked: the connection must close.
     pub(crate) async fn revoked(&self) {
         self.revoked.notified().await;
     }
 
-    /// Marks that a request has come.
+    /// Records that a request has arrived.
     pub(crate) fn answering(&self) -> Answering {
         self.permits.set_patience(self.number, ANSWER_GRACE);
         Answering { permits: Arc::clone(&self.permits), number: self.number }
@@ -148,7 +153,7 @@ impl Permit {
 }
 
 impl Answering {
-    /// Marks that the client has room for this many bytes more.
+    /// Records that the client has room for this many more bytes.
     pub(crate) fn progress(&self, bytes: usize) {
         self.permits.prolong(self.number, bytes);
     }
@@ -190,7 +195,7 @@ mod tests {
         assert!(!newcomer.is_finished());
         drop(slow);
         let newcomer = newcomer.await.unwrap();
-        // The next newcomer: the first request of the last one is waited for, then it goes before `kept`.
+        // Another connection: it waits for the first request of the last one, then it precedes `kept`.
         let next = tokio::spawn({
             let permits = Arc::clone(&permits);
             async move { permits.acquire().await }
@@ -213,7 +218,7 @@ mod tests {
             async move { permits.acquire().await }
         });
         let read = async {
-            // An hour, at a little more than the slowest rate.
+            // An hour, slightly above the minimum rate.
             for _ in 0..360 {
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 answering.progress(11 * RATE_MIN as usize);

@@ -1,8 +1,9 @@
-//! The files of one directory, and nothing else: what tower-http opens it opens through here.
+//! Access to the files of one directory, and nothing else: tower-http opens all files through this module.
 //!
-//! The kernel resolves each path beneath the root (`openat2`, Linux 5.6): neither `..` nor a link can lead out of it,
-//! not even one that is exchanged at that moment. Names that begin with a dot are not there (but `.well-known`), and neither is what is no
-//! regular file or directory. The root is looked up anew for each file, because builds and deployments replace it.
+//! The kernel resolves each path beneath the root (`openat2`, Linux 5.6): neither `..` nor a link can lead
+//! out of it, not even a link that is replaced at that moment. Names that begin with a dot (except
+//! `.well-known`) are hidden, and so is everything that is not a regular file or directory. The root is
+//! looked up again for each file, because builds and deployments replace it.
 
 use std::io::{self, ErrorKind, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -15,10 +16,10 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
 use tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 use tower_http::services::fs::{Backend, File};
 
-/// Attempts at a path while something in the file system moves, which makes the kernel unsure (`EAGAIN`).
+/// Attempts for a path while the file system changes concurrently, for which the kernel returns `EAGAIN`.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// The most entries of a directory that a listing shows.
+/// Maximum entries in a listing.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
 
 /// See the module's documentation.
@@ -27,7 +28,7 @@ pub(crate) struct Root {
     path: Arc<Path>,
 }
 
-/// One file of a listing.
+/// An entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     /// Directories come first.
@@ -37,14 +38,14 @@ pub(crate) struct Entry {
 }
 
 impl Root {
-    /// A root that exists and can be read.
+    /// A root, which must exist and be readable.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let root = Self { path: std::path::absolute(path)?.into() };
         root.open_beneath(Path::new("."))?;
         Ok(root)
     }
 
-    /// The directory, absolute.
+    /// The absolute path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -57,7 +58,7 @@ impl Root {
             Mode::empty(),
         )?;
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        // A pipe must not keep us waiting for whoever writes into it.
+        // Opening a pipe must not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..ATTEMPTS_MAX {
@@ -86,7 +87,7 @@ impl Root {
         if kind.is_file() || kind.is_dir() { Ok(file) } else { Err(ErrorKind::NotFound.into()) }
     }
 
-    /// What a directory holds, in order; without what is hidden or leads out of the root.
+    /// The entries of a directory, sorted, without hidden ones and ones that lead out of the root.
     pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let directory = self.open_plain(path)?;
         let mut entries = Vec::new();
@@ -137,14 +138,14 @@ impl Backend for Root {
     }
 }
 
-/// Does what a disk may keep waiting, on a thread that may wait.
+/// Runs work that may wait for the disk on a thread for blocking work.
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// A file that is served.
+/// An open file to serve.
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: tokio::fs::File,

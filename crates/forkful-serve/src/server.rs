@@ -1,4 +1,4 @@
-//! Connections: who is served at once, for how long a head may take, and the end.
+//! Connections: their number, the timeout for request heads, and shutdown.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,40 +24,40 @@ use crate::root::Root;
 use crate::settings::Settings;
 use crate::site::{Body, Site};
 
-/// Connections that are served at once; see [`Permits`] for those that come then. Each costs some 20 KB, and a
-/// descriptor or two, of which a process has 1,024 unless somebody raised that.
+/// Maximum concurrent connections; see [`Permits`] for connections beyond. Each needs about 20 KB and one or
+/// two descriptors, of which a process has 1,024 by default.
 const CONNECTIONS_MAX: usize = 400;
 
-/// Connections that the kernel keeps for us.
+/// Length of the kernel's accept queue.
 const QUEUE: u32 = 511;
 
-/// How long a client may leave unread what was sent to it.
+/// How long a client may leave sent data unread.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// How long a client may take to send a request's head; also how long an unused connection stays open.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long responses under way may take once the end is asked for.
+/// How long responses in progress may take during shutdown.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Pause after a failed `accept`, which mostly means that descriptors have run out.
+/// Pause after a failed `accept`, which mostly means that there are no free descriptors.
 const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why nothing can be served.
+/// Why the server cannot start.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// There is no such directory, or it cannot be read.
+    /// The directory does not exist or cannot be read.
     #[error("cannot serve {}", path.display())]
     Root { path: PathBuf, source: io::Error },
-    /// The address cannot be listened on.
+    /// Listening on the address failed.
     #[error("cannot listen on {address}")]
     Listen { address: SocketAddr, source: io::Error },
-    /// No event loop can be made.
+    /// The event loop could not be created.
     #[error("cannot wait for connections")]
     Runtime { source: io::Error },
 }
 
-/// Serves until SIGINT or SIGTERM. Says on stdout where, once it does.
+/// Serves until SIGINT or SIGTERM. Prints the address to stdout when it is ready.
 pub fn run(settings: Settings) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| ServeError::Runtime { source })?;
@@ -102,33 +102,34 @@ async fn serve(settings: Settings) -> Result<(), ServeError> {
 
 fn listen(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // So that a restart does not wait for connections of the one before.
+    // A restart must not wait for connections of the previous process.
     socket.set_reuseaddr(true)?;
     socket.set_reuseport(shared)?;
     socket.bind(address)?;
     socket.listen(QUEUE)
 }
 
-/// The next connection, with a permit; while it waits for a permit, others wait in the socket's queue.
+/// Accepts the next connection, with a permit. While it waits for a permit, further connections wait in the
+/// socket's queue.
 async fn accept(listener: &TcpListener, permits: &Arc<Permits>) -> io::Result<(TcpStream, Permit)> {
     let (stream, _) = listener.accept().await?;
     Ok((stream, permits.acquire().await))
 }
 
-/// Serves one connection until either side ends it. `permit` is given back when it is over.
+/// Serves one connection until either side ends it; then `permit` is returned.
 async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Receiver<()>, permit: Permit) {
-    // Only of use to the speed of what follows.
+    // Only an optimisation, so errors are ignored.
     stream.set_nodelay(true).ok();
-    // A client that reads nothing of what it asked for gives its permit back; see TCP_USER_TIMEOUT in tcp(7).
+    // A client that does not read its response loses its permit; see TCP_USER_TIMEOUT in tcp(7).
     rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
-    // One without an address has gone already.
+    // A connection without an address is already closed.
     let client = stream.peer_addr().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |address| address.ip());
     let answer = service_fn(|request| {
         let site = Arc::clone(&site);
         let answering = permit.answering();
         async move {
             let response = site.answer(request, client).await;
-            // As long as the body is not sent, the connection is busy.
+            // The connection counts as busy until the body is sent.
             Ok::<_, Infallible>(response.map(|body| Sending { body, answering }))
         }
     });
@@ -137,7 +138,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
         .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(stream), answer);
     let mut served = pin!(served);
-    // A fault of one connection (garbage, a timeout, a reset) ends that connection and concerns nobody else.
+    // An error of a connection (garbage, a timeout, a reset) ends only that connection.
     tokio::select! {
         _ = served.as_mut() => {}
         _ = farewell.changed() => {
@@ -148,7 +149,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
     }
 }
 
-/// A body, and the mark that its answer is under way.
+/// A body that marks its response as in progress.
 struct Sending {
     body: Body,
     answering: Answering,
@@ -164,7 +165,7 @@ impl HttpBody for Sending {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(context);
-        // The connection asks for more when the client has taken most of what it was sent.
+        // The connection requests more data when the client has read most of what was sent.
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(bytes) = frame.data_ref()
         {

@@ -1,4 +1,4 @@
-//! What is served, where and to whom: read from PM2's variables `PM2_SERVE_*`.
+//! The settings of the file server, read from PM2's variables `PM2_SERVE_*`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use thiserror::Error;
 
 use crate::login::Login;
 
-/// The port unless another one is given, as PM2's.
+/// The default port, as in PM2.
 pub const PORT_DEFAULT: u16 = 8080;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The directory; a relative one starts at the working directory.
+    /// The directory; relative to the working directory.
     pub path: PathBuf,
-    /// The port; 0 for one that the system chooses.
+    /// The port; 0 for a port chosen by the system.
     pub port: u16,
-    /// The address to listen on; this machine alone unless the user says otherwise.
+    /// The address to listen on; loopback by default.
     pub host: IpAddr,
-    /// A path without a file gets the home page, whose script knows what to show.
+    /// Paths without a file get the home page (single-page app).
     pub spa: bool,
-    /// A directory without `index.html` gets a page of its files.
+    /// Directories without `index.html` get a listing.
     pub listing: bool,
-    /// Pages of other sites may read what is served.
+    /// Pages of other origins may read the files.
     pub cors: bool,
-    /// The page of `/` and of single-page apps, as a path of the site.
+    /// The page for `/` and for single-page apps, as a path on the site.
     pub homepage: String,
-    /// Who may come in; everybody when there is none.
+    /// The required login; `None`: open to everybody.
     pub login: Option<Login>,
     /// Other workers listen on the same port.
     pub shared: bool,
@@ -51,15 +51,15 @@ impl Default for Settings {
 /// Why a variable cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingsError {
-    /// It has a value that makes no sense.
+    /// Its value is invalid.
     #[error("{name} is {value:?}, but must be {expected}")]
     Value {
         name: &'static str,
         value: String,
-        /// What it should be.
+        /// The expected value.
         expected: &'static str,
     },
-    /// Authentication is asked for, and one of its halves is missing.
+    /// Authentication is enabled, but the name or the password is missing.
     #[error("{name} is not set, but basic authentication needs a name and a password")]
     HalfLogin {
         /// The variable that is missing or empty.
@@ -68,7 +68,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Reads the variables, with those defaults that [`Settings::default`] has.
+    /// Reads the variables; the defaults are those of [`Settings::default`].
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
         let default = Self::default();
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -86,7 +86,7 @@ impl Settings {
             cors: flag("PM2_SERVE_CORS", &given)?,
             homepage: if homepage.starts_with('/') { homepage } else { format!("/{homepage}") },
             login: login(&given)?,
-            // Of several workers in fork mode; the supervisor tells each how many there are.
+            // With several workers in fork mode; the supervisor passes their number.
             shared: given("instances")
                 .and_then(|count| count.parse().ok())
                 .is_some_and(|count: u32| count > 1),
@@ -107,7 +107,7 @@ fn parsed<T: std::str::FromStr>(
 }
 
 fn flag(name: &'static str, given: &impl Fn(&str) -> Option<String>) -> Result<bool, SettingsError> {
-    // What JavaScript makes of a missing value in a configuration is no value.
+    // The texts that JavaScript makes of missing values count as missing.
     match given(name).as_deref() {
         None | Some("false" | "undefined" | "null" | "0") => Ok(false),
         Some("true" | "1") => Ok(true),
@@ -115,8 +115,8 @@ fn flag(name: &'static str, given: &impl Fn(&str) -> Option<String>) -> Result<b
     }
 }
 
-/// Both halves, or none. PM2 also wants `PM2_SERVE_BASIC_AUTH`; a site whose owner gave a password and
-/// forgot that one is not meant to be open.
+/// Both the name and the password, or neither. PM2 also requires `PM2_SERVE_BASIC_AUTH`; a site whose owner
+/// set a password but not that variable should not be open.
 fn login(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Login>, SettingsError> {
     const NAME: &str = "PM2_SERVE_BASIC_AUTH_USERNAME";
     const PASSWORD: &str = "PM2_SERVE_BASIC_AUTH_PASSWORD";

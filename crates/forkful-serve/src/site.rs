@@ -21,13 +21,13 @@ use crate::login::Login;
 use crate::root::{Root, aside};
 use crate::settings::Settings;
 
-/// What a connection sends back.
+/// The body of a response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What is said when a site has no page for what it does not have.
+/// The page for missing files, if the site has it.
 const NOT_FOUND_PAGE: &str = "/404.html";
 
-/// A directory as a site.
+/// A directory served as a site.
 pub(crate) struct Site {
     files: ServeDir<DefaultServeDirFallback, Root>,
     root: Root,
@@ -45,7 +45,7 @@ impl Site {
         Self { files, root, settings, attempts: Mutex::default() }
     }
 
-    /// Answers a client's request, whose body is not looked at.
+    /// Answers a client's request; the request's body is ignored.
     pub(crate) async fn answer<B>(&self, request: Request<B>, client: IpAddr) -> Response<Body> {
         let (parts, _) = request.into_parts();
         let request = Request::from_parts(parts, Empty::<Bytes>::new());
@@ -56,7 +56,7 @@ impl Site {
             Some(refusal) => refusal,
             None => self.found(request).await.unwrap_or_else(failed),
         };
-        // A browser takes a file for what its name says and not for what it seems to be.
+        // Browsers must use the type of the file name and not guess it from the contents.
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if self.settings.cors {
             let headers = response.headers_mut();
@@ -66,7 +66,7 @@ impl Site {
         response
     }
 
-    /// Why a client is not let in.
+    /// The response to a client without access.
     fn refusal(
         &self,
         login: &Login,
@@ -110,7 +110,7 @@ impl Site {
             return Ok(page);
         }
         if self.settings.spa {
-            // As PM2: relative links of a page that was asked for by a deeper path lead to files at the top.
+            // As in PM2: relative links in a page requested by a deeper path lead to files at the top.
             let base = path.rsplit('/').next().unwrap_or_default();
             for path in [format!("/{base}"), self.settings.homepage.clone()] {
                 let response = self.file(&request, &path).await?;
@@ -155,9 +155,9 @@ impl Site {
         }
     }
 
-    /// The site's own page for this, or a word.
+    /// The site's own page for missing files, or a short text.
     async fn not_found(&self, request: &Request<Empty<Bytes>>) -> io::Result<Response<Body>> {
-        // Not a part of it, and not whether it has changed.
+        // Not a range of it, and without a condition.
         let mut whole = Request::new(Empty::new());
         *whole.method_mut() = request.method().clone();
         if let Some(accepted) = request.headers().get(header::ACCEPT_ENCODING) {
@@ -188,7 +188,7 @@ fn too_many_failures(seconds: u64) -> Response<Body> {
     response
 }
 
-/// What the disk refused: the owner reads why in the log, the client does not.
+/// A disk error: the log has the reason, the response does not.
 fn failed(error: io::Error) -> Response<Body> {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return plain(StatusCode::FORBIDDEN, "403 Forbidden\n");
