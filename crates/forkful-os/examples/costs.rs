@@ -1,6 +1,7 @@
-//! What the mechanisms cost on this machine, as medians: `cargo run --release -p forkful-os --example costs`.
+//! Measures the cost of this crate's mechanisms on this machine, as medians: `cargo run --release -p
+//! forkful-os --example costs`.
 //!
-//! For sketching what a design may cost, not for claims against others.
+//! For estimating designs, not for comparisons with other programs.
 
 use std::error::Error;
 use std::net::TcpStream;

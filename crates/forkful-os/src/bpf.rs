@@ -1,4 +1,4 @@
-//! Classic BPF programs: the few instructions that we use, and attaching them to a socket.
+//! Classic BPF programs: the instructions that we use, and attaching programs to sockets.
 //!
 //! Instruction set: the kernel's `Documentation/networking/filter.rst`.
 
@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub(crate) use libc::sock_filter;
 
-/// The kernel's bound on a program (`BPF_MAXINSNS`).
+/// The kernel's limit for the length of a program (`BPF_MAXINSNS`).
 pub(crate) const PROGRAM_MAX: usize = 4096;
 
-/// Attaches a program by `option` (`SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`), in place of the one before.
+/// Attaches a program by `option` (`SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`), replacing the previous
+/// one.
 pub(crate) fn attach(socket: impl AsFd, option: libc::c_int, program: &mut [sock_filter]) -> io::Result<()> {
     if program.len() > PROGRAM_MAX {
         return Err(rustix::io::Errno::INVAL.into());
@@ -51,7 +52,7 @@ pub(crate) fn alu(operation: u32, k: u32) -> sock_filter {
     instruction(libc::BPF_ALU | operation, 0, 0, k)
 }
 
-/// Skips `yes` instructions when A = k, `no` otherwise.
+/// Skips `yes` instructions if A = k, otherwise `no`.
 pub(crate) fn jump_if_equal(k: u32, yes: u8, no: u8) -> sock_filter {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, k)
 }

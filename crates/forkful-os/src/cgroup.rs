@@ -1,13 +1,14 @@
-//! A control group for each app, with a group below it for each of its processes' trees (cgroups(7), the kernel's
-//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
+//! A control group for each app, with a group below it for the process tree of each worker (cgroups(7), the
+//! kernel's `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
 //!
-//! A process cannot leave its group without rights that apps do not have, so that a group knows the descendants that shed
-//! every other mark. Version 2 is used where it can be written to (a service with `Delegate=yes`, or root); of version 1
-//! the freezer serves instead. Memory and CPU come from version 2 where its controllers are there, else from version 1.
-//! Where no hierarchy can be written to there are no groups, and nothing depends on them but limits.
+//! A process cannot leave its group without rights that apps do not have, so a group also finds descendants
+//! that removed every other mark. Version 2 is used if it is writable (a service with `Delegate=yes`, or
+//! root); otherwise the freezer of version 1. Memory and CPU come from version 2 if its controllers are
+//! available, otherwise from version 1. If no hierarchy is writable, there are no groups, and only limits
+//! depend on them.
 //!
-//! Everything here is a few reads and writes of kernel files, without waiting; only joining may wait, and happens in the
-//! child (see [`Membership`]).
+//! Everything here is a few reads and writes of kernel files that do not wait. Only joining may wait, and
+//! happens in the child (see [`Membership`]).
 
 mod hierarchy;
 mod kill;
@@ -23,16 +24,16 @@ use std::time::Duration;
 use crate::tree::Instance;
 use hierarchy::{Hierarchies, Tree, Version};
 
-/// The groups of one supervisor.
+/// The groups of a supervisor.
 #[derive(Debug)]
 pub struct Groups {
     trees: Hierarchies,
 }
 
-/// The group of one app.
+/// The group of an app.
 #[derive(Debug)]
 pub struct AppGroup {
-    /// Where its processes are found.
+    /// The tree in which its processes are found.
     members: Tree,
     memory: Option<Tree>,
     cpu_time: Option<Tree>,
@@ -41,54 +42,55 @@ pub struct AppGroup {
     limits_cores: bool,
 }
 
-/// The group of one worker and all that it starts.
+/// The group of a worker and its descendants.
 #[derive(Debug)]
 pub struct WorkerGroup {
     tree: Tree,
 }
 
-/// Open files by which a child joins its groups before it executes its program.
+/// Open files with which a child joins its groups before it executes its program.
 #[derive(Debug)]
 pub struct Membership {
     pub(crate) files: Vec<OwnedFd>,
-    /// A child that cannot join does not start: it would run without its limits.
+    /// If joining fails, the child does not start: it would run without its limits.
     pub(crate) is_required: bool,
 }
 
-/// What an app may use; `None` is no limit.
+/// An app's limits; `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct GroupLimits {
-    /// Bytes of memory, of all its processes.
+    /// Bytes of memory of all its processes.
     pub memory_bytes: Option<u64>,
-    /// Cores: 1.5 is the time of one core and a half.
+    /// Cores: 1.5 is one and a half cores' worth of CPU time.
     pub cores: Option<f64>,
 }
 
-/// What an app or a worker uses, by the kernel's accounts.
+/// Resource use of an app or a worker, as the kernel counts it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// Memory without the part of the page cache that is not in use.
+    /// Memory without the inactive part of the page cache.
     pub memory_bytes: Option<u64>,
-    /// Since the group was made.
+    /// Since the group was created.
     pub cpu_time: Option<Duration>,
 }
 
-/// How often a quota of CPU time was used up, and for how long nothing ran because of it.
+/// How often and how long a CPU quota was exhausted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttling {
     pub periods: u64,
-    /// Those in which the quota was used up.
+    /// Periods in which the quota was exhausted.
     pub throttled: u64,
     pub time: Duration,
 }
 
-/// The groups with a CPU quota that this process and all that it starts are in: those of a container or of a service.
+/// The groups with a CPU quota that contain this process and its descendants: those of a container or a
+/// service.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     quotas: Vec<Tree>,
 }
 
-/// A limit that cannot be set.
+/// A limit could not be set.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set {what}")]
 pub struct LimitError {
@@ -97,29 +99,29 @@ pub struct LimitError {
     pub source: io::Error,
 }
 
-/// Microseconds over which CPU time is given out; the kernel's own default.
+/// The period of CPU quotas in microseconds; the kernel's default.
 const CPU_PERIOD_US: u64 = 100_000;
 
 impl Groups {
-    /// Makes the place for the groups of a supervisor; `None` where no hierarchy can be written to.
+    /// Creates the parent of a supervisor's groups; `None` if no hierarchy is writable.
     pub fn make(instance: Instance) -> Option<Self> {
         Hierarchies::prepare(Path::new("/"));
         Hierarchies::find(Path::new("/"))?.below(&folder_of(instance)).map(|trees| Self { trees })
     }
 
-    /// Makes the group of an app, or gives the one that there is other limits. What cannot be made in one hierarchy is left
-    /// out.
+    /// Creates the group of an app, or changes the limits of an existing group. Hierarchies in which it
+    /// cannot be created are skipped.
     pub fn app(&self, name: &str, limits: GroupLimits) -> Result<AppGroup, LimitError> {
         let failed = |what| move |source| LimitError { what, source };
         let members = self.trees.members.below(name).map_err(failed("up its control group"))?;
         let group = self.group(members, limits, |tree| tree.below(name).ok());
         if group.members.version == Version::Two {
-            // Groups of workers have accounts of their own where this succeeds.
+            // If this succeeds, the groups of workers have their own counters.
             hierarchy::pass_on_all(&self.trees.members, &group.members);
         }
         let memory = group.limit_memory(limits.memory_bytes);
         let cores = group.limit_cores(limits.cores);
-        // That there is no limit needs no controller.
+        // Without a limit, no controller is needed.
         if limits.memory_bytes.is_some() {
             memory.map_err(failed("its memory limit"))?;
         }
@@ -129,7 +131,8 @@ impl Groups {
         Ok(group)
     }
 
-    /// The group of an app as an earlier supervisor has made it, with these limits. `None` when it is not there.
+    /// The group of an app that an earlier supervisor has created, with these limits. `None` if it does not
+    /// exist.
     pub fn app_again(&self, name: &str, limits: GroupLimits) -> Option<AppGroup> {
         let there = |tree: &Tree| {
             let path = tree.path.join(name);
@@ -152,7 +155,7 @@ impl Groups {
 }
 
 impl Drop for Groups {
-    /// Removes the supervisor's groups, which are empty by now.
+    /// Removes the supervisor's groups, which are empty.
     fn drop(&mut self) {
         for tree in self.trees.all() {
             remove_all(&tree.path);
@@ -160,14 +163,14 @@ impl Drop for Groups {
     }
 }
 
-/// Moves this process to a group below its own, if it is alone there and groups with limits can be made only then. For a
-/// process above the supervisor, before it starts that one.
+/// Moves this process to a group below its own if it is alone in it, and if groups with limits can only be
+/// created then. For a process above the supervisor, before it starts the supervisor.
 pub fn make_room() {
     Hierarchies::prepare(Path::new("/"));
 }
 
-/// Kills every process in the groups of another supervisor, and removes the groups once they are empty. Says how many
-/// processes were there.
+/// Kills every process in the groups of another supervisor, and removes the groups once they are empty.
+/// Returns the number of processes.
 pub fn clear_left_behind(instance: Instance) -> usize {
     let Some(trees) = Hierarchies::find(Path::new("/")) else { return 0 };
     let folder = folder_of(instance);
@@ -182,15 +185,16 @@ pub fn clear_left_behind(instance: Instance) -> usize {
     killed
 }
 
-/// Moves this process out of the groups of another supervisor's worker, which would end it with that worker: for a daemon
-/// that a worker has started. Where that is not permitted it stays.
+/// Moves this process out of the group of another supervisor's worker, which would kill it together with that
+/// worker; for a daemon that a worker has started. If it is not permitted, the process stays.
 pub fn leave_others() {
     let own = std::process::id().to_string();
     for group in crate::cores::own_groups(Path::new("/")) {
         if let Some(outside) = outside(&group.path) {
             let version = if group.controllers.is_empty() { Version::Two } else { Version::One };
             let tree = |path: PathBuf| Tree { path, version };
-            // A group of version 2 whose controllers are passed on takes no process, but then has the other one.
+            // A version 2 group whose controllers are enabled for its children accepts no process, but then
+            // the other one does.
             let _refused = tree(outside.clone())
                 .write("cgroup.procs", &own)
                 .or_else(|_| tree(outside.join(hierarchy::LEAF)).write("cgroup.procs", &own));
@@ -198,7 +202,7 @@ pub fn leave_others() {
     }
 }
 
-/// The group around those of the outermost supervisor, for a group of a worker's.
+/// The group that contains the groups of the outermost supervisor, for the group of a worker.
 fn outside(path: &Path) -> Option<PathBuf> {
     let is_supervisors = |folder: &&Path| {
         let name = folder.file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
@@ -207,7 +211,7 @@ fn outside(path: &Path) -> Option<PathBuf> {
     path.ancestors().filter(is_supervisors).last()?.parent().map(Path::to_owned)
 }
 
-/// What the folder of a supervisor's groups begins with.
+/// Prefix of the folder of a supervisor's groups.
 const FOLDER_PREFIX: &str = "forkful-";
 
 fn folder_of(instance: Instance) -> String {
@@ -215,10 +219,10 @@ fn folder_of(instance: Instance) -> String {
 }
 
 impl AppGroup {
-    /// Makes the group of a worker, and what lets a child join it.
+    /// Creates the group of a worker, and the means for a child to join it.
     pub fn worker(&self, name: &str) -> io::Result<(WorkerGroup, Membership)> {
         let tree = self.members.below(name)?;
-        // Joining costs a start some time, so that a group without a use is left out.
+        // Joining takes time at each start, so unused groups are left out.
         let cpu_limit = self.cpu_limit.as_ref().filter(|_| self.limits_cores);
         let others = [self.memory.as_ref(), self.cpu_time.as_ref(), cpu_limit];
         let others = others.into_iter().flatten().filter(|other| other.version == Version::One);
@@ -226,7 +230,7 @@ impl AppGroup {
         for other in others {
             match other.procs() {
                 Ok(file) => files.push(file),
-                // Figures are worth less than a start.
+                // Counters are less important than the start.
                 Err(_) if !self.has_limits => {}
                 Err(error) => return Err(error),
             }
@@ -234,12 +238,12 @@ impl AppGroup {
         Ok((WorkerGroup { tree }, Membership { files, is_required: self.has_limits }))
     }
 
-    /// The group of a worker that runs in it, which an earlier supervisor has made.
+    /// The group of a running worker that an earlier supervisor has created.
     pub fn worker_again(&self, name: &str) -> WorkerGroup {
         WorkerGroup { tree: Tree { path: self.members.path.join(name), version: self.members.version } }
     }
 
-    /// What its processes use.
+    /// Resource use of its processes.
     pub fn usage(&self) -> GroupUsage {
         GroupUsage {
             memory_bytes: self.memory.as_ref().and_then(memory_of),
@@ -247,7 +251,8 @@ impl AppGroup {
         }
     }
 
-    /// How often the kernel has killed one of its processes because memory ran out; `None` where it keeps no account.
+    /// How often the kernel has killed one of its processes for lack of memory; `None` if the kernel does not
+    /// count it.
     pub fn out_of_memory_kills(&self) -> Option<u64> {
         let of = |tree: &Tree| match tree.version {
             Version::Two => tree.field("memory.events", "oom_kill"),
@@ -256,12 +261,12 @@ impl AppGroup {
         self.memory.as_ref().and_then(of)
     }
 
-    /// How its CPU limit has kept it from running; `None` without one.
+    /// How its CPU limit has throttled it; `None` without a limit.
     pub fn throttling(&self) -> Option<Throttling> {
         self.cpu_limit.as_ref().filter(|_| self.limits_cores).and_then(throttling_of)
     }
 
-    /// Removes it, once no process is in it.
+    /// Removes it; no process may be in it.
     pub fn remove(&self) {
         let others = [&self.memory, &self.cpu_time, &self.cpu_limit];
         for tree in others.into_iter().flatten().chain([&self.members]) {
@@ -280,7 +285,7 @@ impl AppGroup {
 
     fn limit_cores(&self, cores: Option<f64>) -> io::Result<()> {
         let tree = self.cpu_limit.as_ref().ok_or_else(|| no_controller("cpu"))?;
-        // The kernel's least quota is a millisecond.
+        // The kernel's smallest quota is a millisecond.
         let quota =
             cores.map(|cores| ((cores * CPU_PERIOD_US as f64).round().max(1000.0) as u64).to_string());
         match tree.version {
@@ -296,7 +301,7 @@ impl AppGroup {
 }
 
 impl Surroundings {
-    /// Those of this process now.
+    /// The current ones of this process.
     pub fn find() -> Self {
         let mut quotas = Vec::new();
         for (controllers, groups) in crate::cores::hierarchies(Path::new("/")) {
@@ -310,32 +315,33 @@ impl Surroundings {
         Self { quotas }
     }
 
-    /// The group that was kept from running for the longest time; `None` without a quota.
+    /// The group that was throttled for the longest time; `None` without a quota.
     pub fn throttling(&self) -> Option<Throttling> {
         self.quotas.iter().filter_map(throttling_of).max_by_key(|throttling| throttling.time)
     }
 }
 
 impl WorkerGroup {
-    /// Whether a process is in it, or below it.
+    /// Whether it or a group below contains a process.
     pub fn is_populated(&self) -> bool {
         kill::is_populated(&self.tree)
     }
 
-    /// What its processes use. Version 1 has no accounts here: a start would wait for each further group that it joins.
+    /// Resource use of its processes. There are no counters in version 1: each further group would delay a
+    /// start.
     pub fn usage(&self) -> GroupUsage {
         let accounts = Some(&self.tree).filter(|tree| tree.version == Version::Two);
         GroupUsage { memory_bytes: accounts.and_then(memory_of), cpu_time: accounts.and_then(cpu_time_of) }
     }
 
-    /// Kills every process in it and below it; says how many there were.
+    /// Kills every process in it and below it; returns their number.
     pub fn kill(&self) -> usize {
         kill::everything_below(&self.tree)
     }
 }
 
 impl Drop for WorkerGroup {
-    /// Removes it; with a process in it, it stays until its app's group goes.
+    /// Removes it. If it contains a process, it stays until its app's group is removed.
     fn drop(&mut self) {
         remove_all(&self.tree.path);
     }
@@ -378,16 +384,16 @@ fn throttling_of(tree: &Tree) -> Option<Throttling> {
     Some(Throttling { periods: field("nr_periods")?, throttled: field("nr_throttled")?, time })
 }
 
-/// Removes a group and the groups below it, as far as no process is in them.
+/// Removes a group and the groups below it, except those with processes.
 fn remove_all(path: &Path) {
     for below in folders(path) {
         remove_all(&below);
     }
-    // One that is in use stays: the next supervisor looks again.
+    // A group in use stays; the next supervisor tries again.
     let _stays = fs::remove_dir(path);
 }
 
-/// The groups directly below one.
+/// The groups directly below a group.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -409,7 +415,7 @@ impl Tree {
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         use std::io::Write as _;
-        // One write: the kernel takes each as a whole.
+        // A single write: the kernel handles each write separately.
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(text.as_bytes())
     }
 
@@ -428,7 +434,7 @@ impl Tree {
         self.read(file)?.trim().parse().ok()
     }
 
-    /// Of lines `name number`.
+    /// Reads a value from lines `name number`.
     fn field(&self, file: &str, name: &str) -> Option<u64> {
         let text = self.read(file)?;
         let mut fields = text.lines().filter_map(|line| line.split_once(' '));

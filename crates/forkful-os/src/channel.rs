@@ -1,7 +1,7 @@
 //! A stream between two processes that carries bytes and descriptors: one `sendmsg`, one `recvmsg`.
 //!
-//! No framing and no queue: what is to be sent after a partial write, and which line a descriptor
-//! belongs to, is the protocol's business.
+//! No framing and no queue: the protocol decides what to send after a partial write, and which message a
+//! descriptor belongs to.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,24 +13,25 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// The most descriptors that one [`receive`] takes; Node sends one per message, libuv at most 64.
+/// Maximum descriptors that one [`receive`] accepts; Node sends one per message, libuv at most 64.
 pub const HANDLES_MAX: usize = 64;
 
-/// What [`take`] takes at a time.
+/// Bytes that [`take`] reads at a time.
 const TAKEN_BYTES: usize = 8 * 1024;
 
-/// A connected pair, ours first. Both close on exec; ours does not block, theirs is as its user sets it.
+/// A connected pair, ours first. Both are close-on-exec; ours is non-blocking, the other end's mode is set by
+/// its user.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
 
-/// Sends as many of `bytes` as fit now, with `handle` attached to the first of them.
+/// Sends as many of `bytes` as fit now, with `handle` attached to the first.
 ///
-/// Returns the number of bytes taken; when that is at least one, the handle went too. `EAGAIN` when
-/// nothing fits, `ETOOMANYREFS` when this user has too many descriptors in flight, `EPIPE` when the
-/// other side is gone (no signal is raised). A handle without bytes is refused with `EINVAL`.
+/// Returns the number of bytes sent; if it is at least one, the handle was sent too. `EAGAIN` if nothing
+/// fits, `ETOOMANYREFS` if this user has too many descriptors in flight, `EPIPE` if the other side is gone
+/// (no signal is raised). A handle without bytes is refused with `EINVAL`.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], handle: Option<BorrowedFd<'_>>) -> io::Result<usize> {
     if bytes.is_empty() && handle.is_some() {
         return Err(Errno::INVAL.into());
@@ -45,13 +46,13 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], handle: Option<BorrowedFd<'_>>) ->
     Ok(rustix::io::retry_on_intr(|| sendmsg(fd, &[IoSlice::new(bytes)], &mut control, flags))?)
 }
 
-/// Reads what is there into `buf` and appends the descriptors that came with it to `handles`.
+/// Reads available data into `buf` and appends received descriptors to `handles`.
 ///
-/// Returns 0 at the end of the stream, also when the other side died with our bytes unread. `EAGAIN`
-/// when nothing is there. Descriptors close on exec. One call may return bytes from before a message that
-/// carries descriptors together with it, but never bytes from after it: the descriptors belong to the last
-/// message in what was read, of which more bytes may follow in the next call. A descriptor that this process
-/// has no room for (`RLIMIT_NOFILE`) is dropped by the kernel, and its message arrives without it.
+/// Returns 0 at the end of the stream, also if the other side died with our bytes unread. `EAGAIN` if nothing
+/// is available. Descriptors are close-on-exec. One call may return bytes from before a message with
+/// descriptors together with it, but never bytes after it: the descriptors belong to the last message that
+/// was read, and more bytes of that message may follow in the next call. If this process has no free
+/// descriptor (`RLIMIT_NOFILE`), the kernel drops it and the message arrives without it.
 pub fn receive(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
     receive_with(fd, buf, handles, RecvFlags::empty())
 }
@@ -80,8 +81,9 @@ fn receive_with(
     Ok(message.bytes)
 }
 
-/// Makes [`look`] begin at the first byte in the socket. The position is a property of the socket, not of the process: a process
-/// that gets the socket from another process finds it where that process has left it.
+/// Makes [`look`] start at the first byte in the socket. The position is a property of the socket, not of the
+/// process: a process that receives the socket from another process finds the position where that process
+/// left it.
 pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
     let offset: libc::c_int = 0;
     // SAFETY: the option's value is an int of ours.
@@ -97,13 +99,14 @@ pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// [`receive`] that leaves the bytes in the socket; the next look goes on behind them. After [`look_from_the_beginning`].
-/// The descriptors are copies. When the buffer ends where a message ends, the descriptors of the next message may come already.
+/// Like [`receive`], but leaves the bytes in the socket; the next look continues after them. Call
+/// [`look_from_the_beginning`] first. The descriptors are copies. If the buffer ends where a message ends,
+/// the descriptors of the next message may already be included.
 pub fn look(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> io::Result<usize> {
     receive_with(fd, buf, handles, RecvFlags::PEEK)
 }
 
-/// Takes so many bytes that were looked at. Descriptors that came with them are closed.
+/// Removes this many bytes that were looked at. Descriptors received with them are closed.
 pub fn take(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let mut buffer = [0; TAKEN_BYTES];
     let mut left = bytes;
@@ -118,10 +121,11 @@ pub fn take(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The other process's end of a [`pair`], reached through its pidfd while it is not reading.
+/// The other process's end of a [`pair`], accessed through its pidfd while it is not reading.
 ///
-/// What we sent and it has not read can be taken back: a process whose loop is stuck keeps nothing that it never saw.
-/// Needs the right to trace the process (ours for our own children, unless a seccomp filter or `kernel.yama` says no).
+/// Sent data that the process has not read can be taken back, so that nothing is lost in a process whose
+/// event loop is stuck. Needs the right to trace the process (given for our own children, unless a seccomp
+/// filter or `kernel.yama` forbids it).
 #[derive(Debug)]
 pub struct RemoteEnd {
     pidfd: OwnedFd,
@@ -130,15 +134,16 @@ pub struct RemoteEnd {
 }
 
 impl RemoteEnd {
-    /// The end `theirs`, which is descriptor `number` in the process of `pidfd`. Call it before `theirs` is given away.
+    /// The end `theirs`, which is descriptor `number` in the process of `pidfd`. Call it before passing
+    /// `theirs` on.
     pub fn new(pidfd: OwnedFd, number: i32, cookie: u64) -> Self {
         Self { pidfd, number, cookie }
     }
 
-    /// [`receive`] in place of the process: all that it has not read, up to the first message that carries descriptors
-    /// and with that one, in one read, so that the process cannot read between two pieces of it. `EAGAIN` when it has
-    /// read all. `EBADF` when the descriptor is not our channel any more (the process has closed it, and may have given
-    /// the number to something else, which is left alone).
+    /// [`receive`] on behalf of the process: everything that it has not read, up to and including the first
+    /// message with descriptors, in one read, so that the process cannot read in between. `EAGAIN` if it has
+    /// read everything. `EBADF` if the descriptor is no longer our channel (the process has closed it, and
+    /// the number may now belong to something else, which is left alone).
     pub fn take_back(&self, handles: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
         let end = rustix::process::pidfd_getfd(
             &self.pidfd,
@@ -148,7 +153,7 @@ impl RemoteEnd {
         if cookie(end.as_fd())? != self.cookie {
             return Err(Errno::BADF.into());
         }
-        // Only the process makes this less from now on; the kernel bounds it by the send buffer.
+        // From now on only the process can reduce this; the kernel limits it by the send buffer.
         let waiting = usize::try_from(rustix::io::ioctl_fionread(&end)?).map_err(|_| Errno::NOMEM)?;
         if waiting == 0 {
             return Err(Errno::AGAIN.into());
@@ -160,7 +165,7 @@ impl RemoteEnd {
     }
 }
 
-/// The kernel's name of a socket, unique until reboot.
+/// The kernel's identifier of a socket, unique until reboot.
 pub fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     crate::listener::cookie(socket)
 }
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(next(&mut handles).unwrap(), "other");
         assert!(!handles.is_empty());
         assert_eq!(next(&mut handles).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        // Nobody has taken anything: who gets the socket finds all of it.
+        // Nothing was removed: the next owner of the socket finds all of it.
         look_from_the_beginning(ours.as_fd()).unwrap();
         assert_eq!(next(&mut handles).unwrap(), "first");
         take(ours.as_fd(), 5).unwrap();
@@ -253,7 +258,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         send(ours.as_fd(), b"never read", None).unwrap();
         drop(theirs);
-        // Unread bytes at the dead side are a reset to the kernel and an end to us.
+        // Unread bytes on the dead side make the kernel report a reset, which we treat as the end.
         assert_eq!(receive_soon(ours.as_fd(), &mut buf, &mut handles), 0);
         assert_eq!(receive_soon(ours.as_fd(), &mut buf, &mut handles), 0);
         let error = send(ours.as_fd(), b"x", None).unwrap_err();

@@ -1,17 +1,17 @@
-//! Local time, and time since the start of the machine.
+//! Local time, and the monotonic clock.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Since the start of the machine, without the time that it slept (`CLOCK_MONOTONIC`): the same for all processes.
+/// Time since boot, without suspended time (`CLOCK_MONOTONIC`); the same for all processes.
 pub fn monotonic() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// How many seconds local time is ahead of UTC at a time in milliseconds since the Unix epoch; by `TZ`, else by the
-/// system's setting. 0 when that cannot be told.
+/// Offset of local time from UTC in seconds, at a time in milliseconds since the Unix epoch; from `TZ` or the
+/// system's setting. 0 if unknown.
 pub fn utc_offset_seconds(at_ms: u64) -> i32 {
     let Ok(at) = libc::time_t::try_from(at_ms / 1000) else { return 0 };
     // SAFETY: a structure of integers and a pointer, for which zeros are valid.

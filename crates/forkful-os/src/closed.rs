@@ -1,8 +1,8 @@
-//! News of TCP connections that ended, without holding on to them.
+//! Notifications of closed TCP connections, without holding the connections open.
 //!
-//! Whoever passes a connection to another process must close its own copy, or the peer never sees the end; from then on
-//! only the kernel knows when the connection ends. It tells here, for all connections of the network namespace, by
-//! socket cookie ([`crate::listener::cookie`]). Needs no privilege.
+//! A process that passes a connection to another process must close its own copy, or the peer never sees the
+//! end. From then on only the kernel knows when the connection ends. It reports this here, for all
+//! connections of the network namespace, by socket cookie ([`crate::listener::cookie`]). Needs no privilege.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,46 +16,47 @@ use crate::netlink;
 /// Multicast groups `SKNLGRP_INET_TCP_DESTROY` (1) and `SKNLGRP_INET6_TCP_DESTROY` (3), as a mask.
 const GROUPS: u32 = 1 << 0 | 1 << 2;
 
-/// What is asked for as a buffer; a message takes about a kilobyte of it. Unprivileged, the machine's bound applies.
+/// Requested size of the receive buffer; a message needs about a kilobyte. Without privilege, the machine's
+/// limit applies.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// The most ports that [`ClosedConnections::only_ports`] takes.
+/// Maximum ports for [`ClosedConnections::only_ports`].
 pub const PORTS_MAX: usize = 1024;
 
-/// The most messages of one [`ClosedConnections::read`], so that a flood does not starve the caller's other work; what
-/// is left keeps the descriptor readable.
+/// Maximum messages of one [`ClosedConnections::read`], so that a flood does not starve the caller's other
+/// work; the descriptor stays readable for the rest.
 const MESSAGES_MAX: usize = 4096;
 
-/// As much of a message as holds the cookie; the rest is cut off by the kernel.
+/// The part of a message up to the cookie; the kernel truncates the rest.
 const MESSAGE_BYTES: usize = 128;
 
-/// Where the port stands in a message: header, then offset 4 of `inet_diag_msg`.
+/// Offset of the port in a message: the header, then offset 4 of `inet_diag_msg`.
 const PORT_OFFSET: u32 = 16 + 4;
 
-/// Whether all news arrived.
+/// Whether all notifications arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
     None,
-    /// The kernel dropped news because they were not read soon enough.
+    /// The kernel dropped notifications because they were not read soon enough.
     Lost,
 }
 
-/// A subscription; its descriptor is readable when there are news.
+/// A subscription; its descriptor is readable when there are notifications.
 #[derive(Debug)]
 pub struct ClosedConnections {
     socket: OwnedFd,
 }
 
 impl ClosedConnections {
-    /// Subscribes to the ends of all TCP connections, from now on.
+    /// Subscribes to the ends of all TCP connections from now on.
     pub fn open() -> io::Result<Self> {
         let socket = netlink::open(GROUPS)?;
         netlink::widen_receive_buffer(&socket, RECEIVE_BUFFER_BYTES);
         Ok(Self { socket })
     }
 
-    /// Lets the kernel drop news of sockets whose own port is not listed, at most [`PORTS_MAX`] of them; without it,
-    /// both ends of every connection of the machine are reported.
+    /// Makes the kernel drop notifications of sockets whose own port is not listed (at most [`PORTS_MAX`]).
+    /// Without it, both ends of every connection of the machine are reported.
     pub fn only_ports(&self, ports: &[u16]) -> io::Result<()> {
         if ports.len() > PORTS_MAX {
             return Err(Errno::INVAL.into());
@@ -69,7 +70,7 @@ impl ClosedConnections {
         bpf::attach(&self.socket, libc::SO_ATTACH_FILTER, &mut program)
     }
 
-    /// Calls `f` with the own port and the cookie of every socket that was destroyed since the last call.
+    /// Calls `f` with the own port and the cookie of every socket destroyed since the last call.
     pub fn read(&mut self, mut f: impl FnMut(u16, u64)) -> io::Result<Overflow> {
         let mut overflow = Overflow::None;
         let mut buffer = [0; MESSAGE_BYTES];

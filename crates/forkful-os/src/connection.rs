@@ -1,9 +1,9 @@
-//! What the kernel knows of a TCP connection.
+//! Information from the kernel about a TCP connection.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's does not have.
+/// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's definition lacks.
 const INFO_BYTES: usize = 208;
 pub(crate) const UNACKED: usize = 24;
 const TOTAL_RETRANS: usize = 100;
@@ -11,12 +11,12 @@ const BYTES_RECEIVED: usize = 128;
 const NOT_SENT_BYTES: usize = 144;
 const BYTES_SENT: usize = 200;
 
-/// `TCP_CLOSE_WAIT`: the client has sent its end, which counts as a byte received.
+/// `TCP_CLOSE_WAIT`: the client has sent its FIN, which counts as a received byte.
 const CLOSE_WAIT: u8 = 8;
 
-/// Whether nobody has read from or written to a connection since it was accepted, whichever process has it.
+/// Whether no process has read from or written to a connection since it was accepted.
 ///
-/// `ENOTSUP` where the kernel does not count bytes (before 4.19, other than TCP).
+/// `ENOTSUP` if the kernel does not count bytes (before 4.19, or not TCP).
 pub fn is_untouched(connection: BorrowedFd<'_>) -> io::Result<bool> {
     let unread = rustix::io::ioctl_fionread(connection)?;
     let info = whole_tcp_info(connection)?;
@@ -25,7 +25,7 @@ pub fn is_untouched(connection: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(received <= unread && long(BYTES_SENT) == 0 && int_at(&info, NOT_SENT_BYTES) == 0)
 }
 
-/// Segments that this end has sent again since it began to connect, SYNs among them. `ENOTSUP` as above.
+/// Segments that this end has retransmitted since it started connecting, including SYNs. `ENOTSUP` as above.
 pub fn retransmits(connection: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(int_at(&whole_tcp_info(connection)?, TOTAL_RETRANS))
 }
@@ -41,7 +41,7 @@ pub(crate) fn int_at(info: &[u8; INFO_BYTES], at: usize) -> u32 {
     info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
-/// As much as the kernel tells, with its length; zeros behind it.
+/// As much as the kernel returns, with its length, padded with zeros.
 pub(crate) fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<([u8; INFO_BYTES], usize)> {
     let mut info = [0_u8; INFO_BYTES];
     let mut length = INFO_BYTES as libc::socklen_t;

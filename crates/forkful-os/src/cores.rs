@@ -1,7 +1,9 @@
-//! How many cores this process may really use: what is online, less what affinity, cpuset and CPU quota take away.
+//! How many cores this process may really use: the online cores, minus what affinity, cpuset and CPU quota
+//! take away.
 //!
-//! A quota counts for every ancestor of the process's control group, in version 1, version 2 and both at once; half
-//! cores are rounded down, because a worker on a half core waits for the other half. Never less than one.
+//! The quotas of all ancestors of the process's control group count, in version 1, version 2 or both at once.
+//! Fractions of a core are rounded down, because a worker on half a core waits for the other half. At least
+//! one.
 
 mod cgroup;
 
@@ -10,18 +12,18 @@ pub(crate) use cgroup::{hierarchies, own_groups};
 use std::fmt;
 use std::path::Path;
 
-/// The answer, with its reasons.
+/// The number of cores, with its reasons.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsableCores {
-    /// Cores to count on; at least 1.
+    /// Usable cores, at least 1.
     pub count: u16,
-    /// Cores that are online.
+    /// Online cores.
     pub online: u16,
-    /// Everything that takes cores away, the tightest first.
+    /// All limits, tightest first.
     pub limits: Vec<CoreLimit>,
 }
 
-/// One thing that takes cores away.
+/// A limit on the number of cores.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoreLimit {
     /// The process is bound to some cores (`taskset`, `AllowedCPUs=`, or a cpuset that is not visible here).
@@ -32,7 +34,7 @@ pub enum CoreLimit {
         /// Path of the group within its hierarchy.
         cgroup: String,
     },
-    /// A control group may use so much CPU time in a period.
+    /// A control group has a CPU quota.
     Quota {
         /// In cores; often a fraction.
         cores: f64,
@@ -63,7 +65,7 @@ impl fmt::Display for CoreLimit {
     }
 }
 
-/// The cores that this process may use now.
+/// The number of cores that this process may use now.
 pub fn usable_cores() -> UsableCores {
     let online = crate::procinfo::read_text("/sys/devices/system/cpu/online")
         .ok()
@@ -72,20 +74,20 @@ pub fn usable_cores() -> UsableCores {
     usable_cores_under(Path::new("/"), online.or(affinity).unwrap_or(1), affinity)
 }
 
-/// The same with the `proc` and `sys` below `root`, and the machine's numbers given.
+/// The same with `proc` and `sys` below `root`, and the machine's numbers as arguments.
 fn usable_cores_under(root: &Path, online: u16, affinity: Option<u16>) -> UsableCores {
     let mut limits = Vec::new();
     limits.extend(affinity.map(|cores| CoreLimit::Affinity { cores }));
     limits.extend(cgroup::limits(root));
     limits.retain(|limit| limit.cores() < f64::from(online));
-    // Stable, so that the affinity that a cpuset causes comes after nothing but tighter limits.
+    // Stable, so that the affinity caused by a cpuset is listed after tighter limits only.
     limits.sort_by(|a, b| a.cores().total_cmp(&b.cores()));
     limits.dedup();
     let tightest = limits.first().map_or(f64::from(online), CoreLimit::cores);
     UsableCores { count: (tightest.floor() as u16).max(1), online, limits }
 }
 
-/// The number of cores that the calling thread may run on; more than 1024 make it unknown.
+/// The number of cores that the calling thread may use; unknown above 1024.
 fn affinity() -> Option<u16> {
     let set = rustix::thread::sched_getaffinity(None).ok()?;
     u16::try_from(set.count()).ok()

@@ -1,9 +1,9 @@
-//! A fuzz target: the kernel's answers over netlink. A kernel is trusted, but offsets and lengths that are read wrongly
-//! would panic in the daemon's loop.
+//! A fuzz target for the kernel's netlink messages. The kernel is trusted, but wrong offsets and lengths
+//! would make the daemon's loop panic.
 
 use crate::netlink;
 
-/// A datagram of `sock_diag(7)`, read as each kind of message that is expected.
+/// A `sock_diag(7)` datagram, parsed as each expected kind of message.
 pub fn netlink(bytes: &[u8]) {
     let mut bodies = 0;
     let _ = netlink::messages(bytes, |body| {

@@ -1,4 +1,4 @@
-//! Who is who: peers of unix sockets, the one daemon of a home, and the start of that daemon.
+//! Identities: peers of unix sockets, the single daemon of a home, and starting that daemon.
 
 mod detach;
 mod lock;
@@ -11,7 +11,7 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 pub use detach::{Detached, READY_FD, spawn_detached};
 pub use lock::LockFile;
 
-/// The longest name of a machine is shorter: `HOST_NAME_MAX` of limits.h, and a line break.
+/// Host names are shorter: `HOST_NAME_MAX` of limits.h, and a line break.
 const HOST_NAME_BYTES_MAX: u64 = 128;
 
 /// The name of this machine.
@@ -21,16 +21,16 @@ pub fn host_name() -> io::Result<String> {
     Ok(name.trim().to_owned())
 }
 
-/// The process at the other end of a unix socket, as it was when it connected.
+/// The process at the other end of a unix socket, at the time it connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number; a process may have passed the connection on since.
+    /// Its pid; the process may have passed the connection on since.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// Who is at the other end of a connected unix socket; the kernel vouches for it.
+/// The peer of a connected unix socket, as verified by the kernel.
 pub fn peer_credentials(fd: impl AsFd) -> io::Result<Peer> {
     let credentials = rustix::net::sockopt::socket_peercred(fd)?;
     Ok(Peer {
@@ -40,26 +40,26 @@ pub fn peer_credentials(fd: impl AsFd) -> io::Result<Peer> {
     })
 }
 
-/// The effective user of this process.
+/// The effective user id of this process.
 pub fn euid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Takes over a descriptor that this process was started with, once: it then closes on exec, and a second call for
-/// the same number is `EBADF`, as is a number that is not open, and one of the standard streams.
+/// Takes ownership of an inherited descriptor, once: it becomes close-on-exec, and a second call for the same
+/// number is `EBADF`, as is a number that is not open, or a standard stream.
 pub fn take_inherited_fd(fd: RawFd) -> io::Result<OwnedFd> {
     if fd <= libc::STDERR_FILENO {
         return Err(rustix::io::Errno::BADF.into());
     }
-    // SAFETY: used for two questions about the number before anyone owns it; a wrong number is an error.
+    // SAFETY: used only for two queries before anyone owns the descriptor; a wrong number is an error.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
     let flags = fcntl_getfd(borrowed)?;
     if flags.contains(FdFlags::CLOEXEC) {
-        // Everything that this process opens itself has the flag, and what was taken over has it too.
+        // Everything opened by this process has the flag, and descriptors taken before have it too.
         return Err(rustix::io::Errno::BADF.into());
     }
     fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
-    // SAFETY: open, and without the flag: inherited, so no object of this process owns it.
+    // SAFETY: open and without the flag, so it was inherited and no object of this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,9 +1,10 @@
-//! Linux, and nothing but Linux: files on behalf of users, spawning, pidfds, descriptor passing, listeners, BPF, `/proc`, cgroups.
+//! Linux mechanisms: files on behalf of users, spawning, pidfds, descriptor passing, listeners, BPF, `/proc`,
+//! cgroups.
 //!
-//! Mechanisms only: no policy is decided here, nothing is retried for longer than the kernel's own
-//! interruptions ask for. All `unsafe` of the workspace lives in this crate, each use with its `SAFETY:`.
+//! Mechanisms only: no policy is decided here, and nothing is retried except after interruptions by the
+//! kernel. All `unsafe` code of the workspace is in this crate, each use with its `SAFETY:` comment.
 #![expect(unsafe_code, reason = "the one crate that talks to the kernel where no safe wrapper exists")]
-// A write to stderr that fails or waits would end or stop the supervisor.
+// A failing or blocking write to stderr would end or block the supervisor.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod behalf;
@@ -14,7 +15,7 @@ pub mod clock;
 pub mod closed;
 pub mod connection;
 pub mod cores;
-/// Targets of `dev/fuzz`, not for programs.
+/// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

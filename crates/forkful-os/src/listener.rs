@@ -1,6 +1,6 @@
-//! Listening sockets: single ones, groups that share a port, and what can be asked of them.
+//! Listening sockets: single sockets, groups that share a port, and queries about them.
 //!
-//! Errors keep their `raw_os_error`, so that a worker sees the same code that its own `bind` would give.
+//! Errors keep their `raw_os_error`, so that a worker sees the error code that its own `bind` would return.
 
 mod adopted;
 mod group;

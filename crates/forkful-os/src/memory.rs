@@ -1,21 +1,23 @@
-//! Memory of this process that it need not keep.
+//! Returns memory of this process that it does not need.
 //!
-//! Only pages that nobody wrote to are given back: they are the file's pages of the page cache before and after, and a change
-//! of the file in place shows in them at once whether or not they were given back. The kernel does the same when memory is
-//! short. A page with a private copy (a relocation of code, a debugger's breakpoint) is kept, with its whole segment.
+//! Only pages that were never written are returned: before and after, they are the file's pages in the page
+//! cache, and a change of the file in place is visible either way. The kernel does the same when memory is
+//! short. If a page has a private copy (a code relocation, a debugger's breakpoint), its whole segment is
+//! kept.
 //!
-//! Not `MADV_PAGEOUT`, which does nothing for files that the process may not write to, nor `MADV_COLD`, which only sorts.
+//! `MADV_PAGEOUT` is not used because it has no effect on files that the process cannot write, and
+//! `MADV_COLD` because it only reorders.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
-/// Gives back the pages of code and constants that are mapped: what is needed again is mapped again, from the
-/// page cache, in blocks of 64 KiB by a microsecond's fault each. After a start, or a long list of commands, most of
-/// what was mapped is not needed again. Says how many bytes of mappings were given back.
+/// Returns the mapped pages of code and constants. Pages that are needed again are mapped from the page
+/// cache, in blocks of 64 KiB with a fault of a microsecond each. After a start, or a long series of
+/// commands, most mapped pages are not needed again. Returns the number of bytes of the released mappings.
 pub fn forget_code() -> usize {
-    // Without it nothing tells which pages were written to, and nothing is given back.
+    // Without it there is no information about written pages, and nothing is returned.
     let Ok(pages) = File::open("/proc/self/pagemap") else { return 0 };
     let mut walk = Walk { pages, given_back: 0 };
     // SAFETY: the callback is given the pointer that is passed here, which outlives the call, and unwinds never.
@@ -24,17 +26,17 @@ pub fn forget_code() -> usize {
 }
 
 struct Walk {
-    /// What is behind each page of the process, see `Documentation/admin-guide/mm/pagemap.rst`.
+    /// The state of each page of the process, see `Documentation/admin-guide/mm/pagemap.rst`.
     pages: File,
     given_back: usize,
 }
 
-/// An entry of `pagemap`: the page is in memory · in swap · of a file and not a private copy.
+/// Flags of a `pagemap` entry: the page is in memory · in swap · a file page and not a private copy.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_A_FILE: u64 = 1 << 61;
 
-/// Whether no page of a range has a private copy. What cannot be told counts as one.
+/// Whether no page of a range has a private copy. Unknown counts as a private copy.
 fn is_unwritten(pages: &File, range: &Range<usize>, page: usize) -> bool {
     let mut entries = vec![0; range.len() / page * 8];
     pages.read_exact_at(&mut entries, (range.start / page * 8) as u64).is_ok()
@@ -44,8 +46,8 @@ fn is_unwritten(pages: &File, range: &Range<usize>, page: usize) -> bool {
         })
 }
 
-/// For each loaded object: its segments that are not writable have nothing that their file does not have.
-/// What the loader writes to and protects afterwards (`RELRO`) is a part of a writable segment.
+/// For each loaded object: its read-only segments contain nothing that the file does not contain. Data that
+/// the loader writes and protects afterwards (`RELRO`) is part of a writable segment.
 unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _: usize, walk: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description of an object that stays loaded during the call.
     let info = unsafe { &*info };
@@ -64,7 +66,7 @@ unsafe extern "C" fn forget_object(info: *mut libc::dl_phdr_info, _: usize, walk
     if named(b"linux-vdso") || named(b"linux-gate") {
         return 0;
     }
-    // A page that holds the end of one segment and the beginning of a writable one is left alone.
+    // A page shared by the end of a segment and the beginning of a writable segment is left alone.
     let page = rustix::param::page_size();
     for header in
         headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0)
@@ -165,7 +167,7 @@ mod tests {
     fn code_that_was_forgotten_is_less_memory_and_runs_as_before() {
         let hot: Vec<String> =
             (0..1000).map(|n| format!("{n:x} {:?}", std::time::Duration::from_millis(n))).collect();
-        // Other tests touch code meanwhile.
+        // Other tests use code meanwhile.
         crate::testing::wait_until("it is less memory", || {
             let before = mapped_file_bytes();
             assert!(forget_code() > 0);

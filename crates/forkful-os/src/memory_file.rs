@@ -1,4 +1,4 @@
-//! A file in memory that several processes share by its descriptor, of a size that nobody can change.
+//! A file in memory that processes share by its descriptor; its size cannot be changed.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
-/// Makes a file of `bytes` zeros. Only pages that are written take memory. It closes on exec.
+/// Creates a file of `bytes` zeros. Only written pages use memory. It is close-on-exec.
 pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, bytes)?;
@@ -17,12 +17,12 @@ pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// How many bytes it has.
+/// Its length in bytes.
 pub fn length(file: &OwnedFd) -> io::Result<usize> {
     usize::try_from(rustix::fs::fstat(file)?.st_size).map_err(io::Error::other)
 }
 
-/// Reads `buffer` full from an offset; less at the end of the file. Gives the number of bytes.
+/// Fills `buffer` from an offset, or less at the end of the file. Returns the number of bytes.
 pub fn read_at(file: &OwnedFd, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -48,12 +48,13 @@ pub fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes bytes zeros again, which take no memory then.
+/// Sets bytes to zero and releases their memory.
 pub fn clear(file: &OwnedFd, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)?)
 }
 
-/// Words in such a file, which every process that has mapped it sees at once, and which are there when one of them dies.
+/// Words in such a file. All processes that have mapped it see changes at once, and they survive the death of
+/// a process.
 #[derive(Debug)]
 pub struct Words {
     begin: NonNull<AtomicU64>,
@@ -66,7 +67,7 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// Maps the first words of a file, which must have so many.
+    /// Maps the first words of a file, which must be long enough.
     pub fn map(file: &OwnedFd, count: usize) -> io::Result<Self> {
         let bytes = count * size_of::<AtomicU64>();
         if length(file)? < bytes {
@@ -84,7 +85,7 @@ impl Words {
         Ok(Self { begin, count })
     }
 
-    /// One of them.
+    /// One of the words.
     pub fn get(&self, index: usize) -> Option<&AtomicU64> {
         // SAFETY: within the mapping, which is page-aligned, lives as long as `self`, and is only used as atomic words.
         (index < self.count).then(|| unsafe { self.begin.add(index).as_ref() })

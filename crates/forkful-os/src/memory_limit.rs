@@ -1,6 +1,6 @@
-//! How much memory this process and those beside it may use: what the machine has, less what control groups allow.
+//! How much memory this process's control group may use: the machine's memory, limited by control groups.
 //!
-//! A limit counts for every ancestor of the process's group, in version 1 and version 2.
+//! The limits of all ancestors of the process's group count, in version 1 and version 2.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::cores::hierarchies;
 use crate::procinfo::read_text;
 
-/// The tightest limit of a control group, if it is below what the machine has.
+/// The tightest control group limit, if it is below the machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryLimit {
     pub bytes: u64,
@@ -22,18 +22,18 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
-/// The limit that holds for this process now; `None` where only the machine's memory is one.
+/// The current limit for this process; `None` if only the machine's memory limits it.
 pub fn memory_limit() -> Option<MemoryLimit> {
     limit_under(Path::new("/"))
 }
 
-/// What the machine has.
+/// Memory of the machine.
 pub fn machine_bytes() -> Option<u64> {
     total_bytes(Path::new("/"))
 }
 
-/// How often the kernel has killed a process of this process's own group because memory ran out. Groups below count too in
-/// version 2.
+/// How often the kernel has killed a process of this process's group for lack of memory. In version 2 this
+/// includes groups below.
 pub fn out_of_memory_kills() -> u64 {
     kills_under(Path::new("/"))
 }
@@ -64,7 +64,7 @@ fn limit_under(root: &Path) -> Option<MemoryLimit> {
             _ => continue,
         };
         limits.extend(groups.into_iter().filter_map(|(directory, cgroup)| {
-            // `max` is no number, and version 1 has a huge one instead.
+            // `max` is not a number; version 1 has a huge number instead.
             let bytes = read_text(directory.join(file)).ok()?.trim().parse().ok()?;
             (bytes < machine).then_some(MemoryLimit { bytes, cgroup })
         }));

@@ -1,7 +1,7 @@
-//! The kernel's socket diagnostics (`sock_diag(7)`): lists of sockets, and news of closed ones.
+//! The kernel's socket diagnostics (`sock_diag(7)`): lists of sockets, and notifications of closed ones.
 //!
-//! Messages are taken apart as bytes, by the offsets of the structures in `linux/inet_diag.h` and
-//! `linux/unix_diag.h`; what is too short is passed over.
+//! Messages are parsed as bytes, by the offsets of the structures in `linux/inet_diag.h` and
+//! `linux/unix_diag.h`; messages that are too short are skipped.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,14 +21,14 @@ const NLMSG_DONE: u16 = 3;
 const DUMP_REQUEST: u16 = 0x301;
 const HEADER_BYTES: usize = 16;
 
-/// `UDIAG_SHOW_NAME`, and the attribute that it asks for.
+/// `UDIAG_SHOW_NAME`, and the attribute that it requests.
 const SHOW_NAME: u32 = 1;
 const UNIX_DIAG_NAME: u16 = 0;
 
-/// The attribute that holds a `tcp_info`, and where it begins: behind an `inet_diag_msg`.
+/// The attribute with a `tcp_info`, and the offset of the attributes: after an `inet_diag_msg`.
 const INET_DIAG_INFO: u16 = 2;
 const INET_ATTRIBUTES_OFFSET: usize = 72;
-/// Where `tcpi_bytes_received` stands in a `tcp_info`.
+/// Offset of `tcpi_bytes_received` in a `tcp_info`.
 const BYTES_RECEIVED_OFFSET: usize = 128;
 
 /// The number of the established state.
@@ -37,10 +37,10 @@ const ESTABLISHED: u32 = 1;
 /// The number of the listening state, in TCP and for unix sockets.
 const LISTEN: u32 = 10;
 
-/// A reply of a dump never exceeds the buffer that the kernel finds it fit to fill, 32 KiB.
+/// A reply of a dump never exceeds the kernel's maximum of 32 KiB.
 const DUMP_BUFFER_BYTES: usize = 64 * 1024;
 
-/// A socket of the internet families.
+/// An IPv4 or IPv6 socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InetSocket {
     pub(crate) local: SocketAddr,
@@ -56,7 +56,7 @@ pub(crate) struct UnixSocket {
     pub(crate) inode: u64,
 }
 
-/// A connection to the diagnostics, member of the multicast `groups` (a bit mask).
+/// A connection to the diagnostics that is a member of the multicast `groups` (a bit mask).
 pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
@@ -64,7 +64,7 @@ pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The established connections with `port` as their own port: the socket, its peer, the bytes that it received.
+/// The established connections with the own port `port`: socket, peer, received bytes.
 pub(crate) fn established(port: u16, mut f: impl FnMut(InetSocket, SocketAddr, u64)) -> io::Result<()> {
     dump_tcp(ESTABLISHED, 1 << (INET_DIAG_INFO - 1), port, |message| {
         if let (Some(socket), Some(peer)) = (parse_inet(message), parse_peer(message)) {
@@ -73,14 +73,14 @@ pub(crate) fn established(port: u16, mut f: impl FnMut(InetSocket, SocketAddr, u
     })
 }
 
-/// All TCP listeners, with `port` as their own port unless it is 0.
+/// All TCP listeners with the own port `port`, or all if it is 0.
 pub(crate) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
     let mut found = Vec::new();
     dump_tcp(LISTEN, 0, port, |message| found.extend(parse_inet(message)))?;
     Ok(found)
 }
 
-/// The TCP sockets in a state with that port (any: 0), each with the attributes that the mask asks for.
+/// The TCP sockets in a state with that port (0: any), each with the attributes in the mask.
 fn dump_tcp(state: u32, attributes: u8, port: u16, mut f: impl FnMut(&[u8])) -> io::Result<()> {
     for family in [libc::AF_INET, libc::AF_INET6] {
         let mut request = vec![0; 56];
@@ -116,7 +116,8 @@ pub(crate) fn parse_cookie(message: &[u8]) -> Option<u64> {
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
-/// The bodies of all socket messages in a datagram, which may be cut short; `Ok(true)` at the end of a dump.
+/// Calls `f` with the bodies of all socket messages in a datagram, which may be truncated; `Ok(true)` at the
+/// end of a dump.
 pub(crate) fn messages(mut datagram: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<bool> {
     while let (Some(length), Some(kind)) = (u32_at(datagram, 0), u16_at(datagram, 4)) {
         let end = (length as usize).min(datagram.len());
@@ -135,7 +136,7 @@ pub(crate) fn messages(mut datagram: &[u8], mut f: impl FnMut(&[u8])) -> io::Res
     Ok(false)
 }
 
-/// Reads a message as each kind that is expected somewhere, for fuzzing.
+/// Parses a message as each expected kind, for fuzzing.
 #[cfg(any(test, forkful_fuzzing))]
 pub(crate) fn read_all_kinds(message: &[u8]) {
     let name = parse_unix(message).map(|socket| socket.name);
@@ -145,7 +146,7 @@ pub(crate) fn read_all_kinds(message: &[u8]) {
 
 fn dump(request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = open(0)?;
-    // The kernel answers while it is asked, so that waiting means one more read, not one more process.
+    // The kernel answers synchronously, so waiting only means one more read.
     rustix::io::ioctl_fionbio(&socket, false)?;
     let mut message = Vec::with_capacity(HEADER_BYTES + request.len());
     message.extend_from_slice(&((HEADER_BYTES + request.len()) as u32).to_ne_bytes());
@@ -166,7 +167,7 @@ fn dump(request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
     }
 }
 
-/// Asks for a big receive buffer, by privilege if there is any, else as far as the machine's bound allows.
+/// Requests a large receive buffer: with privilege if possible, otherwise up to the machine's limit.
 pub(crate) fn widen_receive_buffer(socket: impl AsFd, bytes: usize) {
     let forced = sockopt::set_socket_recv_buffer_size_force(&socket, bytes);
     if forced.is_err() {
@@ -174,7 +175,7 @@ pub(crate) fn widen_receive_buffer(socket: impl AsFd, bytes: usize) {
     }
 }
 
-/// An end of a connection: its port at `port`, its address at `address`.
+/// One end of a connection: its port at `port`, its address at `address`.
 fn parse_end(message: &[u8], port: usize, address: usize) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(*message.get(port..)?.first_chunk()?);
     let address = message.get(address..)?;
@@ -190,7 +191,7 @@ fn parse_peer(message: &[u8]) -> Option<SocketAddr> {
     parse_end(message, 6, 24)
 }
 
-/// The bytes that a connection received, by its `tcp_info`.
+/// The received bytes of a connection, from its `tcp_info`.
 fn parse_received(message: &[u8]) -> Option<u64> {
     let info = attribute(message.get(INET_ATTRIBUTES_OFFSET..)?, INET_DIAG_INFO)?;
     Some(u64::from_ne_bytes(*info.get(BYTES_RECEIVED_OFFSET..)?.first_chunk()?))

@@ -1,8 +1,9 @@
-//! Writing to our own stdout and stderr without waiting for the program that reads them.
+//! Writes to our own stdout and stderr without waiting for the reader.
 //!
-//! The descriptor is shared with other processes (a shell, a pager, `head`), so its flags are not ours to change. A pipe
-//! or terminal is therefore opened a second time, by `/proc/self/fd`: the new file description is ours alone and does not
-//! block. A socket is written with `MSG_DONTWAIT`. Everything else (a regular file, `/dev/null`) is written as it is.
+//! Other processes (a shell, a pager, `head`) share the file description, so we must not change its flags. A
+//! pipe or terminal is therefore opened a second time through `/proc/self/fd`: the new file description is
+//! only ours and is non-blocking. A socket is written with `MSG_DONTWAIT`. Everything else (a regular file,
+//! `/dev/null`) is written directly.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,7 +17,7 @@ use rustix::net::SendFlags;
 /// A pipe that polls as writable takes this many bytes without blocking (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 
-/// One of our own streams.
+/// One of this process's output streams.
 #[derive(Debug)]
 pub struct Output {
     fd: OwnedFd,
@@ -25,15 +26,15 @@ pub struct Output {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// A file description of our own that does not block, or a file that never makes a writer wait for a reader.
+    /// A non-blocking file description of our own, or a file whose writes never wait for a reader.
     Write,
     Send,
-    /// A pipe or terminal that could not be opened a second time: asked before each small write.
+    /// A pipe or terminal that could not be opened a second time: polled before each small write.
     Poll,
 }
 
 impl Output {
-    /// A stream that stays open as long as this lives.
+    /// For a stream that stays open as long as this exists.
     pub fn of(stream: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(stream)?.st_mode);
         let waits =
@@ -49,7 +50,7 @@ impl Output {
         Ok(Self { fd: stream.try_clone_to_owned()?, way })
     }
 
-    /// Writes some of `bytes`, at least one; `EAGAIN` when nothing can be written now.
+    /// Writes some of `bytes`, at least one; `EAGAIN` if nothing can be written now.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self.way {
             Way::Write => rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, bytes)),
@@ -65,7 +66,8 @@ impl Output {
         }
     }
 
-    /// Waits until something can be written, or a write would fail otherwise than by `EAGAIN`; false after `timeout`.
+    /// Waits until writing is possible or would fail with an error other than `EAGAIN`; false after
+    /// `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
         let timeout =
             Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
     use std::io::Read as _;
 
-    /// Writes until the stream takes no more; says how much it took.
+    /// Writes until the stream is full; returns the number of bytes.
     fn fill(output: &Output) -> usize {
         let mut total = 0;
         loop {
@@ -115,7 +117,7 @@ mod tests {
                 let output = Output { way, ..Output::of(writer.as_fd()).unwrap() };
                 let filled = fill(&output);
                 assert!(filled > 0 && !output.wait(Duration::ZERO));
-                // The other holder of the stream still blocks: its flags are as they were.
+                // The shared file description is still blocking: its flags are unchanged.
                 assert!(!rustix::fs::fcntl_getfl(&writer).unwrap().contains(OFlags::NONBLOCK));
                 let mut read = vec![0; filled];
                 std::fs::File::from(reader.try_clone().unwrap()).read_exact(&mut read).unwrap();
@@ -125,7 +127,7 @@ mod tests {
             }
             let output = Output::of(writer.as_fd()).unwrap();
             drop(reader);
-            // A child of another test holds the reader too, from its fork to its exec.
+            // A child of another test also holds the reader, between its fork and exec.
             crate::testing::wait_until("its reader is gone", || output.write(b"y") == Err(Errno::PIPE));
         }
     }

@@ -1,22 +1,22 @@
-//! Being scheduled soon: a daemon that works for microseconds at a time among workers that burn all cores.
+//! Scheduling priority for a daemon that works for microseconds at a time next to workers that use all cores.
 //!
-//! All of it is a request: where the kernel is too old or refuses, things go on as before. Children that
-//! [`crate::process::spawn`] starts keep it until they execute their program, because the caller waits for that, and have
-//! what we had before from then on; children started by other means inherit it.
+//! All of it is best effort: if the kernel is too old or refuses, nothing changes. Children started by
+//! [`crate::process::spawn`] keep the priority until they execute their program, because the caller waits for
+//! that; then they get our original priority. Children started in other ways inherit it.
 
 use std::io;
 use std::mem::size_of;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The range in which kernels since 6.12 take a slice of their own for a normal thread.
+/// The range in which kernels since 6.12 accept a custom slice for a normal thread.
 const SLICE_MIN: Duration = Duration::from_micros(100);
 const SLICE_MAX: Duration = Duration::from_millis(100);
 
-/// The priority that is asked for where this process had the normal one.
+/// The requested priority if this process had the normal one.
 const NICE: i32 = -5;
 
-/// What the first thread that asked had before; what children get. Set at most once.
+/// The attributes before the first request, which children get. Set at most once.
 static ORIGINAL: OnceLock<libc::sched_attr> = OnceLock::new();
 
 /// What the kernel granted.
@@ -28,9 +28,9 @@ pub struct Granted {
     pub nice: bool,
 }
 
-/// Asks for a scheduling slice of `slice` (0.1 to 100 ms) for the calling thread, and for nice −5.
+/// Requests a scheduling slice of `slice` (0.1 to 100 ms) for the calling thread, and nice −5.
 ///
-/// A priority that the user chose is left alone. An error only when the thread's present state cannot be read.
+/// A priority set by the user is kept. Fails only if the thread's current state cannot be read.
 pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     let before = attributes()?;
     let normal = before.sched_policy == libc::SCHED_OTHER as u32;
@@ -47,7 +47,7 @@ pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     };
     let raised = before.sched_nice == 0 && set_attributes(&wanted(NICE)).is_ok();
     if !raised {
-        // Without the privilege for both, the slice alone.
+        // Without the privilege for both, only the slice.
         let _ = set_attributes(&wanted(before.sched_nice));
     }
     let after = attributes()?;
@@ -55,7 +55,7 @@ pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     Ok(Granted { short_slice: after.sched_runtime == slice_ns, nice: after.sched_nice == NICE })
 }
 
-/// What a child is to be set back to; `None` when nothing was ever asked for.
+/// The attributes to restore in a child; `None` if nothing was requested.
 pub(crate) fn original_attributes() -> Option<libc::sched_attr> {
     ORIGINAL.get().copied()
 }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_is_reported_as_granted_is_what_the_kernel_shows_and_children_do_not_inherit_it() {
-        // A thread of its own: the request is for the thread alone.
+        // In its own thread, because the request affects only a thread.
         std::thread::spawn(|| {
             let before = attributes().unwrap();
             let granted = request_short_slice(Duration::from_micros(250)).unwrap();
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(read_all(output).trim(), before.sched_nice.to_string());
             let path = [("PATH", "/usr/bin:/bin")];
             let (_child, output) = start_shell("exec grep se.slice /proc/self/sched", &path);
-            // Absent on kernels without scheduler statistics.
+            // Missing on kernels without scheduler statistics.
             let text = read_all(output);
             assert!(!text.split_whitespace().any(|word| word == "250000"), "{text}");
         })

@@ -1,7 +1,7 @@
-//! Child processes: starting them without leaks, watching and signalling them by pidfd.
+//! Child processes: starting them without leaking descriptors, and watching and signalling them by pidfd.
 //!
-//! A [`Child`] that has ended stays a zombie until it is reaped on purpose: as long as it exists, its pid
-//! and its process group's id cannot be given to anyone else, so its tree can be signalled safely.
+//! A [`Child`] that has ended stays a zombie until it is explicitly reaped. Until then its pid and its
+//! process group id cannot be reused, so its tree can be signalled safely.
 
 mod flight;
 mod hygiene;
@@ -23,11 +23,11 @@ pub use spawn::{Standing, spawn, spawn_watched};
 
 use crate::keeper::Keeping;
 
-/// Everything about a process that is to be started. It leads a new session, and it inherits no other
-/// descriptor than those named here.
+/// The description of a process to start. It leads a new session and inherits only the descriptors named
+/// here.
 #[derive(Debug)]
 pub struct SpawnPlan {
-    /// Path of the executable; not searched in `PATH`. One without a `#!` line is run by `/bin/sh`.
+    /// Path of the executable; not searched in `PATH`. A script without a `#!` line is run by `/bin/sh`.
     pub program: PathBuf,
     /// All arguments, beginning with `argv[0]`.
     pub argv: Vec<String>,
@@ -39,19 +39,19 @@ pub struct SpawnPlan {
     pub stdout: OwnedFd,
     /// Becomes descriptor 2.
     pub stderr: OwnedFd,
-    /// Becomes descriptor 3, its blocking mode untouched.
+    /// Becomes descriptor 3; its blocking mode is unchanged.
     pub channel: Option<OwnedFd>,
-    /// Whom it runs as; `None` is this process's own user.
+    /// The user it runs as; `None` is this process's user.
     pub run_as: Option<RunAs>,
-    /// A number that it and all that it starts carry for life: see [`crate::tree::Mark`].
+    /// A number that it and its descendants carry: see [`crate::tree::Mark`].
     pub mark: Option<crate::tree::Mark>,
-    /// The control groups that it joins, with all that it starts.
+    /// The control groups that it and its descendants join.
     pub groups: Option<crate::cgroup::Membership>,
-    /// With a keeper, the process becomes the keeper's child, which outlives this process.
+    /// With a keeper, the process becomes the keeper's child and outlives this process.
     pub keeping: Keeping,
 }
 
-/// A user and groups for a process; only root can give others than its own.
+/// A user and groups for a process; only root can set others than its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
     pub uid: u32,
@@ -62,21 +62,21 @@ pub struct RunAs {
 /// The step at which starting a process failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpawnStep {
-    /// An argument, variable or path holds a NUL byte, or a variable's name is empty or holds `=`.
+    /// An argument, variable or path contains a NUL byte, or a variable's name is empty or contains `=`.
     Arguments,
-    /// Descriptors could not be prepared.
+    /// The descriptors could not be prepared.
     Descriptors,
-    /// The kernel made no process.
+    /// The kernel could not create the process.
     Clone,
-    /// Its control group could not be joined.
+    /// Joining the control group failed.
     Group,
-    /// No new session.
+    /// Creating the session failed.
     Session,
-    /// The other user's or group's rights could not be taken on.
+    /// Changing to the user or group failed.
     User,
-    /// The working directory could not be entered.
+    /// Entering the working directory failed.
     ChangeDirectory,
-    /// The program could not be executed.
+    /// Executing the program failed.
     Execute,
 }
 
@@ -85,7 +85,7 @@ pub enum SpawnStep {
 #[error("{}", self.describe())]
 pub struct SpawnError {
     pub step: SpawnStep,
-    /// The path that the step was about: the program, or the directory.
+    /// The path of the failed step: the program or the directory.
     pub path: PathBuf,
     #[source]
     pub source: io::Error,
@@ -116,14 +116,14 @@ impl SpawnError {
 /// A process that we started and have not reaped.
 #[derive(Debug)]
 pub struct Child {
-    /// Its number, which is also that of its session and process group.
+    /// Its pid, which is also its session and process group id.
     pub pid: u32,
-    /// Readable when it has ended, and from then on: stop watching it then.
+    /// Readable once it has ended, and forever after: stop watching it then.
     pub pidfd: OwnedFd,
-    /// When it started, in the kernel's ticks since boot (`/proc/PID/stat`, field 22): with the pid, the
-    /// identity of the process across our own restarts.
+    /// When it started, in the kernel's ticks since boot (`/proc/PID/stat`, field 22). Together with the pid
+    /// it identifies the process across restarts of the daemon.
     pub start_time: u64,
-    /// Whose child it is: ours, or that of the keeper, which reaps it when it is told to.
+    /// Its parent: this process, or the keeper, which reaps it on request.
     pub keeping: Keeping,
 }
 
@@ -132,12 +132,12 @@ pub struct Child {
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
-    /// This signal killed it; whether a core was dumped.
+    /// This signal killed it; whether it dumped core.
     Signal(i32, bool),
 }
 
 impl Child {
-    /// How it ended, or `None` while it lives. Unless `reap`, it stays a zombie and the question can be
+    /// How it ended, or `None` while it is alive. Unless `reap` is set, it stays a zombie and the call can be
     /// repeated; once reaped, `ECHILD`.
     pub fn try_wait(&self, reap: bool) -> io::Result<Option<Exit>> {
         if self.keeping.is_on() {
@@ -151,8 +151,8 @@ impl Child {
         Ok(status.as_ref().and_then(Exit::from_status))
     }
 
-    /// The same for a child of the keeper: it stays a zombie until the keeper is told to reap it, so that its end is
-    /// there to be read meanwhile.
+    /// The same for a child of the keeper: it stays a zombie until the keeper is told to reap it, so that its
+    /// exit can be read meanwhile.
     fn try_wait_kept(&self, reap: bool) -> io::Result<Option<Exit>> {
         if !is_readable(&self.pidfd)? {
             return Ok(None);
@@ -162,7 +162,7 @@ impl Child {
             return Err(Errno::CHILD.into());
         }
         let mut exit = Exit::from_wait_status(status);
-        // The kernel says 0 as well to somebody who may not know.
+        // The kernel also returns 0 if we lack permission.
         if status == 0
             && !crate::procinfo::is_of_this_user(self.pid)
             && let Some(told) = self.keeping.ask(self.pid)
@@ -175,31 +175,31 @@ impl Child {
         Ok(Some(exit))
     }
 
-    /// Sends signal number `sig` to its process group, as long as it has not been reaped: the group keeps its number
-    /// until then. `ESRCH` when nobody is in it.
+    /// Sends signal number `sig` to its process group while it is not reaped: until then the group id cannot
+    /// be reused. `ESRCH` if the group is empty.
     pub fn signal_group(&self, sig: i32) -> io::Result<()> {
-        // Reaped, so that the number may be another group's.
+        // If it is reaped, the number may belong to another group.
         self.try_wait(false)?;
         let group = i32::try_from(self.pid).map_err(io::Error::other)?;
         // SAFETY: plain integers.
         if unsafe { libc::kill(-group, sig) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// A process of a daemon before this one, by its number and what it was known by; `None` when that one is gone.
+    /// A process of the previous daemon, by its pid and start time; `None` if it is gone.
     pub fn adopt(pid: u32, pidfd: OwnedFd, start_time: u64, keeping: Keeping) -> Option<Self> {
-        // The descriptor holds the process itself, so that the number is its own until it is reaped.
+        // The descriptor refers to the process itself, so the pid is its own until it is reaped.
         let is_the_same = crate::procinfo::start_time(pid).is_ok_and(|found| found == start_time);
         is_the_same.then_some(Self { pid, pidfd, start_time, keeping })
     }
 
-    /// Sends signal number `sig` to this process alone. Harmless to a zombie; `ESRCH` once reaped.
+    /// Sends signal number `sig` only to this process. No effect on a zombie; `ESRCH` once reaped.
     pub fn signal(&self, sig: i32) -> io::Result<()> {
         pidfd_signal(&self.pidfd, sig)
     }
 }
 
 impl Exit {
-    /// From the status as `wait(2)` gives it.
+    /// From a status as `wait(2)` returns it.
     pub(crate) fn from_wait_status(status: i32) -> Self {
         let signal = status & 0x7f;
         if signal == 0 { Self::Code(status >> 8 & 0xff) } else { Self::Signal(signal, status & 0x80 != 0) }
@@ -219,14 +219,14 @@ fn is_readable(fd: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::retry_on_intr(|| poll(&mut fds, Some(&Timespec::default())))? > 0)
 }
 
-/// Waits until it is.
+/// Waits until it is readable.
 fn wait_readable(fd: &OwnedFd) -> io::Result<()> {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
     Ok(())
 }
 
-/// How a child of this process ended; `None` while it lives, and for who is no child.
+/// How a child of this process ended; `None` while it is alive, or if it is not a child.
 pub fn how_child_ended(pid: u32) -> Option<Exit> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
@@ -242,7 +242,7 @@ pub fn reap_child(pid: u32) {
     }
 }
 
-/// A handle on a process.
+/// A pidfd of a process.
 pub fn pidfd_of(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
@@ -253,7 +253,8 @@ pub fn signal_by_pidfd(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
     pidfd_signal(pidfd, sig)
 }
 
-/// Sends signal number `sig` (0 only asks) by pidfd; real-time signals too, which rustix has no safe name for.
+/// Sends signal number `sig` (0 only checks) by pidfd, including real-time signals, for which rustix has no
+/// safe name.
 pub(crate) fn pidfd_signal(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
     // SAFETY: plain integers and a null siginfo, which means "as kill would".
     let result = unsafe {

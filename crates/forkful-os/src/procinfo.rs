@@ -1,6 +1,6 @@
-//! What the kernel tells about processes: CPU time, memory, command line, limits, listening sockets.
+//! Information from the kernel about processes: CPU time, memory, command line, limits, listening sockets.
 //!
-//! Reads only; a process that ended meanwhile is `ESRCH` or `ENOENT`, never a wrong number.
+//! Read-only. A process that ended meanwhile gives `ESRCH` or `ENOENT`, never a wrong number.
 
 mod connections;
 mod limits;

@@ -2,10 +2,11 @@
 
 use std::io;
 
-/// Bytes from the kernel's generator, which nobody can foresee.
+/// Unpredictable bytes from the kernel's generator.
 pub fn secret() -> io::Result<[u8; 32]> {
     let mut bytes = [0_u8; 32];
-    // SAFETY: the buffer is ours, and as long as we say. Up to 256 bytes come whole (getrandom(2)).
+    // SAFETY: the buffer is ours and has the given length. Up to 256 bytes are always returned in full
+    // (getrandom(2)).
     let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     if length == bytes.len() as isize {
         return Ok(bytes);

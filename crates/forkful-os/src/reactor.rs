@@ -1,7 +1,7 @@
-//! Readiness of many descriptors in one wait: a thin, safe epoll.
+//! Waits for the readiness of many descriptors: a thin, safe epoll.
 //!
-//! It owns no descriptor but its own; whoever adds one removes it before closing it (a descriptor that
-//! is also open in another process would otherwise keep reporting for ever).
+//! It owns no descriptor except its own. The code that adds a descriptor must remove it before closing it;
+//! otherwise a descriptor that is also open in another process would be reported for ever.
 
 use std::io;
 use std::ops::BitOr;
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::time::Timespec;
 
-/// The most events that one [`Reactor::wait`] hands over, so that no wait starves what comes after it.
+/// Maximum events of one [`Reactor::wait`], so that the work after it is not starved.
 pub const EVENTS_MAX: usize = 256;
 
-/// What to be told about a descriptor; combine with `|`.
+/// What to report about a descriptor; combine with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest(EventFlags);
 
 impl Interest {
     /// Data, a connection or an end of file can be read.
     pub const READ: Self = Self(EventFlags::IN.union(EventFlags::RDHUP));
-    /// There is room to write.
+    /// Writing is possible.
     pub const WRITE: Self = Self(EventFlags::OUT);
     /// Report once, then stay silent until [`Reactor::modify`].
     pub const ONESHOT: Self = Self(EventFlags::ONESHOT);
@@ -29,7 +29,7 @@ impl Interest {
     pub const READ_ONCE: Self = Self(Self::READ.0.union(EventFlags::ONESHOT));
     /// Report changes only, not states.
     pub const EDGE: Self = Self(EventFlags::ET);
-    /// Nothing but hang-ups and errors, which are always reported.
+    /// Only hang-ups and errors, which are always reported.
     pub const NONE: Self = Self(EventFlags::empty());
 }
 
@@ -40,16 +40,16 @@ impl BitOr for Interest {
     }
 }
 
-/// One descriptor that is ready.
+/// A ready descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What [`Reactor::add`] was given.
+    /// The token passed to [`Reactor::add`].
     pub token: u64,
     /// A read will not block: data, end of file or an error.
     pub readable: bool,
     /// A write will not block: room, or an error.
     pub writable: bool,
-    /// The other side is gone for good (both directions), or the descriptor is in error.
+    /// The other side is gone (in both directions), or the descriptor has an error.
     pub hangup: bool,
 }
 
@@ -69,7 +69,7 @@ impl Reactor {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), interest.0)?)
     }
 
-    /// Changes what is reported of `fd`, and re-arms a one-shot.
+    /// Changes what is reported about `fd`, and re-arms a one-shot.
     pub fn modify(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), interest.0)?)
     }
@@ -78,8 +78,8 @@ impl Reactor {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Replaces `events` by what is ready, at most [`EVENTS_MAX`]; empty when `timeout` passed first.
-    /// `None` waits without bound. Interruptions by signals are not reported and do not prolong the wait.
+    /// Replaces `events` by the ready descriptors, at most [`EVENTS_MAX`]; empty if `timeout` expired. `None`
+    /// waits indefinitely. Interruptions by signals are not reported and do not extend the wait.
     pub fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
@@ -147,7 +147,7 @@ mod tests {
         let event = Event { token: 8, readable: true, writable: true, hangup: false };
         assert_eq!(tokens(&reactor, SOON), [event]);
         drop(theirs);
-        // A child of another test may hold a copy for a moment.
+        // A child of another test may briefly hold a copy.
         wait_until("the hangup", || tokens(&reactor, SOON)[0].hangup);
         reactor.remove(ours.as_fd()).unwrap();
         assert_eq!(tokens(&reactor, Some(Duration::ZERO)), []);

@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all: a draft beside the file, which then takes its name.
+//! Replaces files atomically: writes a draft in the same folder, which is then renamed to the file.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A draft in the folder of the file, on the disk, gone unless it takes the file's place. Its name has the file's ending.
-/// The process's umask applies to the mode.
+/// A draft in the file's folder, synced to the disk; it is removed unless it replaces the file. It has the
+/// file's extension. The process's umask applies to the mode.
 pub fn draft(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -23,7 +23,7 @@ pub fn draft(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<NamedTempFile> 
     Ok(draft)
 }
 
-/// Writes a file whole, or leaves the old one as it is.
+/// Writes a file completely, or leaves the old file unchanged.
 pub fn replace(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     draft(file, mode, bytes)?.persist(file)?;
     Ok(())

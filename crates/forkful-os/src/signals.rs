@@ -1,11 +1,11 @@
-//! Signals as a descriptor, for a loop that runs no handlers.
+//! Signals as a descriptor, for a loop without signal handlers.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Signals that were blocked in this thread, and are read instead. To be made before there are other threads, which
-/// inherit the block; programs that are started by [`crate::process`] do not.
+/// Signals that are blocked in this thread and read instead. Create it before other threads, which inherit
+/// the block; programs started by [`crate::process`] do not.
 #[derive(Debug)]
 pub struct SignalQueue(OwnedFd);
 
@@ -28,7 +28,7 @@ impl SignalQueue {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(raw) }))
     }
 
-    /// The next signal that has come, if one has.
+    /// The next pending signal, if any.
     pub fn next(&self) -> Option<i32> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let size = size_of::<libc::signalfd_siginfo>();
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn a_blocked_signal_is_read_once() {
-        // SIGWINCH is ignored by default, so that other tests' threads do not mind it.
+        // SIGWINCH is ignored by default, so it does not disturb other tests' threads.
         let queue = SignalQueue::of(&[libc::SIGWINCH]).unwrap();
         assert_eq!(queue.next(), None);
-        // SAFETY: a signal to this thread, which has it blocked.
+        // SAFETY: a signal to this thread, which blocks it.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGWINCH) };
         assert_eq!(queue.next(), Some(libc::SIGWINCH));
         assert_eq!(queue.next(), None);

@@ -1,4 +1,4 @@
-//! Helpers of this crate's tests: processes that are always cleaned up, and waits with a bound.
+//! Helpers for this crate's tests: processes that are always cleaned up, and waits with a timeout.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,10 +10,10 @@ pub(crate) use forkful_testkit::{wait_until, write_executable};
 use crate::process::{Child, Exit, SpawnPlan, spawn};
 use crate::reactor::{Interest, Reactor};
 
-/// Longer than anything here takes on a loaded machine.
+/// Longer than anything here takes on a busy machine.
 pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
-/// A child that is killed and reaped when the test is over, however it ends.
+/// A child that is killed and reaped at the end of the test, even on failure.
 pub(crate) struct Guarded(pub(crate) Child);
 
 impl Drop for Guarded {
@@ -24,7 +24,7 @@ impl Drop for Guarded {
     }
 }
 
-/// A plan for `/bin/sh -c script` with `env`, and the end that reads its output.
+/// A plan for `/bin/sh -c script` with `env`, and the read end of its output.
 pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let plan = SpawnPlan {
@@ -44,14 +44,14 @@ pub(crate) fn shell(script: &str, env: &[(&str, &str)]) -> (SpawnPlan, OwnedFd) 
     (plan, read)
 }
 
-/// Starts a shell script and returns it with the end that reads its output.
+/// Starts a shell script and returns it with the read end of its output.
 pub(crate) fn start_shell(script: &str, env: &[(&str, &str)]) -> (Guarded, OwnedFd) {
     let (plan, output) = shell(script, env);
     (Guarded(spawn(plan).unwrap()), output)
 }
 
-/// What arrives next, waiting for it: children of other tests hold copies of every descriptor of this
-/// process until they execute their program, so that an end of file can be late.
+/// Waits for the next data. Children of other tests hold copies of every descriptor of this process until
+/// they execute their program, so an end of file can be late.
 pub(crate) fn receive_soon(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> usize {
     let reactor = Reactor::new().unwrap();
     reactor.add(fd, 0, Interest::READ).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn receive_soon(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec
     crate::channel::receive(fd, buf, handles).unwrap()
 }
 
-/// Everything that comes until the other side is closed.
+/// Everything received until the other side is closed.
 pub(crate) fn read_all(fd: OwnedFd) -> String {
     let mut text = String::new();
     std::fs::File::from(fd).read_to_string(&mut text).unwrap();

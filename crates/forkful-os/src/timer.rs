@@ -1,5 +1,5 @@
-//! A timer that is a descriptor, for a [`crate::reactor::Reactor`]: it wakes to the microsecond, where an event loop's own
-//! timers wake to the millisecond.
+//! A timer with a descriptor, for a [`crate::reactor::Reactor`]: exact to microseconds, while an event loop's
+//! own timers are exact to milliseconds.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// A one-shot timer on the monotonic clock. Register it with `READ | EDGE`: setting it again is all that is needed after
-/// it has fired.
+/// A one-shot timer on the monotonic clock. Register it with `READ | EDGE`; after it has fired it only needs
+/// to be set again.
 #[derive(Debug)]
 pub struct Timer(OwnedFd);
 
@@ -20,7 +20,7 @@ impl Timer {
         Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?))
     }
 
-    /// Becomes readable `after` from now, in place of any earlier wish; `None` is never.
+    /// Becomes readable `after` from now, replacing any earlier setting; `None` is never.
     pub fn set(&self, after: Option<Duration>) -> io::Result<()> {
         // Zero would mean never.
         let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));

@@ -1,10 +1,11 @@
-//! A worker's whole process tree: who belongs to it, signals to all of it, and the orphans it leaves.
+//! A worker's process tree: its members, signals to all of them, and the orphans it leaves.
 //!
-//! A process belongs to a worker when it descends from it, when it is in the worker's session or process group,
-//! or when it was re-parented to us (we are the subreaper) and carries the worker's [`Mark`], which it can hardly lose.
+//! A process belongs to a worker if it descends from it, if it is in the worker's session or process group,
+//! or if it was re-parented to us (we are the subreaper) and carries the worker's [`Mark`], which is hard to
+//! remove.
 //!
-//! The worker itself must not have been reaped: its zombie keeps the ids of its group and session from being
-//! given to anyone else.
+//! The worker itself must not have been reaped: its zombie prevents its group and session ids from being
+//! reused.
 
 mod mark;
 mod reap;
@@ -22,34 +23,34 @@ pub use snapshot::Snapshot;
 
 use crate::process::{Child, pidfd_signal};
 
-/// How often SIGKILL looks for processes that were born while it killed. A tree that forks faster than this many
-/// passes over `/proc` is killed by the caller's next attempt.
+/// How often SIGKILL looks for processes created while it was killing. If a tree forks faster, the caller's
+/// next attempt kills the rest.
 const KILL_ROUNDS_MAX: usize = 8;
 
-/// A living process of a worker's tree.
+/// A live process of a worker's tree.
 #[derive(Debug)]
 pub struct Member {
     pub pid: u32,
-    /// A hold on exactly this process.
+    /// Refers to exactly this process.
     pub pidfd: OwnedFd,
     start_time: u64,
 }
 
 impl Member {
-    /// Sends signal number `sig`; `ESRCH` when it has ended.
+    /// Sends signal number `sig`; `ESRCH` if it has ended.
     pub fn signal(&self, sig: i32) -> io::Result<()> {
         pidfd_signal(&self.pidfd, sig)
     }
 }
 
-/// Every living process of the tree, the worker itself first. One pass over `/proc`; for several workers at
-/// once take one [`Snapshot`]. Empty also when `/proc` cannot be read.
+/// Every live process of the tree, the worker first. One pass over `/proc`; for several workers use one
+/// [`Snapshot`]. Also empty if `/proc` cannot be read.
 pub fn members(child: &Child, mark: Mark) -> Vec<Member> {
     Snapshot::take(&HashSet::new()).map(|snapshot| snapshot.members(child, mark)).unwrap_or_default()
 }
 
-/// Sends `sig` to every living process of the tree, the worker itself first, and returns how many got it.
-/// SIGKILL is repeated for those that were born meanwhile.
+/// Sends `sig` to every live process of the tree, the worker first, and returns how many received it. SIGKILL
+/// is repeated for processes created meanwhile.
 pub fn signal_tree(child: &Child, mark: Mark, sig: i32) -> usize {
     let rounds = if sig == libc::SIGKILL { KILL_ROUNDS_MAX } else { 1 };
     let mut reached = HashSet::new();
@@ -62,8 +63,8 @@ pub fn signal_tree(child: &Child, mark: Mark, sig: i32) -> usize {
     reached.len()
 }
 
-/// [`signal_tree`] after one look that several workers share. Without a snapshot (`/proc` cannot be read, descriptors
-/// have run out) the worker itself is reached all the same.
+/// [`signal_tree`] with a snapshot that several workers share. Without a snapshot (`/proc` cannot be read, no
+/// free descriptors) only the worker itself is signalled.
 pub fn signal_tree_in(snapshot: Option<&Snapshot>, child: &Child, mark: Mark, sig: i32) -> usize {
     let mut reached = HashSet::new();
     signal_leader(child, sig, &mut reached);
@@ -72,7 +73,7 @@ pub fn signal_tree_in(snapshot: Option<&Snapshot>, child: &Child, mark: Mark, si
     reached.len()
 }
 
-/// By the descriptor that we have anyway.
+/// Uses the descriptor that we already have.
 fn signal_leader(child: &Child, sig: i32, reached: &mut HashSet<(u32, u64)>) {
     let lives = matches!(child.try_wait(false), Ok(None));
     if lives && child.signal(sig).is_ok() {
@@ -80,7 +81,7 @@ fn signal_leader(child: &Child, sig: i32, reached: &mut HashSet<(u32, u64)>) {
     }
 }
 
-/// Says whether anyone got it for the first time.
+/// Returns whether any process received it for the first time.
 fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u64)>) -> bool {
     let mut anyone_new = false;
     for member in members {
@@ -93,8 +94,8 @@ fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u6
     anyone_new
 }
 
-/// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child, so that
-/// without one there is nothing to look for. True also when it cannot be told.
+/// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child,
+/// so without such a child there is nothing to search for. Also true if unknown.
 pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
     let own = std::process::id();
     let heads = [own, reap::head()];

@@ -1,4 +1,4 @@
-//! Users and groups as the system knows them, from whatever source it is told to ask (nsswitch.conf).
+//! Users and groups from the system's configured sources (nsswitch.conf).
 
 use std::ffi::CString;
 
@@ -6,7 +6,7 @@ use nix::unistd::{Gid, Group, Uid, getgrouplist};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Login name; the id's digits when the system has no name for it.
+    /// Login name; the id's digits if the system has no name for it.
     pub name: String,
     pub uid: u32,
     pub gid: u32,
@@ -26,7 +26,7 @@ impl From<nix::unistd::User> for User {
     }
 }
 
-/// The user of a name or id. An id that the system has no name for is taken as it is, with the group of the same number.
+/// The user with a name or id. An id without a name is accepted, with the group of the same number.
 pub fn find_user(text: &str) -> Option<User> {
     if let Ok(Some(user)) = nix::unistd::User::from_name(text) {
         return Some(user.into());
@@ -37,7 +37,7 @@ pub fn find_user(text: &str) -> Option<User> {
     Some(user_by_id(uid).unwrap_or_else(unnamed))
 }
 
-/// The user of an id, when the system has a name for it.
+/// The user with an id, if the system has a name for it.
 pub fn user_by_id(uid: u32) -> Option<User> {
     nix::unistd::User::from_uid(Uid::from_raw(uid)).ok()?.map(User::from)
 }
@@ -50,7 +50,7 @@ pub fn find_group(text: &str) -> Option<u32> {
     }
 }
 
-/// All groups of a user, `gid` among them; that one alone when they cannot be told.
+/// All groups of a user, including `gid`; only `gid` if they are unknown.
 pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
     let groups = CString::new(name).ok().and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
     groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect())

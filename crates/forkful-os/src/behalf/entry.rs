@@ -1,4 +1,4 @@
-//! A name in a folder, and everything that is done with the file of that name.
+//! A name in a folder, and all operations on the file with that name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,39 +18,40 @@ use super::folder::{Folder, Refused, Trust, check_name};
 use super::rights::has_roots_rights;
 use super::walk::Walk;
 
-/// A FIFO without a reader is an error and not a wait; a terminal does not become ours.
+/// Opening a FIFO without a reader fails instead of waiting; a terminal does not become our controlling
+/// terminal.
 const CAUTION: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-/// How often a file that comes and goes is tried.
+/// How often to try a file that is created and removed concurrently.
 const TRIES_MAX: u32 = 8;
-/// Users whose links root follows anywhere.
+/// Users whose links root always follows.
 const ROOT_ALONE: &[u32] = &[0];
 
-/// How a path is walked.
+/// How to walk a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Find {
-    /// The mode of folders that are made where they are absent; none are without one.
+    /// The mode of missing folders, which are created; `None`: they are not created.
     pub make_folders: Option<u32>,
-    /// The last part is followed if it is a link; otherwise the entry is the link itself.
+    /// If the last component is a link, follow it; otherwise the entry is the link itself.
     pub follow_last: bool,
 }
 
 impl Find {
-    /// What is there: links are followed and nothing is made.
+    /// For an existing file: follows links, creates nothing.
     pub const TO_READ: Self = Self { make_folders: None, follow_last: true };
-    /// A file that is made if it is absent, with its folders, which are ours alone.
+    /// For a file that is created if absent, together with its folders, which only we can access.
     pub const TO_WRITE: Self = Self { make_folders: Some(0o700), follow_last: true };
 }
 
-/// Which file it is, whatever its name: no other file has these numbers while it exists or is open.
+/// The identity of a file, independent of its name: unique as long as the file exists or is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     pub device: u64,
-    /// The file in it.
+    /// The inode number.
     pub inode: u64,
 }
 
 impl Identity {
-    /// That of an open file.
+    /// The identity of an open file.
     pub fn of(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::of_stat(&fstat(file)?))
     }
@@ -60,12 +61,12 @@ impl Identity {
     }
 }
 
-/// What is under a name; a link is not followed.
+/// The file with a name; links are not followed.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
-    /// Which file it is.
+    /// The file's identity.
     pub identity: Identity,
-    /// Neither a folder, a link, a device nor a pipe.
+    /// Not a folder, link, device or pipe.
     pub is_regular: bool,
     pub bytes: u64,
     /// When it was last written.
@@ -78,17 +79,17 @@ pub struct Found {
 pub struct Entry {
     folder: Arc<Folder>,
     name: OsString,
-    /// The path that led here.
+    /// The requested path.
     asked: Arc<Path>,
 }
 
-/// Reads a regular file of at most `bytes_max` bytes; `path` is absolute.
+/// Reads a regular file of at most `bytes_max` bytes; `path` must be absolute.
 pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Entry::find(path, Find::TO_READ)?.read_whole(bytes_max)
 }
 
 impl Entry {
-    /// Walks along `path`, which is absolute. The file itself need not exist.
+    /// Walks along an absolute path. The file itself need not exist.
     pub fn find(path: &Path, find: Find) -> io::Result<Self> {
         let trust = if has_roots_rights() { Trust::Only(ROOT_ALONE) } else { Trust::Everyone };
         Self::found(Walk::new(path, find, trust))
@@ -104,7 +105,7 @@ impl Entry {
         &self.folder
     }
 
-    /// The name in it. It differs from the requested name where links were followed.
+    /// The name in the folder. It differs from the requested name if links were followed.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -112,7 +113,7 @@ impl Entry {
     /// Another name in the same folder.
     pub fn sibling(&self, name: &OsStr) -> io::Result<Self> {
         if self.folder.is_kernels() {
-            // The name may have several parts; their folders need not exist.
+            // The name may have several components, whose folders need not exist.
             return Err(Refused::Kernels { path: self.asked.to_path_buf() }.into());
         }
         check_name(name)?;
@@ -120,7 +121,7 @@ impl Entry {
         Ok(Self { folder, name: name.to_owned(), asked })
     }
 
-    /// What is under the name; `None` when nothing is.
+    /// The file with this name; `None` if there is none.
     pub fn look(&self) -> io::Result<Option<Found>> {
         let stat = match statat(&self.folder.descriptor, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(None),
@@ -137,30 +138,31 @@ impl Entry {
         }))
     }
 
-    /// Whether the name is that of a file.
+    /// Whether the name belongs to this file.
     pub fn is(&self, identity: Identity) -> io::Result<bool> {
         Ok(self.look()?.is_some_and(|found| found.identity == identity))
     }
 
-    /// Opens a file to add to it, which is made with this mode (less the umask) if it is absent. It may be a pipe or a
-    /// device.
+    /// Opens a file for appending. If absent, it is created with this mode (minus the umask). It may be a
+    /// pipe or a device.
     pub fn append(&self, mode: u32) -> io::Result<File> {
         self.open(OFlags::WRONLY | OFlags::APPEND, Some(mode))
     }
 
-    /// Opens a file that exists to write to it from its beginning, or to empty it. It may be a pipe or a device.
+    /// Opens an existing file for writing from its beginning, or for truncating. It may be a pipe or a
+    /// device.
     pub fn write(&self) -> io::Result<File> {
         self.open(OFlags::WRONLY, None)
     }
 
-    /// Makes a file that does not exist.
+    /// Creates a file, which must not exist.
     pub fn create_new(&self, mode: u32) -> io::Result<File> {
         self.folder.may_change(&self.asked)?;
         let how = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | CAUTION;
         Ok(openat(&self.folder.descriptor, &self.name, how, Mode::from_raw_mode(mode))?.into())
     }
 
-    /// Opens a regular file to read it; anything else is an error of the kind `InvalidInput`.
+    /// Opens a regular file for reading; any other type is an error of the kind `InvalidInput`.
     pub fn read(&self) -> io::Result<File> {
         let file = self.open(OFlags::RDONLY, None)?;
         if !FileType::from_raw_mode(fstat(&file)?.st_mode).is_file() {
@@ -169,7 +171,7 @@ impl Entry {
         Ok(file)
     }
 
-    /// All of a regular file; more than `bytes_max` is an error of the kind `FileTooLarge`.
+    /// Reads a regular file; more than `bytes_max` is an error of the kind `FileTooLarge`.
     pub fn read_whole(&self, bytes_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read()?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -180,8 +182,8 @@ impl Entry {
         Ok(bytes)
     }
 
-    /// Gives the file `only` another name in its folder, but not that of another file, which is an error of the kind
-    /// `AlreadyExists`. Says `false` when the name is no longer that of the file.
+    /// Renames the file `only` within its folder without replacing another file, which is an error of the
+    /// kind `AlreadyExists`. Returns `false` if the name no longer belongs to that file.
     pub fn rename_new(&self, to: &OsStr, only: Identity) -> io::Result<bool> {
         check_name(to)?;
         self.folder.may_change(&self.asked)?;
@@ -190,7 +192,7 @@ impl Entry {
         }
         let folder = &self.folder.descriptor;
         match renameat_with(folder, &self.name, folder, to, RenameFlags::NOREPLACE) {
-            // Some file systems do not know how.
+            // Some file systems do not support this.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 if self.sibling(to)?.look()?.is_some() {
                     return Err(Errno::EXIST.into());
@@ -203,9 +205,9 @@ impl Entry {
         Ok(true)
     }
 
-    /// Writes a new file in place of whatever has the name: a draft beside it (`.NAME.draft`), of which a watcher sees nothing,
-    /// takes the name once `write` has succeeded. Readers see the old file or the whole new one, and a link is replaced and
-    /// not followed.
+    /// Replaces the file with this name atomically: a draft in the same folder (`.NAME.draft`, which watchers
+    /// ignore) takes the name after `write` has succeeded. Readers see the old file or the complete new file.
+    /// A link is replaced, not followed.
     pub fn replace_whole(
         &self,
         mode: u32,
@@ -215,20 +217,20 @@ impl Entry {
         name.push(&self.name);
         name.push(".draft");
         let draft = self.sibling(&name)?;
-        // Left by a process that was killed in between.
+        // Left behind by a process that was killed in between.
         draft.remove(None)?;
         let written = draft.create_new(mode).and_then(|mut file| {
             write(&mut file)?;
             self.replace_by(&draft)
         });
         if written.is_err() {
-            // What went wrong first is told.
+            // Report the first error.
             let _removed = draft.remove(None);
         }
         written
     }
 
-    /// Puts `draft`, of the same folder, in place of whatever has the name.
+    /// Renames `draft`, in the same folder, to this name and replaces the existing file.
     pub fn replace_by(&self, draft: &Self) -> io::Result<()> {
         self.folder.may_change(&self.asked)?;
         if !Arc::ptr_eq(&self.folder, &draft.folder) {
@@ -237,7 +239,8 @@ impl Entry {
         Ok(renameat(&self.folder.descriptor, &draft.name, &self.folder.descriptor, &self.name)?)
     }
 
-    /// Removes what has the name, not a folder; only that file if one is given. Says whether anything was removed.
+    /// Removes the file with this name, but not a folder; with `only`, only that file. Returns whether
+    /// anything was removed.
     pub fn remove(&self, only: Option<Identity>) -> io::Result<bool> {
         self.folder.may_change(&self.asked)?;
         if let Some(only) = only
@@ -251,16 +254,16 @@ impl Entry {
         }
     }
 
-    /// Opens what is under the name.
+    /// Opens the file with this name.
     fn open(&self, how: OFlags, make: Option<u32>) -> io::Result<File> {
         let folder = &self.folder;
-        // What is in `/proc` are links that only the kernel can follow.
+        // Entries in `/proc` are links that only the kernel can follow.
         let nofollow = if folder.is_kernels() { OFlags::empty() } else { OFlags::NOFOLLOW };
         let how = how | nofollow | CAUTION;
         for _ in 0..TRIES_MAX {
             let opened = match (openat(&folder.descriptor, &self.name, how, Mode::empty()), make) {
-                // Not in one call with the attempt before, because the kernel refuses to root what others own in
-                // `/tmp` if it is to be made (fs.protected_regular).
+                // Not combined with the previous attempt, because in `/tmp` the kernel refuses root to open
+                // other users' files with O_CREAT (fs.protected_regular).
                 (Err(Errno::NOENT), Some(mode)) => {
                     folder.may_change(&self.asked)?;
                     let made = how | OFlags::CREATE | OFlags::EXCL;

@@ -1,4 +1,4 @@
-//! A folder that is held open, and what may be done in it.
+//! An open folder, and the checks for operations in it.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -13,37 +13,37 @@ use rustix::io::Errno;
 
 use super::entry::Identity;
 
-/// Names that are given of one folder at most, so that a user with millions of files costs no memory.
+/// Maximum names returned for a folder, so that millions of files do not use unbounded memory.
 pub const NAMES_MAX: usize = 65_536;
-/// The file that swallows everything may be linked to by anybody.
+/// Anybody may link to the null device.
 const NULL_DEVICE: (u32, u32) = (1, 3);
 
-/// Why something was not opened or changed though the kernel would have done it.
+/// Why an operation was refused although the kernel would have allowed it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A link of another user leads to what is not that user's.
+    /// A link owned by another user leads to something that this user does not own.
     #[error(
         "{path} leads by a link of user {user} to what is not that user's; `chown -h root` the link if it is meant"
     )]
     Link {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
         user: u32,
     },
-    /// A hard link in a folder where others write, to a file that is not the folder's owner's.
+    /// A hard link, in a folder that others can write to, to a file that the folder's owner does not own.
     #[error(
         "{path} is a hard link in a folder of user {user} in which others than root can write, and the file is not \
          that user's"
     )]
     HardLink {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
         user: u32,
     },
-    /// Nothing is made, renamed or removed in `/proc`.
+    /// Files in `/proc` are never created, renamed or removed.
     #[error("{path} leads into /proc, where no file can be made")]
     Kernels {
-        /// The path that was asked for.
+        /// The requested path.
         path: PathBuf,
     },
 }
@@ -54,17 +54,17 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// Whether an error is a refusal of this module and not of the kernel.
+/// Whether an error is a refusal of this module, not of the kernel.
 pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Refused>)
 }
 
-/// Whose links are followed anywhere.
+/// Whose links are always followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Trust {
-    /// As the kernel does.
+    /// Everybody's, as the kernel does.
     Everyone,
-    /// These users alone.
+    /// Only those of these users.
     Only(&'static [u32]),
 }
 
@@ -76,7 +76,7 @@ impl Trust {
         }
     }
 
-    /// Whether somebody who is not trusted can make and rename things in a folder.
+    /// Whether an untrusted user can create and rename entries in a folder.
     pub(super) fn is_open_to_others(self, folder: &Stat) -> bool {
         let others_write = Mode::from_raw_mode(folder.st_mode).intersects(Mode::WGRP | Mode::WOTH);
         match self {
@@ -86,16 +86,16 @@ impl Trust {
     }
 }
 
-/// A folder, held by a descriptor: renaming it or putting a link in its place changes nothing. All entries that were
-/// found in one folder in the same way share one descriptor.
+/// A folder, held by a descriptor: renaming it or replacing it by a link has no effect. All entries found in
+/// a folder in the same way share one descriptor.
 #[derive(Debug)]
 pub struct Folder {
-    /// Without rights of its own (`O_PATH`).
+    /// An `O_PATH` descriptor, without access rights.
     pub(super) descriptor: OwnedFd,
     manner: Manner,
 }
 
-/// Which folder, and how it was come to.
+/// The identity of a folder, and how it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Manner {
     identity: Identity,
@@ -104,12 +104,12 @@ struct Manner {
     is_kernels: bool,
 }
 
-/// The folders that are held now. A folder that is held keeps its number, so that no other one has it.
+/// The folders that are open now. An open folder keeps its inode number, so no other folder has it.
 static HELD: Mutex<Option<HashMap<Manner, Weak<Folder>>>> = Mutex::new(None);
 
 impl Folder {
-    /// The folder of this descriptor, or the one that is held already. `led_by` is the user who is not trusted and whose
-    /// link led here.
+    /// The folder of this descriptor, shared if it is already open. `led_by` is the untrusted user whose link
+    /// led here.
     pub(super) fn held(
         descriptor: OwnedFd,
         trust: Trust,
@@ -130,17 +130,17 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Which folder it is.
+    /// The identity of the folder.
     pub fn identity(&self) -> Identity {
         self.manner.identity
     }
 
-    /// In `/proc`, whose names are the kernel's and stay as they are.
+    /// Whether it is in `/proc`, where the kernel defines the names.
     pub fn is_kernels(&self) -> bool {
         self.manner.is_kernels
     }
 
-    /// The names in it that are wanted, in no order; at most [`NAMES_MAX`].
+    /// Its names that are wanted, unsorted; at most [`NAMES_MAX`].
     pub fn names(&self, mut is_wanted: impl FnMut(&OsStr) -> bool) -> io::Result<Vec<OsString>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut names = Vec::new();
@@ -157,7 +157,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether files may be made, renamed and removed in it; `asked` is the path that led here.
+    /// Checks that files may be created, renamed and removed in it; `asked` is the path that led here.
     pub(super) fn may_change(&self, asked: &Path) -> io::Result<()> {
         if self.manner.is_kernels {
             return Err(Refused::Kernels { path: asked.to_owned() }.into());
@@ -168,7 +168,7 @@ impl Folder {
         }
     }
 
-    /// Whether a file in it may be used.
+    /// Checks that a file in it may be used.
     pub(super) fn check_file(&self, file: &Stat, asked: &Path) -> io::Result<()> {
         let kind = FileType::from_raw_mode(file.st_mode);
         let device = (rustix::fs::major(file.st_rdev), rustix::fs::minor(file.st_rdev));
@@ -179,7 +179,7 @@ impl Folder {
         let folder = fstat(&self.descriptor)?;
         let has_one_name = file.st_nlink <= 1;
         if self.manner.led_by.is_some() {
-            // In a folder of that user's, a file of ours is one that we have made there: it has no other name.
+            // In the user's folder, a file of ours must be one that we created there: it has no other name.
             let is_ours = self.check(&folder, asked).is_ok() && trust.covers(file.st_uid) && has_one_name;
             return if is_ours { Ok(()) } else { self.check(file, asked) };
         }
@@ -190,7 +190,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether something is of the user whose link was followed, if there was one.
+    /// Checks that a file belongs to the user whose link was followed, if there was one.
     fn check(&self, stat: &Stat, asked: &Path) -> io::Result<()> {
         match self.manner.led_by {
             Some(user) if stat.st_uid != user => Err(Refused::Link { path: asked.to_owned(), user }.into()),
@@ -199,7 +199,7 @@ impl Folder {
     }
 }
 
-/// A name that leads out of its folder, or nowhere, is an error.
+/// Refuses names that lead out of the folder, or nowhere.
 pub(super) fn check_name(name: &OsStr) -> io::Result<()> {
     let is_one = !name.is_empty() && name != "." && name != ".." && !name.as_bytes().contains(&b'/');
     if is_one { Ok(()) } else { Err(Errno::INVAL.into()) }

@@ -1,12 +1,12 @@
-//! The file rights of a user for a while, for one thread of a process of root (setfsuid(2)).
+//! Temporarily gives one thread of a root process the file rights of a user (setfsuid(2)).
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// More groups than Linux allows are not asked for.
+/// Linux' limit for the number of groups.
 const GROUPS_MAX: usize = 65_536;
-/// A number that is no user and no group: asks for the present one.
+/// An invalid user or group id: queries the current one.
 const NO_CHANGE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct Rights {
     pub groups: Vec<u32>,
 }
 
-/// Does something with the file rights of a user, and owns what it makes as that user: the kernel checks each step as it
-/// would for a process of the user's. Only for this thread, and only if it has the rights of root; a process of another
-/// user does it with its own. `work` must not panic in a thread that goes on.
+/// Runs `work` with the file rights of a user, who also owns the files it creates: the kernel checks each
+/// step as for a process of that user. It affects only this thread, and only if the thread has root's rights;
+/// a process of another user keeps its own rights. `work` must not panic in a thread that continues.
 pub fn as_user<T>(rights: &Rights, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if !has_roots_rights() {
         return work();
@@ -28,7 +28,7 @@ pub fn as_user<T>(rights: &Rights, work: impl FnOnce() -> io::Result<T>) -> io::
     let restored = Restored(before);
     set_file_group(rights.gid);
     set_file_user(rights.uid);
-    // These two calls report no errors.
+    // These two calls do not report errors.
     if (file_user(), file_group()) != (rights.uid, rights.gid) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -40,12 +40,12 @@ pub fn as_user<T>(rights: &Rights, work: impl FnOnce() -> io::Result<T>) -> io::
     outcome
 }
 
-/// Whether the files of everybody are open to this thread.
+/// Whether this thread can access everybody's files.
 pub(super) fn has_roots_rights() -> bool {
     file_user() == 0
 }
 
-/// What is restored at the end, in the opposite order.
+/// The rights to restore at the end, in reverse order.
 struct Restored(Rights);
 
 impl Drop for Restored {
@@ -54,7 +54,7 @@ impl Drop for Restored {
         set_file_group(self.0.gid);
         let is_whole = (file_user(), file_group()) == (self.0.uid, self.0.gid);
         if set_groups(&self.0.groups).is_err() || !is_whole {
-            // A thread with the rights of a mixture must do nothing more.
+            // A thread with partly restored rights must not continue.
             std::process::abort();
         }
     }
@@ -68,15 +68,15 @@ fn file_group() -> u32 {
     set_file_group(NO_CHANGE)
 }
 
-/// Gives the one before.
+/// Returns the previous one.
 fn set_file_user(uid: u32) -> u32 {
-    // SAFETY: takes and gives a number.
+    // SAFETY: the argument and the result are numbers.
     (unsafe { libc::syscall(libc::SYS_setfsuid, uid) }) as u32
 }
 
-/// Gives the one before.
+/// Returns the previous one.
 fn set_file_group(gid: u32) -> u32 {
-    // SAFETY: takes and gives a number.
+    // SAFETY: the argument and the result are numbers.
     (unsafe { libc::syscall(libc::SYS_setfsgid, gid) }) as u32
 }
 
@@ -84,7 +84,7 @@ fn groups() -> io::Result<Vec<u32>> {
     Ok(rustix::process::getgroups()?.into_iter().map(rustix::fs::Gid::as_raw).collect())
 }
 
-/// Of this thread: the C library's function sets those of all threads.
+/// Only for this thread: the C library's function changes all threads.
 fn set_groups(groups: &[u32]) -> io::Result<()> {
     if groups.len() > GROUPS_MAX {
         return Err(Errno::INVAL.into());

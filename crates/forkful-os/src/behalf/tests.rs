@@ -1,4 +1,4 @@
-//! Links, hard links, pipes and exchanges along the way, for both forms of the walk.
+//! Links, hard links, pipes and replaced files along the path, for both kinds of walks.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,9 +14,9 @@ use super::folder::{NAMES_MAX, Refused, Trust, is_refusal};
 use super::rights::{Rights, as_user};
 use super::walk::Walk;
 
-/// Nobody's number, so that everybody's links are another user's, as they are for root in a worker's folder.
+/// An unused user id, so that every link belongs to another user, as in a worker's folder for root.
 const NOBODY: Trust = Trust::Only(&[u32::MAX - 1]);
-/// Another user, where we are root.
+/// Another user, if the tests run as root.
 const OTHER: u32 = 65_533;
 
 fn is_root() -> bool {
@@ -29,7 +29,7 @@ fn is_root() -> bool {
 
 fn find(path: &Path, find: Find, trust: Trust) -> io::Result<Entry> {
     let entry = Entry::found(Walk::new(path, find, trust));
-    // The steps alone, as on a kernel without the call, arrive at the same.
+    // Component by component, as on a kernel without the call, has the same result.
     let steps = Walk::new(path, find, trust).step_by_step();
     match (&entry, &steps) {
         (Ok(entry), Ok((folder, name))) => {
@@ -89,7 +89,7 @@ fn a_link_is_followed_to_what_is_its_owners() {
     append(&folder.path().join("null"), NOBODY).unwrap();
 }
 
-/// A folder and a file of somebody else: root's, or, where we are root, made so.
+/// A folder and a file of another user: root's, or changed to another user if the tests run as root.
 fn somebody_elses(folder: &Path) -> PathBuf {
     if !rustix::process::geteuid().is_root() {
         return PathBuf::from("/etc");
@@ -111,7 +111,7 @@ fn a_link_is_not_followed_to_what_is_not_its_owners() {
     symlink(other.join("passwd"), folder.path().join("direct")).unwrap();
     for name in ["link/passwd", "link/new", "link/new/log", "direct"] {
         let fault = append(&folder.path().join(name), NOBODY).unwrap_err();
-        // Who may not write there anyway is told so by the kernel.
+        // The kernel itself reports missing write permission.
         assert_eq!(fault.kind(), io::ErrorKind::PermissionDenied, "{name}: {fault}");
         assert!(is_refusal(&fault) || !is_root(), "{name}: {fault}");
     }
@@ -133,7 +133,7 @@ fn links_of_who_is_trusted_are_followed_anywhere_but_not_for_ever() {
     symlink("/proc/self/fd/1", folder.path().join("stdout")).unwrap();
     let stdout = folder.path().join("stdout");
     let stdout = Entry::found(Walk::new(&stdout, Find::TO_READ, me)).unwrap();
-    // As nobody, stdout is a pipe of another user's.
+    // If the tests run as nobody, stdout may be another user's pipe.
     if is_root() {
         stdout.write().unwrap();
     }

@@ -1,5 +1,5 @@
-//! The walk along a path, each step by the descriptor of the one before, so that nothing can be exchanged between the
-//! look and the step.
+//! Walks along a path. Each step uses the descriptor of the previous one, so that nothing can be replaced
+//! between the check and the step.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,31 +18,31 @@ use rustix::io::Errno;
 use super::entry::Find;
 use super::folder::{Folder, Refused, Trust};
 
-/// As many as the kernel follows.
+/// The kernel's own limit.
 const LINKS_MAX: u32 = 40;
-/// To look at something without opening it.
+/// To inspect something without opening it.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A folder to go through, which needs no right to read it.
+/// To traverse a folder without permission to read it.
 const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub(super) struct Walk<'a> {
     pub(super) path: &'a Path,
     find: Find,
     trust: Trust,
-    /// The other user whose link was followed.
+    /// The untrusted user whose link was followed.
     led_by: Option<u32>,
     links: u32,
-    /// Parts that are still to go.
+    /// The remaining components.
     parts: VecDeque<OsString>,
 }
 
 impl<'a> Walk<'a> {
-    /// `path` is absolute.
+    /// `path` must be absolute.
     pub(super) fn new(path: &'a Path, find: Find, trust: Trust) -> Self {
         Self { path, find, trust, led_by: None, links: 0, parts: parts_of(path) }
     }
 
-    /// The folder and the name in it.
+    /// Returns the folder and the name in it.
     pub(super) fn go(self) -> io::Result<(Arc<Folder>, OsString)> {
         if !self.path.is_absolute() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute"));
@@ -56,7 +56,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// In one call, where there is no link. Everything else, errors too, is left to the steps.
+    /// In one call, if there are no links. All other cases, including errors, are left to the step-by-step
+    /// walk.
     pub(super) fn straight(&self) -> Option<OwnedFd> {
         let name = self.parts.back().filter(|name| *name != "..")?;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -71,13 +72,13 @@ impl<'a> Walk<'a> {
         (!self.find.follow_last || !is_link()).then_some(folder)
     }
 
-    /// Part by part.
+    /// Component by component.
     pub(super) fn step_by_step(mut self) -> io::Result<(Arc<Folder>, OsString)> {
         let mut folder = root()?;
         while let Some(part) = self.parts.pop_front() {
             let is_last = self.parts.is_empty();
             if is_kernels(&folder)? {
-                // Its links are the kernel's, and can be followed by it alone: `/proc/self/fd/1`.
+                // Links like `/proc/self/fd/1` can only be followed by the kernel.
                 if let Some(user) = self.led_by {
                     return Err(Refused::Link { path: self.path.to_owned(), user }.into());
                 }
@@ -110,7 +111,7 @@ impl<'a> Walk<'a> {
         Folder::held(descriptor, self.trust, self.led_by, is_kernels)
     }
 
-    /// What is there under a name, not followed; folders are made if they are to be.
+    /// Inspects a component without following it; creates missing folders if requested.
     fn look(&self, folder: &OwnedFd, part: &OsStr, is_last: bool) -> io::Result<Option<OwnedFd>> {
         let look = || openat(folder, part, LOOK, Mode::empty());
         match (look(), self.find.make_folders) {
@@ -140,7 +141,7 @@ impl<'a> Walk<'a> {
             self.check(link)?;
             self.led_by = Some(link.st_uid);
         } else if link.st_nlink > 1 && self.trust.is_open_to_others(&fstat(folder)?) {
-            // A link of root's of which another user may have made a second name here.
+            // A link owned by root for which another user may have made a second name here.
             let user = fstat(folder)?.st_uid;
             return Err(Refused::HardLink { path: self.path.to_owned(), user }.into());
         }
@@ -150,7 +151,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether something is of the user whose link was followed, if there was one.
+    /// Checks that something belongs to the user whose link was followed, if there was one.
     fn check(&self, stat: &Stat) -> io::Result<()> {
         match self.led_by {
             Some(user) if stat.st_uid != user => {

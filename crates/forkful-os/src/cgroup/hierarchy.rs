@@ -1,4 +1,4 @@
-//! Which hierarchies this process may make groups in.
+//! Finds the hierarchies in which this process may create groups.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use rustix::fs::{Access, access};
 
 use crate::cores::own_groups;
 
-/// Of which version a hierarchy is.
+/// The version of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
     Two,
 }
 
-/// A group, with all below it.
+/// A group with its subtree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tree {
     pub(super) path: PathBuf,
     pub(super) version: Version,
 }
 
-/// Where groups are made, by what they are good for.
+/// Where to create groups, by purpose.
 #[derive(Debug)]
 pub(super) struct Hierarchies {
     pub(super) members: Tree,
@@ -30,11 +30,11 @@ pub(super) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Those that this process is in and may write to.
+    /// The writable groups that contain this process.
     pub(super) fn find(root: &Path) -> Option<Self> {
         let own = own_groups(root);
         let two = own.iter().find(|group| group.controllers.is_empty());
-        // A supervisor that has gone into its leaf makes its groups beside it.
+        // A supervisor that has moved to its leaf group creates its groups next to the leaf.
         let two = two.map(|group| without_leaf(&group.path)).and_then(|path| writable(&path, Version::Two));
         let one = |controller: &str| {
             let group = own.iter().find(|group| group.controllers.iter().any(|name| name == controller))?;
@@ -52,9 +52,9 @@ impl Hierarchies {
         })
     }
 
-    /// Has the memory and CPU controllers of version 2 passed on to new groups, where this process's group has them. A group
-    /// whose controllers are passed on holds no processes (the root is an exception), so that a process which is alone in
-    /// its group, as under a service manager, moves to a group below it.
+    /// Enables the memory and CPU controllers of version 2 for new groups, if this process's group has them.
+    /// A group whose controllers are enabled for its children may not contain processes (except the root), so
+    /// a process that is alone in its group, as under a service manager, moves to a group below it.
     pub(super) fn prepare(root: &Path) {
         let own = own_groups(root);
         let two =
@@ -76,7 +76,7 @@ impl Hierarchies {
         }
     }
 
-    /// The same one level further down, made where it is not there. `None` when processes could not be found again.
+    /// The same one level down, created if missing. `None` if the processes in it could not be found again.
     pub(super) fn below(&self, name: &str) -> Option<Self> {
         let below = |tree: &Option<Tree>| tree.as_ref().and_then(|tree| tree.below(name).ok());
         let trees = Self {
@@ -91,7 +91,7 @@ impl Hierarchies {
         Some(trees)
     }
 
-    /// Each once.
+    /// All trees, without duplicates.
     pub(super) fn all(&self) -> Vec<&Tree> {
         let mut all = vec![&self.members];
         for tree in [&self.memory, &self.cpu_time, &self.cpu_limit].into_iter().flatten() {
@@ -103,17 +103,17 @@ impl Hierarchies {
     }
 }
 
-/// The controllers that limits and figures need.
+/// The controllers for limits and counters.
 const CONTROLLERS: [&str; 2] = ["memory", "cpu"];
 
-/// The group of a supervisor that had to make room for its apps' groups.
+/// The group of a supervisor that had to move to make room for its apps' groups.
 pub(super) const LEAF: &str = "forkful-daemon";
 
 fn without_leaf(path: &Path) -> PathBuf {
     if path.ends_with(LEAF) { path.parent().unwrap_or(path).to_owned() } else { path.to_owned() }
 }
 
-/// The group, if other groups can be made in it.
+/// The group, if other groups can be created in it.
 fn writable(path: &Path, version: Version) -> Option<Tree> {
     let may = |path: &Path, what| access(path, what).is_ok();
     let is_writable = may(path, Access::WRITE_OK | Access::EXEC_OK);
@@ -121,12 +121,12 @@ fn writable(path: &Path, version: Version) -> Option<Tree> {
         .then(|| Tree { path: path.to_owned(), version })
 }
 
-/// Says whether all of them are passed on to the groups below.
+/// Returns whether all of them are enabled for the groups below.
 fn pass_on(tree: &Tree, controllers: &[&str]) -> bool {
     controllers.iter().all(|name| tree.write("cgroup.subtree_control", &format!("+{name}")).is_ok())
 }
 
-/// Passes on what the level above passes on; says whether all of it is.
+/// Enables what the level above enables. Returns whether all of it is enabled.
 pub(super) fn pass_on_all(above: &Tree, tree: &Tree) -> bool {
     let passed = passed_on(above);
     let passed: Vec<&str> =
@@ -134,7 +134,7 @@ pub(super) fn pass_on_all(above: &Tree, tree: &Tree) -> bool {
     pass_on(tree, &passed)
 }
 
-/// The controllers that groups below this one have.
+/// The controllers of groups below this one.
 fn passed_on(tree: &Tree) -> Vec<String> {
     let passed = tree.read("cgroup.subtree_control").unwrap_or_default();
     passed.split_ascii_whitespace().map(str::to_owned).collect()

@@ -1,17 +1,17 @@
-//! Kills every process of a group: by one write where the kernel can (Linux 5.14), else by signals to frozen processes,
-//! which cannot fork away from them.
+//! Kills every process of a group: with one write if the kernel supports it (Linux 5.14), otherwise with
+//! signals to frozen processes, which cannot fork meanwhile.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::hierarchy::{Tree, Version};
 
-/// Freezing takes the time that the processes take to come out of their system calls.
+/// Freezing waits until the processes leave their system calls.
 const FREEZE_MAX: Duration = Duration::from_millis(20);
-/// Rounds of signals where nothing can be frozen: a tree that forks faster is met again by the next attempt.
+/// Rounds of signals if freezing is not possible; a tree that forks faster is left to the next attempt.
 const ROUNDS_MAX: usize = 8;
 
-/// Whether a process is in a group or below it.
+/// Whether a group or one below it contains a process.
 pub(super) fn is_populated(tree: &Tree) -> bool {
     match tree.version {
         Version::Two => tree.field("cgroup.events", "populated") == Some(1),
@@ -19,7 +19,7 @@ pub(super) fn is_populated(tree: &Tree) -> bool {
     }
 }
 
-/// Kills what is in a group and below it; says how many processes that were.
+/// Kills the processes in a group and below it; returns their number.
 pub(super) fn everything_below(tree: &Tree) -> usize {
     if !is_populated(tree) {
         return 0;
@@ -46,7 +46,7 @@ pub(super) fn everything_below(tree: &Tree) -> usize {
     killed.len()
 }
 
-/// Says whether all processes stand still.
+/// Returns whether all processes are frozen.
 fn freeze(tree: &Tree) -> bool {
     let began = Instant::now();
     let (ordered, done): (bool, &dyn Fn() -> bool) = match tree.version {
@@ -71,11 +71,11 @@ fn thaw(tree: &Tree) {
         Version::Two => ("cgroup.freeze", "0"),
         Version::One => ("freezer.state", "THAWED"),
     };
-    // Without a freezer there was nothing to thaw.
+    // Without a freezer there is nothing to thaw.
     let _none = tree.write(file, text);
 }
 
-/// The processes of a group and of those below it.
+/// The processes of a group and of the groups below.
 fn processes(tree: &Tree) -> Vec<i32> {
     let own = tree.read("cgroup.procs").unwrap_or_default();
     let own: Vec<i32> = own.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect();

@@ -1,4 +1,4 @@
-//! With real groups, where this machine lets us make some (as root, as a rule).
+//! With real groups, if this machine allows creating them (usually as root).
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ fn start_in(group: Membership, script: &str) -> Guarded {
     Guarded(spawn(plan).unwrap())
 }
 
-/// What a shell leaves that has shed session, environment, limit and parent.
+/// A shell command that leaves a process without session, environment, limit and parent of the worker.
 const SHEDS: &str = "env -i setsid prlimit --locks=unlimited sleep 1000 >/dev/null 2>&1 & sleep 0.1; exit 0";
 
 #[test]
@@ -50,7 +50,7 @@ fn what_a_supervisor_has_left_behind_is_found_by_its_instance() {
     let folders: Vec<PathBuf> = groups.trees.all().iter().map(|tree| tree.path.clone()).collect();
     let child = start_in(membership, SHEDS);
     wait_exit(&child.0);
-    // As a supervisor that is killed: nothing is removed.
+    // As if a supervisor were killed: nothing is removed.
     std::mem::forget(worker);
     std::mem::forget(groups);
     assert_eq!(clear_left_behind(Instance::random()), 0);
@@ -71,14 +71,14 @@ fn a_process_that_wants_more_than_its_app_may_have_is_killed_and_counted() {
     };
     let (_worker, membership) = app.worker("one").unwrap();
     assert!(membership.is_required);
-    // A shell that doubles a text until there is no room.
+    // A shell that doubles a text until it is out of memory.
     let child: Guarded = start_in(membership, "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done");
     let _: &Child = &child.0;
     assert_eq!(wait_exit(&child.0), crate::process::Exit::Signal(libc::SIGKILL, false));
     assert!(app.out_of_memory_kills().is_some_and(|kills| kills >= 1));
     let usage = app.usage();
     assert!(usage.cpu_time.is_some_and(|time| !time.is_zero()) && usage.memory_bytes.is_some(), "{usage:?}");
-    // Limits can be taken away again.
+    // Limits can be removed again.
     groups.app("app", GroupLimits::default()).unwrap();
     let tree = app.memory.as_ref().unwrap();
     let file = if tree.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };

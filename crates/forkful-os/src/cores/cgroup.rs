@@ -1,4 +1,4 @@
-//! The control groups of this process and what they say about CPUs (cgroups(7), cpuset(7), the kernel's
+//! The control groups of this process and their CPU limits (cgroups(7), cpuset(7), the kernel's
 //! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/`).
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::CoreLimit;
 use crate::procinfo::read_text;
 
-/// One hierarchy that this process is in.
+/// A hierarchy that contains this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Membership {
     /// Version 1: the controllers. Version 2: none.
@@ -17,14 +17,14 @@ struct Membership {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
-    /// The group that is visible at `point`.
+    /// The group visible at `point`.
     root: String,
     point: String,
-    /// Version 1: the options, controllers among them. Version 2: none.
+    /// Version 1: the mount options, which include the controllers. Version 2: none.
     controllers: Vec<String>,
 }
 
-/// A group that this process is in.
+/// A group that contains this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnGroup {
     /// Version 1: the hierarchy's controllers. Version 2: none.
@@ -32,7 +32,7 @@ pub(crate) struct OwnGroup {
     pub(crate) path: PathBuf,
 }
 
-/// The groups that this process is in, one in each mounted hierarchy, as far as they can be seen.
+/// The groups of this process, one per mounted hierarchy, as far as visible.
 pub(crate) fn own_groups(root: &Path) -> Vec<OwnGroup> {
     let own = |(controllers, groups): (_, Vec<(PathBuf, String)>)| {
         Some(OwnGroup { controllers, path: groups.into_iter().next()?.0 })
@@ -40,7 +40,7 @@ pub(crate) fn own_groups(root: &Path) -> Vec<OwnGroup> {
     hierarchies(root).into_iter().filter_map(own).collect()
 }
 
-/// All limits of all groups that this process is in, their ancestors included.
+/// All limits of the groups of this process and their ancestors.
 pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
     let mut limits = Vec::new();
     for (controllers, groups) in hierarchies(root) {
@@ -61,8 +61,8 @@ pub(super) fn limits(root: &Path) -> Vec<CoreLimit> {
     limits
 }
 
-/// The mounted hierarchies that this process is in: their controllers (none: version 2), and its group with those above,
-/// each with its directory and its path in the hierarchy.
+/// The mounted hierarchies of this process: their controllers (none: version 2), and its group with its
+/// ancestors, each with its directory and its path in the hierarchy.
 pub(crate) fn hierarchies(root: &Path) -> Vec<(Vec<String>, Vec<(PathBuf, String)>)> {
     let read = |file: &str| read_text(root.join(file)).unwrap_or_default();
     let mounts = parse_mounts(&read("proc/self/mountinfo"));
@@ -78,11 +78,11 @@ pub(crate) fn hierarchies(root: &Path) -> Vec<(Vec<String>, Vec<(PathBuf, String
     parse_memberships(&read("proc/self/cgroup")).into_iter().filter_map(of).collect()
 }
 
-/// The group's directory and those of its ancestors as far as they are mounted, with their paths in the hierarchy.
+/// The directories of the group and its ancestors, as far as mounted, with their paths in the hierarchy.
 fn ancestors(root: &Path, mount: &Mount, path: &str) -> Vec<(PathBuf, String)> {
     let point = root.join(mount.point.trim_start_matches('/'));
-    // In a container the mount may show a part of the hierarchy only; a group outside of it cannot be seen, and the
-    // part's own top is the best that is left.
+    // In a container the mount may show only a part of the hierarchy. A group outside of it is not visible,
+    // and the top of the mounted part is the best substitute.
     let below = match mount.root.as_str() {
         "/" => path,
         part => path.strip_prefix(part).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(""),
@@ -102,7 +102,7 @@ fn ancestors(root: &Path, mount: &Mount, path: &str) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// `cpu.max`: the quota and the period in microseconds, or `max`.
+/// `cpu.max`: quota and period in microseconds, or `max`.
 fn quota_v2(directory: &Path, name: &str) -> Option<CoreLimit> {
     let text = read_text(directory.join("cpu.max")).ok()?;
     let mut words = text.split_ascii_whitespace();
@@ -111,7 +111,7 @@ fn quota_v2(directory: &Path, name: &str) -> Option<CoreLimit> {
     quota_limit(quota, period, name)
 }
 
-/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a negative quota is none.
+/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a negative quota means no quota.
 fn quota_v1(directory: &Path, name: &str) -> Option<CoreLimit> {
     let number = |file: &str| read_text(directory.join(file)).ok()?.trim().parse::<f64>().ok();
     quota_limit(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?, name)
@@ -121,13 +121,13 @@ fn quota_limit(quota: f64, period: f64, name: &str) -> Option<CoreLimit> {
     (quota > 0.0 && period > 0.0).then(|| CoreLimit::Quota { cores: quota / period, cgroup: name.to_owned() })
 }
 
-/// The first of `files` that exists and names at least one core.
+/// The first of `files` that exists and lists at least one core.
 fn cpuset(directory: &Path, files: &[&str], name: &str) -> Option<CoreLimit> {
     let cores = files.iter().find_map(|file| count_list(&read_text(directory.join(file)).ok()?))?;
     Some(CoreLimit::Cpuset { cores, cgroup: name.to_owned() })
 }
 
-/// How many numbers a list as `0-3,8` names; `None` for an empty or broken one.
+/// The number of entries in a list such as `0-3,8`; `None` for an empty or invalid list.
 pub(super) fn count_list(text: &str) -> Option<u16> {
     let mut count: u32 = 0;
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -138,13 +138,13 @@ pub(super) fn count_list(text: &str) -> Option<u16> {
     u16::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// Lines `hierarchy:controllers:path`; the path may hold colons.
+/// Lines `hierarchy:controllers:path`; the path may contain colons.
 fn parse_memberships(text: &str) -> Vec<Membership> {
     text.lines()
         .filter_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-            // An empty list of controllers is version 2 only with the number 0.
+            // An empty list of controllers means version 2 only with the number 0.
             if controllers.is_empty() && hierarchy != "0" {
                 return None;
             }
@@ -172,7 +172,7 @@ fn parse_mounts(text: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// Blanks and backslashes in paths are written as `\040`.
+/// Spaces and backslashes in paths are written as `\040`.
 fn unescape(text: &str) -> String {
     let mut result = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,10 +1,10 @@
-//! Fake roots: the files that container runtimes, systemd and bare machines show.
+//! Fake root directories with the files of container runtimes, systemd and plain machines.
 
 use std::path::Path;
 
 use super::*;
 
-/// A directory with the given files.
+/// A directory with these files.
 fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -107,7 +107,7 @@ fn a_container_without_a_cgroup_namespace_sees_its_part_of_the_hierarchy() {
         ("sys/fs/cgroup/cpu x/cpu.cfs_period_us", "100000\n"),
     ];
     assert_eq!(under(&docker, 8, 8), (2, vec!["CPU quota 2 of cgroup /docker/abc".to_owned()]));
-    // A group outside of what is mounted: the mount's own top counts.
+    // A group outside of the mounted part: the top of the mount counts.
     let outside = [
         ("proc/self/cgroup", "0::/../other\n"),
         ("proc/self/mountinfo", MOUNT_V2),

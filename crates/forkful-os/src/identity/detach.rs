@@ -1,4 +1,4 @@
-//! Starting a program that outlives us: the daemon.
+//! Starts a program that outlives this process: the daemon.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,23 +10,23 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::process::{Child, SpawnError, SpawnPlan, SpawnStep, spawn};
 
-/// The descriptor at which a detached program finds the writing end of its readiness pipe.
+/// The descriptor of a detached program for the write end of its readiness pipe.
 pub const READY_FD: i32 = 3;
 
-/// A program that was started to stay.
+/// A detached program.
 #[derive(Debug)]
 pub struct Detached {
-    /// The process. Our child until we exit, then someone else's.
+    /// The process: our child until we exit, then another process's.
     pub child: Child,
-    /// What the program writes to [`READY_FD`] comes out here; the end of file is its exit, or that it closed it.
+    /// Receives what the program writes to [`READY_FD`]; the end of file means that it exited or closed it.
     pub ready: OwnedFd,
 }
 
-/// Starts `program args…` with exactly `env` in a session of its own, in `/`, with stdin from `/dev/null` and
-/// stdout and stderr appended to `log_file` (made with mode 0600).
+/// Starts `program args…` with exactly `env` in its own session, in `/`, with stdin from `/dev/null` and
+/// stdout and stderr appended to `log_file` (created with mode 0600).
 ///
-/// The caller reads readiness, or the reason of a failure, from [`Detached::ready`]; the program takes its end by
-/// [`super::take_inherited_fd`]`(`[`READY_FD`]`)`.
+/// The caller reads readiness, or the reason of a failure, from [`Detached::ready`]; the program takes its
+/// end with [`super::take_inherited_fd`]`(`[`READY_FD`]`)`.
 pub fn spawn_detached(
     program: &Path,
     args: &[String],

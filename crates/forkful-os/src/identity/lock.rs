@@ -1,4 +1,4 @@
-//! A lock file: at most one process at a time has it, and the kernel releases it when that process dies.
+//! A lock file: at most one process holds it at a time, and the kernel releases it when that process dies.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,24 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, ftruncate, openat, statat};
 use rustix::io::Errno;
 
-/// How often a file that was replaced between opening and locking is opened again.
+/// How often to reopen a file that was replaced between opening and locking.
 const ATTEMPTS_MAX: usize = 8;
 
-/// A lock that is held until dropped. The file stays: removing it would let two processes lock two files of one name.
+/// A lock, held until dropped. The file is not removed: otherwise two processes could lock two files of the
+/// same name.
 #[derive(Debug)]
 pub struct LockFile {
     file: OwnedFd,
 }
 
 impl LockFile {
-    /// Takes the lock, or returns `None` when another process (or another object of this one) has it. The file is made
-    /// with mode 0600 and holds the owner's pid for people to read.
+    /// Takes the lock, or returns `None` if another process (or another object of this process) holds it. The
+    /// file is created with mode 0600 and contains the owner's pid for people to read.
     pub fn acquire(path: &Path) -> io::Result<Option<Self>> {
         Self::acquire_for(std::process::id(), path)
     }
 
-    /// The same, for a process that holds the lock on behalf of this one, and that the file names.
+    /// The same for another process that holds the lock on behalf of this one; the file contains its pid.
     pub fn acquire_for(holder: u32, path: &Path) -> io::Result<Option<Self>> {
         for _ in 0..ATTEMPTS_MAX {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -35,7 +36,7 @@ impl LockFile {
                 Err(error) => return Err(error.into()),
             }
             if is_still_at(&file, path)? {
-                // A full disk must not keep the daemon from starting; the text is for people only.
+                // A full disk must not prevent the daemon's start; the text is only for people.
                 let _ = ftruncate(&file, 0);
                 let _ = rustix::io::pwrite(&file, format!("{holder}\n").as_bytes(), 0);
                 return Ok(Some(Self { file }));
@@ -44,19 +45,19 @@ impl LockFile {
         Err(Errno::AGAIN.into())
     }
 
-    /// A lock that somebody has acquired and handed over by its descriptor.
+    /// A lock that was acquired by another process and handed over as a descriptor.
     pub fn handed_over(file: OwnedFd) -> Self {
         Self { file }
     }
 
-    /// Which file is locked: its device and its number there.
+    /// The identity of the locked file: device and inode.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         let locked = rustix::fs::fstat(&self.file)?;
         Ok((locked.st_dev, locked.st_ino))
     }
 
-    /// Whether the process that the file names lives and has the file open: a look that keeps nobody from taking the
-    /// lock. A process that got the number later does not count. What cannot be read counts as not held.
+    /// Whether the process named in the file is alive and has the file open. The check does not interfere
+    /// with taking the lock. A process that reused the pid does not count. Unreadable means not held.
     pub fn is_held(path: &Path) -> bool {
         let text = crate::procinfo::read_text(path).unwrap_or_default();
         let Ok(holder) = text.trim().parse::<u32>() else { return false };
@@ -73,7 +74,7 @@ impl AsFd for LockFile {
     }
 }
 
-/// Whether the path still names the file that was locked.
+/// Whether the path still refers to the locked file.
 fn is_still_at(file: &OwnedFd, path: &Path) -> io::Result<bool> {
     let locked = rustix::fs::fstat(file)?;
     match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
@@ -101,7 +102,7 @@ mod tests {
         assert!(LockFile::acquire(&path).unwrap().is_none());
         assert!(LockFile::is_held(&path));
         drop(held);
-        // A child that another test is starting may hold a copy for a moment.
+        // A child that another test is starting may briefly hold a copy.
         wait_until("the lock is free", || LockFile::acquire(&path).unwrap().is_some());
         assert!(LockFile::acquire(&dir.path().join("none/lock")).is_err());
     }

@@ -1,9 +1,10 @@
-//! Sockets of one port that processes have opened by themselves with `SO_REUSEPORT`: duplicates of them, and a program that
-//! chooses among them.
+//! Sockets of one port that processes have opened themselves with `SO_REUSEPORT`: duplicates of them, and a
+//! program that distributes connections among them.
 //!
-//! A duplicate is taken by `pidfd_getfd(2)`, which needs the right to trace the process. The program needs what
-//! [`RoundRobin`] needs; with it, the kernel moves what waits in the queue of a socket that is closed, or shut down, to one
-//! that the program chooses (`BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`, Linux 5.14).
+//! Duplicates are taken with `pidfd_getfd(2)`, which needs the right to trace the process. The program has
+//! the same requirements as [`RoundRobin`]. With it, when a socket is closed or shut down, the kernel moves
+//! the connections in its queue to a socket that the program chooses (`BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`,
+//! Linux 5.14).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,14 +19,16 @@ use super::query::{accepting, local_addr, queue_length};
 use super::round_robin::RoundRobin;
 use crate::procinfo::tcp_listener_numbers;
 
-/// The queue of a socket that listens again; the kernel's own bound (`net.core.somaxconn`) is below it by default.
+/// The queue length of a socket that listens again; the kernel's own limit (`net.core.somaxconn`) is lower by
+/// default.
 const BACKLOG: i32 = 4096;
 
-/// How often the kernel is asked whether another program has let go of a socket, which it does within milliseconds.
+/// How often to check whether the kernel has released a socket from another program, which takes
+/// milliseconds.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Duplicates of the TCP sockets with `SO_REUSEPORT` that a process listens on. `EPERM` when it may not be traced.
+/// Duplicates of the listening TCP sockets with `SO_REUSEPORT` of a process. `EPERM` if it may not be traced.
 pub fn shared_listeners_of(pidfd: BorrowedFd<'_>, pid: u32) -> io::Result<Vec<OwnedFd>> {
     let mut found = Vec::new();
     for number in tcp_listener_numbers(pid)? {
@@ -35,7 +38,7 @@ pub fn shared_listeners_of(pidfd: BorrowedFd<'_>, pid: u32) -> io::Result<Vec<Ow
             Err(Errno::BADF) => continue,
             Err(error) => return Err(error.into()),
         };
-        // The number may be another socket's by now.
+        // The number may belong to another socket by now.
         if accepting(socket.as_fd())? && sockopt::socket_reuseport(&socket)? {
             found.push(socket);
         }
@@ -47,17 +50,17 @@ pub fn shared_listeners_of(pidfd: BorrowedFd<'_>, pid: u32) -> io::Result<Vec<Ow
 #[derive(Debug)]
 pub struct AdoptedGroup {
     program: RoundRobin,
-    /// By their places, which other sockets may take later.
+    /// By index; a free index can be reused by another socket.
     sockets: Vec<Option<OwnedFd>>,
 }
 
 impl AdoptedGroup {
-    /// A group without sockets; `EPERM` when the kernel does not let us choose.
+    /// A group without sockets; `EPERM` if the kernel does not permit the program.
     pub fn new() -> io::Result<Self> {
         Ok(Self { program: RoundRobin::load_migrating()?, sockets: Vec::new() })
     }
 
-    /// Takes a socket in, and gives its place. It gets connections when it is listed by [`Self::steer`].
+    /// Adds a socket and returns its index. It gets connections once it is listed in [`Self::steer`].
     pub fn add(&mut self, socket: OwnedFd) -> io::Result<usize> {
         let free = self.sockets.iter().position(Option::is_none);
         let place = free.unwrap_or(self.sockets.len());
@@ -79,7 +82,8 @@ impl AdoptedGroup {
             if !outcome.as_ref().is_err_and(is_busy) {
                 break;
             }
-            // It is in the list of a daemon before this one, which goes with that daemon's program.
+            // It is still in the list of the previous daemon's program, and leaves it when that program is
+            // freed.
             self.program.attach_to(socket)?;
             std::thread::sleep(PAUSE);
             outcome = self.program.register(place, socket);
@@ -87,42 +91,44 @@ impl AdoptedGroup {
         outcome
     }
 
-    /// Closes the duplicate. When it was the last one, what waits in the queue goes to a listed socket.
+    /// Closes the duplicate. If it was the last one, the connections in its queue move to a listed socket.
     pub fn remove(&mut self, place: usize) {
         if let Some(socket) = self.sockets.get_mut(place).filter(|socket| socket.is_some()) {
-            // Its owner may have it open still.
+            // Its owner may still have it open.
             let _gone = self.program.forget(place);
             *socket = None;
         }
     }
 
-    /// The socket of a place.
+    /// The socket with this index.
     pub fn socket(&self, place: usize) -> Option<BorrowedFd<'_>> {
         self.sockets.get(place)?.as_ref().map(AsFd::as_fd)
     }
 
-    /// New connections go to these places in turn, from now on.
+    /// From now on, new connections go to these indexes in turn.
     pub fn steer(&self, places: &[u16]) -> io::Result<()> {
         let any = self.sockets.iter().flatten().next().ok_or(Errno::INVAL)?;
         self.program.list(places)?;
         self.program.attach_once(any.as_fd())
     }
 
-    /// How many connections wait in the queue of a place.
+    /// The number of connections in a socket's queue.
     pub fn queue(&self, place: usize) -> io::Result<u32> {
         queue_length(self.socket(place).ok_or(Errno::INVAL)?)
     }
 
-    /// Has the kernel move what waits in the queue of a place to the listed sockets, which must be others. The socket listens
-    /// again at once. Its owner must not accept meanwhile: it would see `EINVAL`.
+    /// Makes the kernel move the queued connections of a socket to the listed sockets, which must be other
+    /// ones. The socket listens again immediately. Its owner must not call accept meanwhile: it would get
+    /// `EINVAL`.
     pub fn flush(&self, place: usize) -> io::Result<()> {
         let socket = self.socket(place).ok_or(Errno::INVAL)?;
         let address = local_addr(socket)?;
         shutdown(socket, Shutdown::Read)?;
-        // The kernel has let go of a port that it chose itself; another one is still bound, and this is refused.
+        // The kernel has released a port that it chose itself; any other port is still bound, and this call
+        // fails.
         let _bound = bind(socket, &address);
         listen(socket, BACKLOG)?;
-        // The kernel has taken it out of the program's list.
+        // The kernel has removed it from the program's list.
         self.register(place, socket)
     }
 }

@@ -1,4 +1,4 @@
-//! A port shared by several listeners, with a program that chooses among them.
+//! A port shared by several listeners, with a program that distributes connections among them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,30 +14,32 @@ use super::round_robin::RoundRobin;
 use super::single::{bound_tcp, clamp_backlog, unbound_tcp};
 use super::steer::{self, Steer};
 
-/// The most members of a group: one for the daemon and one per slot would need no more.
+/// Maximum members of a group: one for the daemon and one per slot.
 pub const MEMBERS_MAX: usize = 1025;
 
-/// How often a group is asked whether the program that was its last owner's has gone. The kernel frees it within milliseconds.
+/// How often to check whether the kernel has freed the program of the previous owner, which takes
+/// milliseconds.
 const TRIES_OF_HANDED_OVER: u32 = 50;
 const PAUSE_OF_HANDED_OVER: Duration = Duration::from_millis(1);
 
 /// Listeners on one address, numbered from 0 in the order they were added.
 ///
-/// Members are never closed while the group lives: the kernel would reset the connections in a closed
-/// member's queue and move its last member into the gap, so that indexes would change their meaning.
+/// Members are never closed while the group exists: the kernel would reset the connections in a closed
+/// member's queue and move its last member into the gap, which changes the meaning of indexes.
 #[derive(Debug)]
 pub struct TcpGroup {
     members: Vec<OwnedFd>,
     addr: SocketAddr,
     ipv6_only: bool,
     backlog: u32,
-    /// Made when first asked for, or why this process or kernel may not: that is not tried at every steering.
+    /// Created on first use. An error (missing privilege or kernel support) is remembered and not retried at
+    /// every steering.
     round_robin: OnceLock<Result<RoundRobin, String>>,
 }
 
 impl TcpGroup {
-    /// A group of one listener. It is bound without `SO_REUSEPORT`, so that a port which anyone has is
-    /// `EADDRINUSE`, and opened to further members of this user afterwards.
+    /// A group of one listener. It is bound without `SO_REUSEPORT`, so that a port in use is `EADDRINUSE`;
+    /// afterwards further members of this user are allowed.
     pub fn bind(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
         let first = bound_tcp(addr, ipv6_only)?;
         sockopt::set_socket_reuseport(&first, true)?;
@@ -46,27 +48,28 @@ impl TcpGroup {
         Ok(Self { members: vec![first], addr, ipv6_only, backlog, round_robin: OnceLock::new() })
     }
 
-    /// The group of a daemon before this one: all its members, in order. What the kernel does with new connections goes on.
+    /// The group of the previous daemon: all its members, in order. The kernel's distribution of connections
+    /// continues.
     pub fn handed_over(members: Vec<OwnedFd>, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
         let first = members.first().ok_or(Errno::INVAL)?;
         let addr = local_addr(first.as_fd())?;
         Ok(Self { members, addr, ipv6_only, backlog, round_robin: OnceLock::new() })
     }
 
-    /// A group of one listener that was open before, with the connections that wait in it.
+    /// A group of one listener that was open before, with the connections in its queue.
     pub fn reopened(first: OwnedFd, ipv6_only: bool, backlog: u32) -> io::Result<Self> {
         sockopt::set_socket_reuseport(&first, true)?;
         listen(&first, clamp_backlog(backlog))?;
         Self::handed_over(vec![first], ipv6_only, backlog)
     }
 
-    /// Whether members take IPv6 connections only, and how many may wait in each.
+    /// Whether members accept IPv6 only, and their backlog.
     pub fn options(&self) -> (bool, u32) {
         (self.ipv6_only, self.backlog)
     }
 
-    /// Adds a listener and returns its index. It gets connections at once unless a program that does
-    /// not name it is attached.
+    /// Adds a listener and returns its index. It gets connections immediately, unless a program is attached
+    /// that does not list it.
     pub fn add_member(&mut self) -> io::Result<usize> {
         if self.members.len() >= MEMBERS_MAX {
             return Err(Errno::NOSPC.into());
@@ -79,7 +82,7 @@ impl TcpGroup {
         Ok(self.members.len() - 1)
     }
 
-    /// How many members there are; at least one.
+    /// The number of members; at least one.
     #[expect(clippy::len_without_is_empty, reason = "a group is never empty")]
     pub fn len(&self) -> usize {
         self.members.len()
@@ -90,13 +93,13 @@ impl TcpGroup {
         self.members[i].as_fd()
     }
 
-    /// The address as bound, with the port that the kernel chose where 0 was asked for.
+    /// The bound address, with the port that the kernel chose if 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Replaces the choice among the members, from the next new connection on. `EINVAL` for an empty
-    /// list or an index that is no member; the kind `Unsupported` for [`Steer::RoundRobin`] without the privilege.
+    /// Changes the distribution among the members, from the next new connection on. `EINVAL` for an empty
+    /// list or an invalid index; the kind `Unsupported` for [`Steer::RoundRobin`] without the privilege.
     pub fn steer(&self, steer: &Steer) -> io::Result<()> {
         let listed = match steer {
             Steer::Only(index) => std::slice::from_ref(index),
@@ -115,7 +118,7 @@ impl TcpGroup {
         match self.round_robin() {
             Ok(turns) => {
                 let mut outcome = turns.steer(&self.members, list);
-                // The program of an owner before this one, who is gone, still has the sockets in its list.
+                // The program of a previous owner, which has exited, still has the sockets in its list.
                 for _ in 0..TRIES_OF_HANDED_OVER {
                     let is_busy = |error| Errno::from_io_error(error) == Some(Errno::BUSY);
                     if !outcome.as_ref().is_err_and(is_busy) {
@@ -149,7 +152,7 @@ impl TcpGroup {
     }
 }
 
-/// Whether something may be had the next time.
+/// Whether a retry may succeed later.
 fn is_shortage(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,4 +1,4 @@
-//! What can be asked of a socket that exists: its next connection, its queue, its address, its cookie.
+//! Queries about an existing socket: its next connection, queue, address and cookie.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,17 +10,17 @@ use rustix::net::{SocketFlags, accept_with};
 use crate::connection::{UNACKED, int_at, tcp_info};
 use crate::procinfo::read_text;
 
-/// The next connection from the queue, non-blocking and close-on-exec; `None` when the queue is empty.
+/// The next connection in the queue, non-blocking and close-on-exec; `None` if the queue is empty.
 ///
-/// A connection that died in the queue is passed over. `EMFILE` and `ENFILE` are the caller's to handle:
-/// the connection stays in the queue.
+/// A connection that died in the queue is skipped. The caller handles `EMFILE` and `ENFILE`: the connection
+/// stays in the queue.
 pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     loop {
         match accept_with(fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok(connection) => return Ok(Some(connection)),
             Err(Errno::AGAIN) => return Ok(None),
-            // accept(2): errors already pending on the new socket are reported by accept, and are to be
-            // treated by trying again.
+            // accept(2): accept reports pending errors of the new socket, and they should be handled by
+            // retrying.
             Err(
                 Errno::INTR
                 | Errno::CONNABORTED
@@ -37,21 +37,21 @@ pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The first port that every user may bind: 1024 where the system does not say another
+/// The first port that every user may bind: 1024 unless the system sets another
 /// (`net.ipv4.ip_unprivileged_port_start`, ip-sysctl.rst).
 pub fn unprivileged_from() -> u16 {
     let text = read_text("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
 }
 
-/// How many established connections wait in a TCP listener's queue.
+/// The number of established connections in a TCP listener's queue.
 pub fn queue_length(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let (info, _) = tcp_info(fd)?;
     // For a listener the field counts the accept queue (tcp_get_info in the kernel's net/ipv4/tcp.c).
     Ok(int_at(&info, UNACKED))
 }
 
-/// Whether a socket listens.
+/// Whether a socket is listening.
 pub(super) fn accepting(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(fd)?)
 }
@@ -62,13 +62,13 @@ pub fn local_addr(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT.into())
 }
 
-/// Whether a TCP socket is bound to this address, with this choice between IPv6 alone and IPv4 as well.
+/// Whether a TCP socket is bound to this address, with the same IPv6-only option.
 pub fn is_bound_to(fd: BorrowedFd<'_>, address: SocketAddr, ipv6_only: bool) -> bool {
     local_addr(fd).is_ok_and(|bound| bound == address)
         && (address.is_ipv4() || rustix::net::sockopt::ipv6_v6only(fd).is_ok_and(|only| only == ipv6_only))
 }
 
-/// The kernel's number for this socket: the same through every duplicate, never used twice.
+/// The kernel's identifier of this socket: the same for every duplicate, never reused.
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::net::sockopt::socket_cookie(fd)?)
 }

@@ -1,8 +1,9 @@
-//! Exact turns in the kernel: an eBPF program that gives each new connection to the next member of a list.
+//! Exact round robin in the kernel: an eBPF program that gives each new connection to the next member of a
+//! list.
 //!
-//! Needs `CAP_BPF` and Linux 5.12. The program is assembled by hand, once per group; changing the list writes one map
-//! value and leaves the turn where it was. Types and instructions: the kernel's `include/uapi/linux/bpf.h` and
-//! `Documentation/bpf/standardization/instruction-set.rst`.
+//! Needs `CAP_BPF` and Linux 5.12. The program is assembled by hand, once per group. Changing the list writes
+//! one map value and keeps the current turn. Types and instructions: the kernel's `include/uapi/linux/bpf.h`
+//! and `Documentation/bpf/standardization/instruction-set.rst`.
 
 use std::ffi::c_long;
 use std::io;
@@ -23,13 +24,13 @@ const PROGRAM_SK_REUSEPORT: u32 = 21;
 /// The default (`BPF_SK_REUSEPORT_SELECT`), and `BPF_SK_REUSEPORT_SELECT_OR_MIGRATE`.
 const SELECT: u32 = 0;
 const SELECT_OR_MIGRATE: u32 = 40;
-/// Which word of the attributes of a program has its type of attachment as the upper half.
+/// The word of the program attributes whose upper half is the attach type.
 const ATTACH_TYPE_WORD: usize = 8;
 
 const CALL_MAP_LOOKUP: i32 = 1;
 const CALL_SELECT_REUSEPORT: i32 = 82;
 
-/// What the kernel takes as attributes: its union, as words; zeros stand for "not given".
+/// The kernel's attributes union as words; zeros mean "not given".
 type Attributes = [u64; 16];
 
 /// The program of one group and its maps.
@@ -40,19 +41,19 @@ pub(super) struct RoundRobin {
     sockets: OwnedFd,
     /// One value: the length of the list, then its elements.
     list: OwnedFd,
-    /// How many members, from 0, are in `sockets`.
+    /// The number of members, from 0, in `sockets`.
     registered: AtomicUsize,
     /// Whether the group runs this program now.
     attached: AtomicBool,
 }
 
 impl RoundRobin {
-    /// Makes the maps and loads the program.
+    /// Creates the maps and loads the program.
     pub(super) fn load() -> io::Result<Self> {
         Self::load_as(SELECT)
     }
 
-    /// The same for a program that also chooses where connections go whose socket is closed (Linux 5.14).
+    /// The same for a program that also chooses where the connections of a closed socket go (Linux 5.14).
     pub(super) fn load_migrating() -> io::Result<Self> {
         Self::load_as(SELECT_OR_MIGRATE)
     }
@@ -65,7 +66,8 @@ impl RoundRobin {
         Ok(Self { program, sockets, list, registered: AtomicUsize::new(0), attached: AtomicBool::new(false) })
     }
 
-    /// Makes `socket`'s group take turns over the listed members. `members` are all of the group's sockets.
+    /// Makes `socket`'s group use round robin over the listed members. `members` are all sockets of the
+    /// group.
     pub(super) fn steer(&self, members: &[OwnedFd], listed: &[u16]) -> io::Result<()> {
         let before = self.registered.load(Ordering::Relaxed);
         for (index, member) in members.iter().enumerate().skip(before) {
@@ -76,12 +78,12 @@ impl RoundRobin {
         members.first().map_or(Ok(()), |first| self.attach_once(first.as_fd()))
     }
 
-    /// Says which socket has an index.
+    /// Sets the socket of an index.
     pub(super) fn register(&self, index: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
         update(&self.sockets, index as u32, &(socket.as_raw_fd() as u64))
     }
 
-    /// No socket has the index any more.
+    /// Removes the socket of an index.
     pub(super) fn forget(&self, index: usize) -> io::Result<()> {
         let key = index as u32;
         let mut attributes: Attributes = [0; 16];
@@ -92,7 +94,7 @@ impl RoundRobin {
         Ok(())
     }
 
-    /// Says which indexes take turns.
+    /// Sets the indexes that take turns.
     pub(super) fn list(&self, listed: &[u16]) -> io::Result<()> {
         let mut value = [0_u32; MEMBERS_MAX + 1];
         let length = listed.len().min(MEMBERS_MAX);
@@ -103,7 +105,7 @@ impl RoundRobin {
         update(&self.list, 0, &value)
     }
 
-    /// Has the group of a socket run the program, unless it does.
+    /// Attaches the program to a socket's group, unless it is attached.
     pub(super) fn attach_once(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         if self.attached.load(Ordering::Relaxed) {
             return Ok(());
@@ -113,12 +115,12 @@ impl RoundRobin {
         Ok(())
     }
 
-    /// Has the group of a socket run the program, in place of any other.
+    /// Attaches the program to a socket's group, replacing any other.
     pub(super) fn attach_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         attach(socket, &self.program)
     }
 
-    /// Another program has taken this one's place.
+    /// Another program has replaced this one.
     pub(super) fn replaced(&self) {
         self.attached.store(false, Ordering::Relaxed);
     }
@@ -150,7 +152,7 @@ fn create_map(kind: u32, value_bytes: u32, entries: u32) -> io::Result<OwnedFd> 
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets one value; `T` is as long as the map's values, and plain integers.
+/// Sets one value; `T` has the size of the map's values and consists of plain integers.
 fn update<T: Copy>(map: &OwnedFd, key: u32, value: &T) -> io::Result<()> {
     let mut attributes: Attributes = [0; 16];
     attributes[0] = words(map.as_raw_fd() as u32, 0);
@@ -162,7 +164,7 @@ fn update<T: Copy>(map: &OwnedFd, key: u32, value: &T) -> io::Result<()> {
 }
 
 fn load(program: &[u64], attachment: u32) -> io::Result<OwnedFd> {
-    // Nothing that the program calls asks for another licence.
+    // No helper that the program calls requires a GPL licence.
     let license = c"MIT";
     let mut attributes: Attributes = [0; 16];
     attributes[0] = words(PROGRAM_SK_REUSEPORT, program.len() as u32);
@@ -184,23 +186,23 @@ fn words(first: u32, second: u32) -> u64 {
 }
 
 /// # Safety
-/// Pointers among the attributes must be valid for what the command does with them.
+/// Pointers in the attributes must be valid for the command.
 unsafe fn bpf(command: c_long, attributes: &Attributes) -> io::Result<RawFd> {
     let size = size_of_val(attributes);
-    // SAFETY: the attributes are valid for `size` bytes, and so are their pointers by this function's contract. Maps and
-    // programs close on exec by themselves.
+    // SAFETY: the attributes are valid for `size` bytes, and so are their pointers by this function's
+    // contract. Maps and programs are close-on-exec by default.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
 
-/// `turn += 1; select(list[(turn - 1) % list.length])`; the kernel's hash chooses where anything is missing.
+/// `turn += 1; select(list[(turn - 1) % list.length])`; the kernel's hash decides if anything is missing.
 fn assemble(turn: RawFd, list: RawFd, sockets: RawFd) -> Vec<u64> {
     const STACK: u8 = 10;
     let call = |helper| instruction(0x85, 0, 0, 0, helper);
     let copy = |to, from| instruction(0xbf, to, from, 0, 0);
-    // r1 or r2 = the map; takes two slots. Source 1 says that the number is a descriptor.
+    // r1 or r2 = the map; takes two slots. Source 1 means that the number is a descriptor.
     let map = |to, fd| [instruction(0x18, to, 1, 0, fd), 0];
-    // The key lies on the stack, at -4.
+    // The key is on the stack, at -4.
     let key = |to| [copy(to, STACK), instruction(0x07, to, 0, 0, -4)];
     let lookup = |fd| [map(1, fd).as_slice(), &key(2), &[call(CALL_MAP_LOOKUP)]].concat();
 

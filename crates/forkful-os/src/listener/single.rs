@@ -1,4 +1,4 @@
-//! One socket for one address: TCP and UDP.
+//! A single socket for an address: TCP and UDP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,19 +6,19 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
 
-/// A plain listener that all workers of an app share.
+/// A listener that all workers of an app share.
 pub fn bind_tcp_shared(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::Result<OwnedFd> {
     let socket = bound_tcp(addr, ipv6_only)?;
     listen(&socket, clamp_backlog(backlog))?;
     Ok(socket)
 }
 
-/// Has a listener that was open before take as many connections into its queue as it is asked to now.
+/// Changes the backlog of a listener that was open before.
 pub fn listen_again(socket: &OwnedFd, backlog: u32) -> io::Result<()> {
     Ok(listen(socket, clamp_backlog(backlog))?)
 }
 
-/// A bound UDP socket. `reuse_addr` lets several sockets share a multicast port, as in Node.
+/// A bound UDP socket. With `reuse_addr`, several sockets can share a multicast port, as in Node.
 pub fn bind_udp(addr: SocketAddr, ipv6_only: bool, reuse_addr: bool) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family(&addr), SocketType::DGRAM, flags, Some(ipproto::UDP))?;
@@ -32,7 +32,7 @@ pub fn bind_udp(addr: SocketAddr, ipv6_only: bool, reuse_addr: bool) -> io::Resu
     Ok(socket)
 }
 
-/// A TCP socket bound without `SO_REUSEPORT`, so that a taken port is a plain `EADDRINUSE`; not yet listening.
+/// A TCP socket bound without `SO_REUSEPORT`, so that a port in use is `EADDRINUSE`; not yet listening.
 pub(super) fn bound_tcp(addr: SocketAddr, ipv6_only: bool) -> io::Result<OwnedFd> {
     let socket = unbound_tcp(&addr, ipv6_only)?;
     bind(&socket, &addr)?;
@@ -50,7 +50,7 @@ pub(super) fn unbound_tcp(addr: &SocketAddr, ipv6_only: bool) -> io::Result<Owne
     Ok(socket)
 }
 
-/// The kernel takes a signed number and caps it at `net.core.somaxconn`.
+/// The kernel takes a signed number and limits it to `net.core.somaxconn`.
 pub(super) fn clamp_backlog(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn ipv6_only_leaves_the_ipv4_port_free() {
-        // Somebody else may have the IPv4 port.
+        // Another process may have the IPv4 port.
         crate::testing::wait_until("the IPv4 port is free", || {
             let only = bind_tcp_shared("[::]:0".parse().unwrap(), true, 16).unwrap();
             let port = local_addr(only.as_fd()).unwrap().port();

@@ -1,26 +1,25 @@
 //! The classic BPF programs that choose a member of a reuseport group for each new connection.
 //!
-//! A program runs once per SYN and returns a member's index. It needs no privilege, and replacing it
-//! takes effect with the next SYN. The kernel falls back to its hash of the 4-tuple when the index is
-//! out of range.
+//! A program runs once per SYN and returns a member's index. It needs no privilege, and a replacement takes
+//! effect with the next SYN. If the index is out of range, the kernel uses its hash of the 4-tuple.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::bpf::{alu, attach as attach_program, instruction, jump_if_equal, load_word, ret, sock_filter};
 
-/// Which members of a group get new connections. Indexes count the members in the order they were added;
-/// an index listed twice gets two shares.
+/// Which members of a group get new connections. Indexes count the members in the order they were added; an
+/// index listed twice gets twice the share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Steer {
-    /// All to one member.
+    /// All connections to one member.
     Only(u16),
-    /// Each connection to one of the listed members, at random, evenly.
+    /// Each connection to a random listed member, uniformly.
     Random(Vec<u16>),
-    /// By the client's address: the same source always gets the same position of the list.
+    /// By the client's address: the same source always gets the same position in the list.
     BySource(Vec<u16>),
-    /// Each connection to the next of the listed members in turn, exactly. Needs `CAP_BPF` and Linux 5.12, and is
-    /// an error of the kind `Unsupported` without; the turn goes on where it was when the list changes.
+    /// Exact round robin over the listed members. Needs `CAP_BPF` and Linux 5.12, otherwise it is an error of
+    /// the kind `Unsupported`. The turn is kept when the list changes.
     RoundRobin(Vec<u16>),
 }
 
@@ -38,10 +37,10 @@ fn assemble(steer: &Steer) -> Vec<sock_filter> {
     let mut program = Vec::new();
     match steer {
         Steer::Only(index) => program.push(ret(u32::from(*index))),
-        // Classic programs have no memory: at random is the nearest that they can do.
+        // Classic programs have no memory, so random is the closest they can do.
         Steer::Random(members) | Steer::RoundRobin(members) => {
             let mut sorted = members.clone();
-            // Order does not matter here, and neighbours share instructions.
+            // The order does not matter here, and neighbours share instructions.
             sorted.sort_unstable();
             program.push(load_word(libc::SKF_AD_OFF + libc::SKF_AD_RANDOM));
             choose(&mut program, &sorted);
@@ -64,13 +63,13 @@ fn choose(program: &mut Vec<sock_filter>, members: &[u16]) {
     branch(program, &runs(members));
 }
 
-/// Positions `at..` of a list that hold consecutive indexes `first..`, or the same one.
+/// Positions `at..` of a list with consecutive indexes `first..`, or with the same index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     at: u32,
     first: u32,
     length: u32,
-    /// Every position holds `first`.
+    /// Every position has the index `first`.
     same: bool,
 }
 
@@ -90,7 +89,7 @@ fn runs(members: &[u16]) -> Vec<Run> {
     runs
 }
 
-/// A binary search over the runs for the one that holds position A.
+/// A binary search over the runs for the run with position A.
 fn branch(program: &mut Vec<sock_filter>, runs: &[Run]) {
     if let [run] = runs {
         if run.length == 1 || run.same {
@@ -111,7 +110,7 @@ fn branch(program: &mut Vec<sock_filter>, runs: &[Run]) {
     if let Ok(skip) = u8::try_from(lower.len()) {
         program.push(instruction(greater_or_equal, skip, 0, pivot.at));
     } else {
-        // A conditional jump reaches 255 instructions; an unconditional one reaches any.
+        // A conditional jump reaches 255 instructions; an unconditional jump reaches any.
         program.push(instruction(greater_or_equal, 0, 1, pivot.at));
         program.push(instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, lower.len() as u32));
     }
@@ -122,7 +121,7 @@ fn branch(program: &mut Vec<sock_filter>, runs: &[Run]) {
 /// A = a hash of the packet's source address, by the version in the IP header.
 fn hash_source(program: &mut Vec<sock_filter>) {
     let xor_x = libc::BPF_XOR | libc::BPF_X;
-    // The words of an IPv6 address are folded one by one, A being the fold and X the next word.
+    // The words of an IPv6 address are folded one by one; A is the result and X the next word.
     let mut v6 = vec![load_word(libc::SKF_NET_OFF + IPV6_SOURCE)];
     for word in 1..4 {
         v6.push(alu(libc::BPF_MUL | libc::BPF_K, 0x85eb_ca6b));
@@ -137,8 +136,8 @@ fn hash_source(program: &mut Vec<sock_filter>) {
     program.push(load_word(libc::SKF_NET_OFF + IPV4_SOURCE));
     program.push(instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, v6.len() as u32));
     program.append(&mut v6);
-    // Spreads neighbouring addresses: multiply by an odd constant, fold the high half down, twice
-    // (the finaliser of MurmurHash3, public domain).
+    // Spreads neighbouring addresses: multiply by an odd constant and fold the high half down, twice (the
+    // finaliser of MurmurHash3, public domain).
     for (shift, factor) in [(16, Some(0x85eb_ca6b)), (13, Some(0xc2b2_ae35)), (16, None)] {
         program.push(instruction(libc::BPF_ST, 0, 0, 0));
         program.push(alu(libc::BPF_RSH | libc::BPF_K, shift));

@@ -1,8 +1,9 @@
 //! Unix sockets and their files.
 //!
-//! What a path means can change while a socket is open: a folder is renamed, another program takes the name. And the
-//! app whose path it is may be another user's than ours, who would like to have something else removed or opened up.
-//! So the folder is held from before the bind, and the file is touched only while it is the one that was made then.
+//! The meaning of a path can change while a socket is open: a folder is renamed, or another program takes the
+//! name. The app that requests the path may also belong to another user, who might try to have another file
+//! removed or its mode changed. Therefore the folder is opened before the bind, and the file is changed only
+//! if it is the one created by the bind.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, Permissions};
@@ -19,38 +20,39 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::single::clamp_backlog;
 use crate::behalf::{Rights, as_user};
 
-/// How a unix socket is bound.
+/// Options for binding a unix socket.
 #[derive(Debug, Clone, Default)]
 pub struct UnixOptions {
-    /// Connections that may wait.
+    /// Maximum queued connections.
     pub backlog: u32,
-    /// Everybody may read, beside whom the umask lets.
+    /// Everybody may read, in addition to what the umask allows.
     pub readable_all: bool,
     /// Everybody may write, so that everybody can connect.
     pub writable_all: bool,
-    /// With whose rights the file is made, and whose it will be; ours without one.
+    /// The user who creates and owns the file; `None`: this process's user.
     pub owner: Option<Owner>,
 }
 
-/// Another user than ours, for whom a file is made.
+/// Another user for whom a file is created.
 pub type Owner = Rights;
 
-/// The file of a bound socket. Dropped before the socket, it is removed, unless something else has its name.
+/// The file of a bound socket. Drop it before the socket: this removes the file, unless something else has
+/// its name.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Without rights of its own (`O_PATH`); the one that the path led to when the socket was bound.
+    /// An `O_PATH` descriptor of the folder that the path led to when the socket was bound.
     folder: OwnedFd,
     device: u64,
-    /// While the socket is open, no other file gets this number.
+    /// While the socket is open, no other file has this inode.
     inode: u64,
 }
 
-/// A listening unix socket and its file; a `path` that starts with a NUL byte names one in the abstract namespace,
-/// which has none.
+/// A listening unix socket and its file. A `path` that starts with a NUL byte is in the abstract namespace
+/// and has no file.
 ///
-/// As in Node, an existing file is `EADDRINUSE` whether or not anyone listens on it, and a missing
-/// directory is `EACCES`. The modes only add permissions to what the umask left.
+/// As in Node, an existing file is `EADDRINUSE` whether or not anyone listens on it, and a missing directory
+/// is `EACCES`. The modes only add permissions to those that the umask left.
 pub fn bind_unix(path: &Path, options: &UnixOptions) -> io::Result<(OwnedFd, Option<SocketFile>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -59,13 +61,14 @@ pub fn bind_unix(path: &Path, options: &UnixOptions) -> io::Result<(OwnedFd, Opt
             bind(&socket, &SocketAddrUnix::new_abstract_name(name)?)?;
             None
         }
-        // The path is the app's word: where the app's user may make no file, a daemon of root makes none either.
+        // The path comes from the app: where the app's user may not create a file, a daemon of root must not
+        // create one either.
         _ => Some(match &options.owner {
             Some(owner) => as_user(owner, || bind_file(&socket, path, options))?,
             None => bind_file(&socket, path, options)?,
         }),
     };
-    // Without a listener, the file would only be in the way; it goes with the error.
+    // A file without a listener would only block the path; on an error it is removed.
     listen(&socket, clamp_backlog(options.backlog))?;
     Ok((socket, file))
 }
@@ -74,8 +77,8 @@ fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result
     let as_node = |error| if error == Errno::NOENT { Errno::ACCESS } else { error };
     let named = SocketAddrUnix::new(path)?;
     let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty()).map_err(as_node)?;
-    // Somebody else's path could lead elsewhere a moment later. The kernel remembers this name of the socket, so the
-    // plain one is better where nobody gains by such a trick.
+    // Another user's path could lead elsewhere a moment later. The kernel remembers the name given here, so
+    // the plain name is better if no other user is involved.
     let address = match options.owner {
         Some(_) => SocketAddrUnix::new(through(&folder).join(name_of(path)))?,
         None => named,
@@ -95,19 +98,19 @@ fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result
 }
 
 impl SocketFile {
-    /// The file of a socket that a daemon before this one has bound, by its device and its number there; whether it is still
-    /// there is looked at when it is to be removed.
+    /// The socket file that the previous daemon has bound, by device and inode; whether it still exists is
+    /// checked when it is removed.
     pub fn handed_over(path: &Path, (device, inode): (u64, u64)) -> io::Result<Self> {
         let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty())?;
         Ok(Self { path: path.to_owned(), folder, device, inode })
     }
 
-    /// Its device and its number there.
+    /// Device and inode of the file.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
-    /// The path by which it was bound.
+    /// The path that it was bound to.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -122,14 +125,14 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_still_there() {
-            // Gone already is as good as removed.
+            // If it is already gone, that is fine.
             let _gone = rustix::fs::unlinkat(&self.folder, name_of(&self.path), AtFlags::empty());
         }
     }
 }
 
-/// Removes a unix socket that is left over: nobody listens on it. What is none, or has somebody who listens, stays. Does
-/// not wait. Says whether it is gone.
+/// Removes a stale unix socket, on which nobody listens. Other files, and sockets with a listener, stay. Does
+/// not wait. Returns whether it is gone.
 pub fn remove_left_over(path: &Path) -> io::Result<bool> {
     let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty())?;
     let (file, found) = look(&folder, name_of(path))?;
@@ -146,10 +149,10 @@ pub fn remove_left_over(path: &Path) -> io::Result<bool> {
     Ok(is_left_over)
 }
 
-/// A folder to look into, which needs no right to read it.
+/// Opens a folder for lookups without permission to read it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The file of a name in a folder, itself and not what it links to.
+/// The file with a name in a folder, without following links.
 fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Metadata)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
@@ -157,12 +160,12 @@ fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Metadata)> {
     Ok((file, found))
 }
 
-/// A path that leads to this file and no other, whatever is renamed.
+/// A path that leads to exactly this file, independent of renames.
 fn through(file: impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
 }
 
-/// Up to the last slash, as `bind` reads it.
+/// Up to the last slash, as `bind` interprets it.
 fn folder_of(path: &Path) -> &Path {
     let bytes = path.as_os_str().as_bytes();
     match bytes.iter().rposition(|byte| *byte == b'/') {
@@ -172,7 +175,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// What stands behind the last slash.
+/// The part after the last slash.
 fn name_of(path: &Path) -> &OsStr {
     let bytes = path.as_os_str().as_bytes();
     let start = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -191,7 +194,7 @@ mod tests {
     const PLAIN: UnixOptions =
         UnixOptions { backlog: 16, readable_all: false, writable_all: false, owner: None };
 
-    /// Ourselves, which needs no privilege.
+    /// This process's user, which needs no privilege.
     fn ourselves() -> Option<Owner> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Some(Owner { uid, gid, groups: Vec::new() })
@@ -215,7 +218,7 @@ mod tests {
             drop(listener);
             let error = bind_unix(&path, &PLAIN).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
-            // A child of another test may hold a copy for a moment.
+            // A child of another test may briefly hold a copy.
             wait_until("nobody listens", || remove_left_over(&path).unwrap());
             assert!(!path.exists());
             drop(file);
@@ -297,7 +300,7 @@ mod tests {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let owner = Some(Owner { uid: 65_534, gid: 65_533, groups: Vec::new() });
         let options = UnixOptions { owner, ..PLAIN };
-        // As a worker that asks for /run/docker.sock while nobody listens there, or leads there by a link.
+        // As if a worker requested /run/docker.sock while nobody listens there, or a link that leads to it.
         symlink(dir.path(), own.join("link")).unwrap();
         for path in [dir.path().join("system.sock"), own.join("link/system.sock")] {
             let error = bind_unix(&path, &options).unwrap_err();

@@ -1,12 +1,14 @@
-//! What a long-lived process does once at its start, so that it stays small and is not killed by a limit on files.
+//! Settings of a long-lived process at its start: it should stay small and not be killed by a file size
+//! limit.
 
 use std::io;
 
-/// Buffers of this size and more go back to the kernel when they are freed; glibc otherwise raises the bound with the
-/// first large one (`mallopt(3)`, `M_MMAP_THRESHOLD`).
+/// Freed buffers of this size and more are returned to the kernel; otherwise glibc raises the threshold with
+/// the first large buffer (`mallopt(3)`, `M_MMAP_THRESHOLD`).
 const LARGE_BUFFER_BYTES: i32 = 128 * 1024;
 
-/// Has large buffers given back to the kernel, and a write beyond a file-size limit fail instead of ending the process.
+/// Returns large buffers to the kernel, and makes a write beyond the file size limit fail instead of killing
+/// the process.
 pub fn prepare_long_life() -> io::Result<()> {
     #[cfg(target_env = "gnu")]
     // SAFETY: mallopt takes two integers and changes only how later allocations are made.
@@ -17,15 +19,16 @@ pub fn prepare_long_life() -> io::Result<()> {
 }
 
 fn ignore(signal: i32) -> io::Result<()> {
-    // SAFETY: ignoring a signal installs no handler; children have all dispositions reset by `spawn`.
+    // SAFETY: ignoring a signal installs no handler; `spawn` resets all dispositions in children.
     match unsafe { libc::signal(signal, libc::SIG_IGN) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }
 
-/// Signals whose default action ends a process and that nobody has a reason to send to a supervisor: a mistyped `kill`,
-/// a timer that it inherited, or a profiler aimed at the wrong process. Not those that a fault of its own raises.
+/// Signals whose default action ends a process and that have no use for a supervisor: a mistyped `kill`, an
+/// inherited timer, or a profiler attached to the wrong process. Signals raised by the process's own faults
+/// are not included.
 const STRAY_SIGNALS: [i32; 9] = [
     libc::SIGUSR1,
     libc::SIGALRM,
@@ -38,13 +41,13 @@ const STRAY_SIGNALS: [i32; 9] = [
     libc::SIGSYS,
 ];
 
-/// Ignores signals that would end the process by their default action and mean nothing to it. To be called before
-/// handlers are installed, which then replace this for their signals.
+/// Ignores signals that would end the process by default but have no meaning for it. Call it before
+/// installing handlers, which then override it for their signals.
 pub fn ignore_stray_signals() -> io::Result<()> {
     STRAY_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).try_for_each(ignore)
 }
 
-/// Has a daemon outlive the end of the terminal session that it was started from.
+/// Lets a daemon survive the end of the terminal session that started it.
 pub fn ignore_hangup() -> io::Result<()> {
     ignore(libc::SIGHUP)
 }

@@ -1,5 +1,5 @@
-//! Programs by their descriptors, so that what was looked at is what is executed, whatever happens to the file's name: a
-//! process that becomes another program, and one that starts its own program again.
+//! Programs by descriptor, so that the checked program is the one that is executed, even if the file is
+//! replaced: replacing this process by another program, and starting its own program again.
 
 use std::ffi::{CString, c_char};
 use std::io;
@@ -18,10 +18,11 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// What processes of ours are called in lists (`comm`), where the kernel would name them after a descriptor.
+/// The name of our processes in process lists (`comm`); otherwise the kernel would name them after a
+/// descriptor.
 const NAME: &std::ffi::CStr = c"forkful";
 
-/// Opens a program to be executed later. It need not be readable.
+/// Opens a program for executing it later. It need not be readable.
 pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
     let file = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let found = fstat(&file)?;
@@ -29,38 +30,39 @@ pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
     if is_file && found.st_mode & 0o111 != 0 { Ok(file) } else { Err(Errno::ACCESS.into()) }
 }
 
-/// Where other processes of this user find a file that this one has open.
+/// The path under which other processes of this user find a file that this process has open.
 pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
-/// The program of this process, for others to execute: the very one, also when its file was replaced or removed.
+/// A path to this process's program for other processes to execute: exactly this file, even if it was
+/// replaced or removed.
 pub fn own_program() -> io::Result<PathBuf> {
     let own = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
     if open_program(&own).is_ok() { Ok(own) } else { std::env::current_exe() }
 }
 
-/// Whether a process runs the program at this path, and no other file of that name. `None` where that cannot be told.
+/// Whether a process runs the program at this path, and not another file of that name. `None` if unknown.
 pub fn runs_program(pid: u32, program: &Path) -> Option<bool> {
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     Some(identity(Path::new(&format!("/proc/{pid}/exe")))? == identity(program)?)
 }
 
-/// Names this process in lists.
+/// Sets this process's name in process lists.
 pub fn set_name() {
-    // A name of at most 15 bytes is never refused.
+    // A name of at most 15 bytes is always accepted.
     let _named = rustix::thread::set_name(NAME);
 }
 
-/// Becomes another program, with the same number, children, signal mask and environment; these descriptors stay open in
-/// it. Returns only when that is not possible, and then nothing has changed.
+/// Replaces this process by another program, with the same pid, children, signal mask and environment; these
+/// descriptors stay open. Returns only on failure, and then nothing has changed.
 pub fn become_program(program: &OwnedFd, arguments: &[String], keep: &[BorrowedFd<'_>]) -> io::Error {
     let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
     let Ok(texts) = texts else { return Errno::INVAL.into() };
     let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
     pointers.push(ptr::null());
     let prepared = keep.iter().try_for_each(|fd| set_close_on_exec(*fd, false));
-    // What is open stays open. The program finds the limit that this one has found, and what it starts has that limit again.
+    // The limit only affects new files. The program finds the original limit, and its children get it too.
     let failed = prepared.and_then(|()| procinfo::restore_open_files_limit()).err().unwrap_or_else(|| {
         // SAFETY: texts and lists end as the call expects, and outlive it; nobody changes the environment meanwhile, because
         // no other thread of a keeper exists. `environ` is the C library's own.
@@ -69,7 +71,7 @@ pub fn become_program(program: &OwnedFd, arguments: &[String], keep: &[BorrowedF
     });
     let _limit = procinfo::raise_open_files_limit();
     for fd in keep {
-        // It could be set before.
+        // It could be set before, so it can be set again.
         let _set = set_close_on_exec(*fd, true);
     }
     failed

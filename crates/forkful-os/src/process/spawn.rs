@@ -1,8 +1,8 @@
-//! The start itself: `clone` as in `vfork`, so that the cost does not grow with our memory.
+//! Starts a process with `clone` as in `vfork`, so that the cost does not grow with our memory.
 //!
-//! Until it executes the program the child runs on a stack of its own in *our* memory, while the calling
-//! thread is suspended. So it must do nothing but system calls on what was prepared before: no
-//! allocation, no lock, no panic. In return it can leave its error in a variable, without a pipe.
+//! Until it executes the program, the child runs on its own stack in *our* memory, while the calling thread
+//! is suspended. So it may only make system calls on data prepared before: no allocation, no lock, no panic.
+//! In return it can leave its error in a variable, without a pipe.
 
 mod prepared;
 mod standing;
@@ -19,20 +19,20 @@ use prepared::{Files, Image, SHELL};
 
 pub use standing::Standing;
 
-/// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` gives its child 32 KiB too.
+/// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` uses 32 KiB.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The first descriptor number that is not one of the child's own (0 to 3).
+/// The first descriptor number that does not belong to the child (0 to 3 do).
 const FIRST_FOREIGN_FD: RawFd = 4;
 
-/// Starts the process. Blocks the calling thread until the program is executed or has failed to be,
-/// which does not include loading it.
+/// Starts the process. Blocks the calling thread until the program is executed or executing failed, which
+/// does not include loading it.
 pub fn spawn(plan: SpawnPlan) -> Result<Child, SpawnError> {
     spawn_watched(plan, &Flight::default())
 }
 
-/// The same, with a flight by which another thread can see how far the start is, and cancel it. A start that was
-/// cancelled after its process was made yields that process, which SIGKILL ends.
+/// The same with a flight, by which another thread can see the progress and cancel the start. A start that
+/// was cancelled after its process was created returns that process, which SIGKILL ends.
 pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnError> {
     let program = plan.program.clone();
     let cwd = plan.cwd.clone();
@@ -56,7 +56,8 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
-        // What carries no mark of its own does not carry ours either: a daemon that a worker starts is none of its tree.
+        // A process without a mark of its own does not get our mark either: a daemon started by a worker is
+        // not part of the worker's tree.
         mark: mark.map(crate::tree::Mark::limit).or_else(crate::tree::Mark::inherited_limit_without),
         scheduling: priority::original_attributes(),
         run_as: run_as.as_ref(),
@@ -83,7 +84,7 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
     }
 }
 
-/// It has exited, or is about to: nobody else knows of it, so it is ours to have reaped.
+/// It has exited, or is about to. Nobody else knows it, so it must be reaped here.
 fn reap_failed(child: Child) {
     if child.keeping.is_on() {
         let _ended = crate::process::wait_readable(&child.pidfd);
@@ -99,18 +100,18 @@ fn new_stack() -> Vec<MaybeUninit<u8>> {
     Vec::with_capacity(STACK_BYTES)
 }
 
-/// A start that came to nothing.
+/// A failed start.
 struct Failed {
     step: SpawnStep,
     source: io::Error,
-    /// The process that was made and did not get as far as its program; it is to be reaped.
+    /// The created process that did not reach its program; it must be reaped.
     zombie: Option<(u32, OwnedFd)>,
 }
 
 /// The highest signal number.
 const SIGNAL_MAX: c_int = 64;
 
-/// What the child does, and where it says what went wrong. Lives on the parent's stack while it waits.
+/// The child's instructions, and where it stores its error. On the stack of the parent, which waits.
 struct Orders<'a> {
     program: &'a CStr,
     cwd: &'a CStr,
@@ -124,15 +125,15 @@ struct Orders<'a> {
     scheduling: Option<libc::sched_attr>,
     run_as: Option<&'a RunAs>,
     flight: &'a Flight,
-    /// Open `cgroup.procs` files, at numbers that none of the child's final descriptors has.
+    /// Open `cgroup.procs` files, with numbers that differ from the child's final descriptors.
     groups: &'a [RawFd],
     groups_required: bool,
-    /// `CLONE_PARENT` for a process that is to be the keeper's child.
+    /// `CLONE_PARENT` if the process should be the keeper's child.
     parent: c_int,
     failure: MaybeUninit<Failure>,
 }
 
-/// All zero while nothing failed.
+/// All zero if nothing failed.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Failure {
@@ -147,7 +148,7 @@ const FAILED_EXECUTE: c_int = 4;
 const FAILED_USER: c_int = 5;
 const FAILED_GROUP: c_int = 6;
 
-/// The step of a number; `None` is no failure, or no child so far.
+/// The step with this number; `None`: no failure, or no child yet.
 pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
     match number {
         0 => None,
@@ -160,7 +161,7 @@ pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
     }
 }
 
-/// Makes the process on a stack of [`STACK_BYTES`], see [`new_stack`]. Allocates nothing.
+/// Creates the process on a stack of [`STACK_BYTES`], see [`new_stack`]. Does not allocate.
 fn start(mut orders: Orders<'_>, stack: &mut Vec<MaybeUninit<u8>>) -> Result<(u32, OwnedFd), Failed> {
     debug_assert!(stack.capacity() >= STACK_BYTES);
     // SAFETY: one past the end of the allocation, rounded down to the alignment of all our targets' stacks.
@@ -227,11 +228,11 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// The whole life of the child before the program.
+/// The child's code before it executes the program.
 extern "C" fn child_main(orders: *mut c_void) -> c_int {
     let orders = orders.cast::<Orders<'_>>();
-    // SAFETY: the parent passes a valid pointer and is suspended, so that we are alone with it. Only system
-    // calls follow, on what the parent prepared.
+    // SAFETY: the parent passes a valid pointer and is suspended, so we are alone with it. Only system calls
+    // follow, on data that the parent prepared.
     unsafe {
         (*orders).flight.note_pid(libc::syscall(libc::SYS_getpid) as u32);
         if (*orders).flight.is_cancelled() {
@@ -244,17 +245,17 @@ extern "C" fn child_main(orders: *mut c_void) -> c_int {
     }
 }
 
-/// Follows the orders; returns only with the step that failed, its error in `errno`.
+/// Follows the instructions. Returns only if a step failed: its number, with the error in `errno`.
 ///
 /// # Safety
-/// To be called in a process that is about to execute a program, with all signals blocked.
+/// Must be called in a process that is about to execute a program, with all signals blocked.
 unsafe fn follow(orders: &Orders<'_>) -> c_int {
     // SAFETY: async-signal-safe calls with valid arguments, as far as the orders are.
     unsafe {
         reset_dispositions();
         orders.flight.note_step(FAILED_GROUP);
         for group in orders.groups {
-            // 0 stands for the process that writes.
+            // 0 means the writing process.
             let joined = libc::write(*group, c"0".as_ptr().cast::<c_void>(), 1);
             if joined < 0 && orders.groups_required {
                 return FAILED_GROUP;
@@ -274,13 +275,13 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
         if let Some(mark) = &orders.mark {
-            // Where it is refused, the environment has to do.
+            // If it is refused, the environment must suffice.
             libc::setrlimit(libc::RLIMIT_LOCKS, mark);
         }
         if let Some(attributes) = &orders.scheduling {
             libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);
         }
-        // As the other user already, so that a directory which that user may not enter is an error here.
+        // After changing the user, so that a directory that this user may not enter is an error here.
         orders.flight.note_step(FAILED_USER);
         if let Some(run_as) = orders.run_as
             && !become_user(run_as)
@@ -303,11 +304,11 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
     }
 }
 
-/// Takes on another user's rights, groups first and the user last; false when the kernel refuses.
+/// Changes to another user's rights: groups first, the user last. False if the kernel refuses.
 ///
 /// # Safety
-/// To be called in the child alone. Not by way of glibc, whose `setuid` changes every thread of what it
-/// takes for its process, which would be those of our parent.
+/// Must be called only in the child. It avoids glibc, whose `setuid` changes every thread of the process,
+/// which here would be the parent's threads.
 unsafe fn become_user(run_as: &RunAs) -> bool {
     // SAFETY: plain integers, and a list that outlives the call.
     unsafe {
@@ -333,13 +334,14 @@ unsafe fn reset_dispositions() {
     }
 }
 
-/// Closes every descriptor from `first` on: a child that hangs in one of the next steps holds no listener of others.
+/// Closes every descriptor from `first` on, so that a child that hangs in one of the next steps does not keep
+/// others' listeners open.
 ///
 /// # Safety
 /// Changes the calling process's descriptors.
 unsafe fn close_from(first: RawFd) {
-    // SAFETY: plain integers. Before Linux 5.9 the call is unknown, and the execution closes what has the flag, as all of
-    // ours have.
+    // SAFETY: plain integers. Before Linux 5.9 the call does not exist; then exec closes all descriptors with
+    // the flag, which all of ours have.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
     }
@@ -367,13 +369,14 @@ mod tests {
         let gone = child.0.try_wait(false).unwrap_err();
         assert_eq!(gone.raw_os_error(), Some(libc::ECHILD));
         assert_eq!(child.0.signal(15).unwrap_err().raw_os_error(), Some(libc::ESRCH));
-        // Reaped already, so the guard would wait for nothing.
+        // Already reaped, so the guard must not wait for it.
         std::mem::forget(child);
     }
 
     #[test]
     fn a_child_leads_its_session_with_default_signals_and_no_foreign_descriptor() {
-        // Rust ignores SIGPIPE in every program; a descriptor without close-on-exec is what a careless library leaves.
+        // Rust ignores SIGPIPE in every program; a careless library may leave a descriptor without
+        // close-on-exec.
         let leak = rustix::io::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
         assert!(rustix::io::fcntl_getfd(&leak).unwrap().is_empty());
         let script = "echo $$; cut -d' ' -f5,6 /proc/$$/stat; ls /proc/$$/fd;
@@ -399,7 +402,7 @@ mod tests {
     #[test]
     fn a_child_runs_as_another_user_with_that_users_groups_alone() {
         if rustix::process::geteuid().as_raw() != 0 {
-            // Only root can; without it the kernel's refusal is what is to be seen.
+            // Only root can change the user; otherwise the test expects the kernel's refusal.
             let (mut plan, _output) = shell("true", &[]);
             plan.run_as = Some(RunAs { uid: 0, gid: 0, groups: vec![0] });
             assert_eq!(spawn(plan).unwrap_err().step, SpawnStep::User);

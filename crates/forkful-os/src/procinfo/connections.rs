@@ -1,4 +1,4 @@
-//! Open TCP connections of a port, with what the kernel counted on each, and the processes that hold them.
+//! Open TCP connections of a port, with the kernel's counters, and the processes that hold them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,14 +10,14 @@ use crate::netlink;
 pub struct Connection {
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// Which socket it is; a process that holds it has it among its [`super::socket_inodes`]. 0: nobody holds it, as
-    /// before it is accepted.
+    /// Its inode; the [`super::socket_inodes`] of a process that holds it contain it. 0: no process holds it,
+    /// such as before it is accepted.
     pub inode: u64,
-    /// Payload that came in and was acknowledged, since the connection was made.
+    /// Payload bytes received and acknowledged since the connection was established.
     pub received_bytes: u64,
 }
 
-/// The established connections whose own port is `port`.
+/// The established connections with the own port `port`.
 pub fn connections_at(port: u16) -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
     netlink::established(port, |socket, remote, received_bytes| {

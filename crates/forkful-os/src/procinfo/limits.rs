@@ -1,20 +1,20 @@
-//! The bound on open files: high for the daemon, as the user had it for what the daemon starts.
+//! The limit of open files: high for the daemon, the original one for the processes it starts.
 
 use std::io;
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit before it was raised; what children get. Set at most once.
+/// The limit before it was raised, which children get. Set at most once.
 static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// How many files this process may have open now: the bound in force, and as far as it may raise it by itself.
+/// The current limit of open files: the soft limit, and the hard limit up to which the process may raise it.
 pub fn open_files_limit() -> Rlimit {
     getrlimit(Resource::Nofile)
 }
 
-/// Raises this process's limit as far as it goes and returns the new one. Processes started by
-/// [`crate::process::spawn`] get the original soft limit back.
+/// Raises this process's limit as far as possible and returns the new one. Processes started by
+/// [`crate::process::spawn`] get the original soft limit.
 pub fn raise_open_files_limit() -> io::Result<Rlimit> {
     let before = open_files_limit();
     setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum })?;
@@ -22,19 +22,19 @@ pub fn raise_open_files_limit() -> io::Result<Rlimit> {
     Ok(open_files_limit())
 }
 
-/// Takes that back, for another program in this process, which may raise it again.
+/// Restores it for another program that replaces this process and may raise it again.
 pub(crate) fn restore_open_files_limit() -> io::Result<()> {
     ORIGINAL.get().map_or(Ok(()), |original| Ok(setrlimit(Resource::Nofile, *original)?))
 }
 
-/// What a child's limit is to be set to; `None` when ours was never raised.
+/// The limit for children; `None` if ours was never raised.
 pub(crate) fn original_open_files_limit() -> Option<libc::rlimit> {
     let original = ORIGINAL.get()?;
     let raw = |bound: Option<u64>| bound.unwrap_or(libc::RLIM_INFINITY);
     Some(libc::rlimit { rlim_cur: raw(original.current), rlim_max: raw(original.maximum) })
 }
 
-/// For tests that change the limit of the process that they share.
+/// For tests, which share a process, and change its limit.
 #[cfg(test)]
 pub(crate) static CHANGING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 

@@ -1,4 +1,4 @@
-//! What a process costs in memory when pages that it shares are divided among those that share them.
+//! Memory of a process, with shared pages divided among the processes that share them.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use super::stat::read_text;
 
-/// Proportional set size in bytes (`/proc/PID/smaps_rollup`, Linux 4.14): summed over a tree of processes it counts
-/// nothing twice. An error where the kernel does not tell; then [`super::resident_bytes`] is what there is.
+/// Proportional set size in bytes (`/proc/PID/smaps_rollup`, Linux 4.14): its sum over a process tree counts
+/// nothing twice. An error if the kernel does not provide it; then use [`super::resident_bytes`].
 pub fn proportional_bytes(pid: u32) -> io::Result<u64> {
     let text = read_text(format!("/proc/{pid}/smaps_rollup"))?;
     let kilobytes = text

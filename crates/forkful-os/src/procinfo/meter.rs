@@ -1,8 +1,10 @@
-//! What a process uses, thread by thread, seen from outside: the main thread, which runs JavaScript in Node.js, and libuv's pool.
+//! Resource use of a process by thread, measured from outside: the main thread, which runs JavaScript in
+//! Node.js, and libuv's thread pool.
 //!
-//! Pool threads are found by their name, `libuv-worker`, which Node.js 24 and later give them. Before, all threads of Node.js are
-//! called `node`; then the threads that come after those of its start are taken for the pool. A pool thread is idle while it
-//! waits for a futex: libuv's workers wait for their next job by one, and system calls that a job makes wait elsewhere.
+//! Pool threads are identified by their name, `libuv-worker`, which Node.js sets since version 24. In older
+//! versions all threads are called `node`; then the threads created after those of the start count as the
+//! pool. A pool thread is idle while it waits for a futex: libuv's workers wait for their next job in this
+//! way, and system calls of a job wait elsewhere.
 
 use std::io;
 use std::time::Duration;
@@ -11,38 +13,39 @@ use rustix::io::Errno;
 
 use super::stat::{Scheduled, read_some, read_text, scheduled};
 
-/// The name of a thread of libuv's pool.
+/// The name of libuv's pool threads.
 const POOL_NAME: &str = "libuv-worker";
-/// The name of all threads of Node.js before version 24.
+/// The name of all threads before Node.js 24.
 const OLD_NAME: &str = "node";
-/// Threads of Node.js once it has started, before version 24: the main one, four for V8, one for delayed tasks, one for the inspector.
+/// Threads of Node.js after its start, before version 24: the main thread, four for V8, one for delayed
+/// tasks, one for the inspector.
 const OLD_THREADS: usize = 7;
-/// Threads whose names are looked at; the pool has 4 by default and 1024 at most.
+/// Maximum threads whose names are read; the pool has 4 by default and at most 1024.
 const THREADS_MAX: usize = 256;
 
 /// Follows one process.
 #[derive(Debug)]
 pub struct Meter {
     pid: u32,
-    /// How many threads there were at the last look.
+    /// The number of threads at the last read.
     threads: u32,
-    /// The threads of the pool.
+    /// The pool's threads.
     pool: Vec<u32>,
 }
 
-/// What a process has used since it began, and what its pool does.
+/// Resources that a process has used since its start, and the state of its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Of the main thread.
+    /// CPU time of the main thread.
     pub main: Scheduled,
-    /// CPU time in its own code, of all threads.
+    /// CPU time in user mode, of all threads.
     pub user: Duration,
-    /// CPU time in the kernel, of all threads.
+    /// CPU time in kernel mode, of all threads.
     pub system: Duration,
     pub pool_threads: usize,
-    /// Threads of the pool that have a job at this moment.
+    /// Pool threads that have a job now.
     pub pool_busy: usize,
-    /// CPU time of the threads that the pool has now.
+    /// CPU time of the current pool threads.
     pub pool_ran: Duration,
     pub resident_bytes: u64,
 }
@@ -52,7 +55,7 @@ impl Meter {
         Self { pid, threads: 0, pool: Vec::new() }
     }
 
-    /// Looks at the process: some reads of kernel files, without waiting.
+    /// Reads the process's state: a few kernel files, without waiting.
     pub fn read(&mut self) -> io::Result<Usage> {
         let mut buffer = [0; 1024];
         let length = read_some(&format!("/proc/{}/stat", self.pid), &mut buffer)?;
@@ -85,7 +88,7 @@ impl Meter {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .take(THREADS_MAX)
             .collect();
-        // They are numbered in the order of their start.
+        // Thread ids are in the order of creation.
         threads.sort_unstable();
         let names: Vec<(u32, String)> =
             threads.iter().filter_map(|thread| Some((*thread, name_of(self.pid, *thread)?))).collect();
@@ -93,14 +96,14 @@ impl Meter {
     }
 }
 
-/// The threads of the pool among those of a process, each with its name.
+/// The pool's threads among a process's threads, given with their names.
 fn pool_of(threads: &[(u32, String)]) -> Vec<u32> {
     let named: Vec<u32> =
         threads.iter().filter(|(_, name)| name == POOL_NAME).map(|(thread, _)| *thread).collect();
     if !named.is_empty() {
         return named;
     }
-    // An app may have given its main thread another name (`process.title`).
+    // An app may have renamed its main thread (`process.title`).
     let is_old = threads.get(1).is_some_and(|(_, name)| name == OLD_NAME);
     let later = threads.iter().skip(OLD_THREADS).filter(|(_, name)| is_old && name == OLD_NAME);
     later.map(|(thread, _)| *thread).collect()
@@ -119,8 +122,8 @@ fn thread_time(pid: u32, thread: u32) -> Option<Duration> {
     text.split_ascii_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Whether a thread has something to do: it runs, or waits for something else than the next job. Where the kernel does not tell
-/// what it waits for, only one that runs or waits for a disk counts.
+/// Whether a thread is busy: it runs, or waits for something other than the next job. If the kernel does not
+/// report what it waits for, only running threads and those waiting for a disk count.
 fn is_busy(pid: u32, thread: u32) -> bool {
     let mut buffer = [0; 64];
     let length = read_some(&format!("/proc/{pid}/task/{thread}/wchan"), &mut buffer).unwrap_or(0);
@@ -159,7 +162,7 @@ impl Times {
     }
 }
 
-/// What of a process is swapped out, in bytes (`VmSwap` of `/proc/PID/status`).
+/// Swapped-out memory of a process in bytes (`VmSwap` of `/proc/PID/status`).
 pub fn swapped_bytes(pid: u32) -> io::Result<u64> {
     let text = read_text(format!("/proc/{pid}/status"))?;
     let kilobytes = text
@@ -168,10 +171,10 @@ pub fn swapped_bytes(pid: u32) -> io::Result<u64> {
     Ok(kilobytes.ok_or(Errno::INVAL)? * 1024)
 }
 
-/// How many descriptors a process has open, and the most that it may have.
+/// The number of open descriptors of a process, and its limit.
 pub fn open_files(pid: u32) -> io::Result<(u64, Option<u64>)> {
     let path = format!("/proc/{pid}/fd");
-    // Since Linux 6.2, the size of the folder is their number.
+    // Since Linux 6.2 the folder's size is their number.
     let count = match std::fs::metadata(&path)?.len() {
         0 => std::fs::read_dir(&path)?.count() as u64,
         size => size,

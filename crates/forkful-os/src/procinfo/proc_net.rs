@@ -1,4 +1,4 @@
-//! The text form of the kernel's socket lists (`proc_net(5)`), for machines without socket diagnostics.
+//! The kernel's socket lists in text form (`proc_net(5)`), for machines without socket diagnostics.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,7 @@ const LISTEN: &str = "0A";
 /// `__SO_ACCEPTCON` in a unix socket's flags.
 const ACCEPTS: u32 = 0x10000;
 
-/// TCP listeners on `port`, or on any when it is 0.
+/// TCP listeners on `port`, or on any port if it is 0.
 pub(super) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
     let mut found = Vec::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -63,7 +63,7 @@ fn parse_address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// `number: references protocol flags type state inode [path]`; the path may hold blanks.
+/// `number: references protocol flags type state inode [path]`; the path may contain spaces.
 fn parse_unix(line: &str) -> Option<UnixSocket> {
     let mut rest = line;
     let mut field = || {

@@ -1,4 +1,4 @@
-//! Which process listens where: the kernel's list of sockets matched with the descriptors of processes.
+//! Which process listens where: matches the kernel's list of sockets with the descriptors of processes.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use super::proc_net;
 use super::stat::command_line;
 use crate::netlink::{self, InetSocket, UnixSocket};
 
-/// Where a process listens.
+/// An address on which a process listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ListeningSocket {
     Tcp(SocketAddr),
@@ -19,23 +19,23 @@ pub enum ListeningSocket {
     Unix(PathBuf),
 }
 
-/// Who has a port.
+/// The owner of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortOwner {
-    /// The address that it listens on, which may be the wildcard.
+    /// The listening address, which may be a wildcard.
     pub addr: SocketAddr,
-    /// A process that holds the listener, the one with the lowest number when there are several; unknown when it is
-    /// another user's or in another namespace.
+    /// The process that holds the listener, the lowest pid if there are several; unknown if it is another
+    /// user's or in another namespace.
     pub pid: Option<u32>,
-    /// Its command line, for people to read.
+    /// Its command line, for people.
     pub command: Option<String>,
-    /// The user who made the listener.
+    /// The user who created the listener.
     pub uid: u32,
     /// That user's name, if the machine's own list has it.
     pub user: Option<String>,
 }
 
-/// The TCP and unix sockets that a process listens on, in no order. `EACCES` when it is another user's.
+/// The TCP and unix sockets on which a process listens, unsorted. `EACCES` if it belongs to another user.
 pub fn listening_sockets_of(pid: u32) -> io::Result<Vec<ListeningSocket>> {
     let inodes = socket_inodes(pid)?;
     if inodes.is_empty() {
@@ -48,12 +48,12 @@ pub fn listening_sockets_of(pid: u32) -> io::Result<Vec<ListeningSocket>> {
     Ok(found)
 }
 
-/// Who listens on `addr`, or on a wildcard that covers it, or on a part of it when it is a wildcard itself; `None` when
-/// nobody does (or the kernel does not tell).
+/// The listener on `addr`, or on a wildcard that covers it, or, if it is a wildcard, on any address that it
+/// covers; `None` if there is none (or the kernel does not provide it).
 pub fn owner_of_port(addr: SocketAddr) -> Option<PortOwner> {
     let mut listeners = tcp_listeners(addr.port()).ok()?;
     listeners.retain(|socket| collide(socket.local, addr));
-    // The exact address before a wildcard.
+    // The exact address is preferred over a wildcard.
     listeners.sort_by_key(|socket| socket.local.ip() != addr.ip());
     let first = listeners.first()?;
     let inodes: HashMap<u64, SocketAddr> = listeners.iter().map(|s| (s.inode, s.local)).collect();
@@ -69,15 +69,15 @@ pub fn owner_of_port(addr: SocketAddr) -> Option<PortOwner> {
     })
 }
 
-/// Whether both addresses cannot be bound at once: the same, or one a wildcard. IPv4 collides with `::` unless that is
-/// for IPv6 only, which the list does not tell.
+/// Whether both addresses cannot be bound at the same time: they are equal, or one is a wildcard. IPv4
+/// conflicts with `::` unless that is IPv6-only, which the list does not tell.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
     let covers = |wild: IpAddr, ip: IpAddr| wild.is_unspecified() && (wild.is_ipv6() || ip.is_ipv4());
     one.port() == other.port() && (a == b || covers(a, b) || covers(b, a))
 }
 
-/// The process with the lowest number that holds one of the sockets.
+/// The process with the lowest pid that holds one of the sockets.
 fn holder_of(inodes: &HashMap<u64, SocketAddr>) -> Option<(u32, SocketAddr)> {
     let mut pids: Vec<u32> = std::fs::read_dir("/proc")
         .ok()?
@@ -90,16 +90,16 @@ fn holder_of(inodes: &HashMap<u64, SocketAddr>) -> Option<(u32, SocketAddr)> {
     })
 }
 
-/// The inodes of all sockets that a process has open. `EACCES` when it is another user's.
+/// The inodes of all open sockets of a process. `EACCES` if it belongs to another user.
 pub fn socket_inodes(pid: u32) -> io::Result<HashSet<u64>> {
     Ok(socket_numbers(pid)?.into_iter().map(|(_, inode)| inode).collect())
 }
 
-/// The descriptors of a process that are sockets, and their inodes.
+/// The socket descriptors of a process, with their inodes.
 fn socket_numbers(pid: u32) -> io::Result<Vec<(i32, u64)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
-        // One that was closed meanwhile is simply not there.
+        // Skip a descriptor that was closed meanwhile.
         let Ok((name, target)) =
             entry.and_then(|entry| Ok((entry.file_name(), std::fs::read_link(entry.path())?)))
         else {
@@ -112,7 +112,8 @@ fn socket_numbers(pid: u32) -> io::Result<Vec<(i32, u64)>> {
     Ok(found)
 }
 
-/// The descriptors by which a process listens on TCP ports, each socket once. `EACCES` when it is another user's.
+/// The descriptors with which a process listens on TCP ports, each socket once. `EACCES` if it belongs to
+/// another user.
 pub(crate) fn tcp_listener_numbers(pid: u32) -> io::Result<Vec<i32>> {
     let mut numbers = socket_numbers(pid)?;
     if numbers.is_empty() {
@@ -124,7 +125,7 @@ pub(crate) fn tcp_listener_numbers(pid: u32) -> io::Result<Vec<i32>> {
     Ok(numbers.into_iter().map(|(number, _)| number).collect())
 }
 
-/// TCP listeners, by the diagnostics or, where those are missing, by the slower text files.
+/// TCP listeners, from the diagnostics or, if they are missing, from the slower text files.
 fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
     netlink::tcp_listeners(port).or_else(|_| proc_net::tcp_listeners(port))
 }
@@ -133,7 +134,7 @@ fn unix_listeners() -> io::Result<Vec<UnixSocket>> {
     netlink::listening_unix_sockets().or_else(|_| proc_net::unix_listeners())
 }
 
-/// A user's name by `/etc/passwd`.
+/// A user's name from `/etc/passwd`.
 pub fn user_name(uid: u32) -> Option<String> {
     let text = super::stat::read_text("/etc/passwd").ok()?;
     text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! One process's figures from `/proc/PID` and its CPU clock (proc(5)).
+//! Resource use and state of a process from `/proc/PID` and its CPU clock (proc(5)).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The most of a command line that is shown.
+/// Maximum bytes of a command line to show.
 const COMMAND_LINE_MAX: usize = 4096;
 
-/// What nearly all of these files are shorter than.
+/// Nearly all of these files are shorter.
 pub(crate) const USUAL_LENGTH: usize = 8192;
 
-/// The highest pid that any Linux gives (`PID_MAX_LIMIT`).
+/// The highest pid on Linux (`PID_MAX_LIMIT`).
 const PID_MAX: u32 = 4_194_304;
 
 /// The fields of `/proc/PID/stat` that we use.
@@ -34,13 +34,13 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Whether it still runs. The main thread of a living process may be a zombie too, when it left the others
-    /// behind.
+    /// Whether it is alive. The main thread of a live process may be a zombie too, if it exited before the
+    /// other threads.
     pub(crate) fn is_living(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x') || self.threads > 1
     }
 
-    /// Parses the text of a stat file. The name in parentheses may hold anything, also parentheses.
+    /// Parses the text of a stat file. The name in parentheses may contain anything, also parentheses.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|b| *b == b'(')?;
         let close = text.iter().rposition(|b| *b == b')')?;
@@ -67,8 +67,8 @@ pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
     Stat::parse(&buffer[..read]).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// When a process that has ended had started, and its status as `wait(2)` gives it: field 52, which the kernel tells as 0
-/// to those who may not trace the process.
+/// Start time of an ended process, and its status as `wait(2)` returns it: field 52, which the kernel shows
+/// as 0 to processes that may not trace it.
 pub(crate) fn end_of(pid: u32) -> io::Result<(u64, i32)> {
     let mut buffer = [0; 1024];
     let read = read_some(&format!("/proc/{pid}/stat"), &mut buffer)?;
@@ -79,7 +79,7 @@ pub(crate) fn end_of(pid: u32) -> io::Result<(u64, i32)> {
     Ok((stat.start_time, status))
 }
 
-/// Whether a process is this user's own.
+/// Whether a process belongs to this user.
 pub(crate) fn is_of_this_user(pid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == crate::identity::euid())
@@ -90,10 +90,10 @@ pub fn start_time(pid: u32) -> io::Result<u64> {
     Ok(read_stat(pid)?.start_time)
 }
 
-/// CPU time that the process used so far in all its threads, user and system, to the nanosecond.
+/// CPU time used so far by all threads of the process, user and system, in nanoseconds.
 pub fn cpu_time(pid: u32) -> io::Result<Duration> {
     if !(1..=PID_MAX).contains(&pid) {
-        // The clock's id has no room for it, and 0 would be ourselves.
+        // The clock's id has no room for a larger pid, and 0 means this process.
         return Err(Errno::SRCH.into());
     }
     let mut clock = MaybeUninit::<libc::clockid_t>::uninit();
@@ -115,21 +115,21 @@ pub fn cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Memory that a process has in RAM.
+/// Memory of a process in RAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resident {
-    /// All of it, pages shared with others included.
+    /// All of it, including shared pages.
     pub bytes: u64,
-    /// What belongs to no file and is not shared memory: heaps, buffers, stacks.
+    /// Anonymous memory: heaps, buffers, stacks; without files and shared memory.
     pub own_bytes: u64,
 }
 
-/// Bytes of memory that the process has in RAM, pages shared with others included.
+/// Memory of the process in RAM, including shared pages, in bytes.
 pub fn resident_bytes(pid: u32) -> io::Result<u64> {
     resident(pid).map(|resident| resident.bytes)
 }
 
-/// Memory that the process has in RAM.
+/// Memory of the process in RAM.
 pub fn resident(pid: u32) -> io::Result<Resident> {
     let mut buffer = [0; 128];
     let read = read_some(&format!("/proc/{pid}/statm"), &mut buffer)?;
@@ -143,13 +143,13 @@ pub fn resident(pid: u32) -> io::Result<Resident> {
     Ok(Resident { bytes: all * page, own_bytes: all.saturating_sub(of_files) * page })
 }
 
-/// Whether the main thread of the process runs or is ready to, at this moment; else it waits in the kernel.
+/// Whether the main thread of the process is running or ready to run; otherwise it waits in the kernel.
 pub fn is_running(pid: u32) -> io::Result<bool> {
     Ok(read_stat(pid)?.state == b'R')
 }
 
-/// Where in the kernel the process waits, by the name of the function (`/proc/PID/wchan`); `None` when it runs, or
-/// when the kernel does not tell.
+/// The kernel function in which the process waits (`/proc/PID/wchan`); `None` if it runs, or if the kernel
+/// does not provide it.
 pub fn waits_in(pid: u32) -> Option<String> {
     let mut buffer = [0; 128];
     let read = read_some(&format!("/proc/{pid}/wchan"), &mut buffer).ok()?;
@@ -157,8 +157,8 @@ pub fn waits_in(pid: u32) -> Option<String> {
     (!name.is_empty() && name != "0").then_some(name)
 }
 
-/// The command line for people to read: arguments separated by blanks, control characters replaced, cut at 4 KiB;
-/// the kernel's short name in brackets where there is none, empty when the process is gone.
+/// The command line for people: arguments separated by spaces, control characters replaced, limited to 4 KiB;
+/// the kernel's short name in brackets if there is none, empty if the process is gone.
 pub fn command_line(pid: u32) -> String {
     let mut buffer = vec![0; COMMAND_LINE_MAX];
     let read = read_some(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(0);
@@ -185,15 +185,16 @@ fn printable(bytes: &[u8]) -> String {
     text.trim_end_matches([' ', '\u{fffd}']).to_owned()
 }
 
-/// The whole text of a file, whatever bytes it holds.
+/// The whole text of a file, with invalid UTF-8 replaced.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(USUAL_LENGTH);
-    // A file alone would be asked for its size, which is 0 here, and then be read in small pieces.
+    // For a plain file, the standard library asks for the size, which is 0 here, and then reads in small
+    // pieces.
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Fills `buffer` from the start of a file; these files are made at the first read and are short.
+/// Fills `buffer` from the start of a file; these files are generated at the first read and are short.
 pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut filled = 0;
@@ -206,16 +207,16 @@ pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// What the scheduler did with a process's main thread so far.
+/// Scheduling statistics of a process's main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scheduled {
     /// Time on a core.
     pub ran: Duration,
-    /// Time that it was ready to run and had no core.
+    /// Time it was ready to run but had no core.
     pub waited: Duration,
 }
 
-/// What the scheduler did with the main thread of a process so far (`/proc/PID/schedstat`). Allocates nothing.
+/// Scheduling statistics of a process's main thread (`/proc/PID/schedstat`). Does not allocate.
 pub fn scheduled(pid: u32) -> io::Result<Scheduled> {
     let (mut path, mut text) = ([0; 32], [0; 64]);
     write!(&mut path[..], "/proc/{pid}/schedstat")?;
@@ -281,7 +282,7 @@ mod tests {
         assert_eq!(cpu_time(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert!(resident_bytes(gone).is_err());
         assert_eq!(command_line(gone), "");
-        // Kernel threads have no command line (pid 2 where the machine shows them).
+        // Kernel threads have no command line (pid 2, if the machine shows them).
         if read_stat(2).is_ok_and(|stat| stat.parent == 0) {
             assert!(command_line(2).starts_with('['));
         }

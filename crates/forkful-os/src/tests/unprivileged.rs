@@ -1,4 +1,4 @@
-//! All of this crate's tests once more as a user without any privilege.
+//! Runs all tests of this crate again as an unprivileged user.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,10 +9,10 @@ const NOBODY: u32 = 65534;
 #[test]
 fn everything_works_as_nobody() {
     if crate::identity::euid() != 0 {
-        // Then the other tests have just shown it.
+        // In that case the other tests have just shown it.
         return;
     }
-    // By /proc/self/exe, since nobody may not be allowed to reach the path.
+    // Through /proc/self/exe, because nobody may not be able to reach the path.
     let output = Command::new("/proc/self/exe")
         .arg0("forkful_os as nobody")
         .args(["--skip", "unprivileged", "--test-threads", "2"])

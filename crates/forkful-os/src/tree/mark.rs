@@ -1,9 +1,9 @@
-//! What a worker's descendants are known by, wherever they go.
+//! Identifies a worker's descendants, wherever they go.
 //!
-//! Two things pass to every descendant. One is the environment, which a program can clear or overwrite with a title.
-//! The other are resource limits: Linux has looked at `RLIMIT_LOCKS` for nothing since 2.4.25 (getrlimit(2)), but it is
-//! still inherited over `fork`, `execve` and `setsid`, and everybody may read it in `/proc/PID/limits`. So its soft limit
-//! holds a number of ours; the hard limit stays as it was.
+//! Two things are inherited by every descendant. The first is the environment, which a program can clear or
+//! overwrite with a title. The second are resource limits: Linux has ignored `RLIMIT_LOCKS` since 2.4.25
+//! (getrlimit(2)), but it is still inherited over `fork`, `execve` and `setsid`, and everybody may read it in
+//! `/proc/PID/limits`. Its soft limit therefore contains a number of ours; the hard limit is unchanged.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -12,35 +12,35 @@ use std::io::{self, Read};
 
 use rustix::process::{Resource, getrlimit};
 
-/// The environment variable that marks what belongs to a worker.
+/// The environment variable that marks a worker's processes.
 pub const MARK_VARIABLE: &str = "FORKFUL_WORKER";
 
-/// The most of an environment that is searched; the kernel allows more, but nobody uses it.
+/// Maximum bytes of an environment to search; the kernel allows more, but that is not used in practice.
 const ENVIRONMENT_MAX: u64 = 4 << 20;
 
 /// The line of `/proc/PID/limits`; the soft limit is the next word.
 const LIMIT_LINE: &str = "Max file locks";
 
-/// Says that a number is one of ours. Together with the rest it is positive also as an `i64`, as shells take it.
+/// Marks a number as ours. The result is also positive as an `i64`, as shells interpret it.
 const TAG: u64 = 1 << 62;
 const INSTANCE_BITS: u32 = 38;
 const WORKER_BITS: u32 = 24;
-/// No instance has no bit or all bits: limits that others set look like that.
+/// No instance has no bits or all bits set, because limits set by others look like that.
 const INSTANCES: std::ops::Range<u64> = 1..(1 << INSTANCE_BITS) - 1;
 
-/// One daemon, among all that there are and were.
+/// A daemon, unique among all past and present ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Instance(u64);
 
 impl Instance {
-    /// A new one, by chance.
+    /// A new random instance.
     pub fn random() -> Self {
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
         Self(INSTANCES.start + hasher.finish() % (INSTANCES.end - INSTANCES.start))
     }
 
-    /// From its text.
+    /// Parses its text form.
     pub fn parse(text: &str) -> Option<Self> {
         let number = u64::from_str_radix(text, 16).ok()?;
         INSTANCES.contains(&number).then_some(Self(number))
@@ -53,7 +53,7 @@ impl fmt::Display for Instance {
     }
 }
 
-/// One start of one worker.
+/// One start of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
     instance: Instance,
@@ -61,7 +61,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// No worker has it: membership goes by descent, session and group alone.
+    /// No worker has it: membership is then by descent, session and group only.
     pub const NONE: Self = Self { instance: Instance(0), worker: 0 };
 
     /// A worker of a daemon; the number counts all starts.
@@ -69,20 +69,20 @@ impl Mark {
         Self { instance, worker: worker & ((1 << WORKER_BITS) - 1) }
     }
 
-    /// Whose worker it is.
+    /// The daemon of the worker.
     pub fn instance(self) -> Instance {
         self.instance
     }
 
-    /// The limit that carries it.
+    /// The resource limit with the mark.
     pub(crate) fn limit(self) -> libc::rlimit {
         let hard = getrlimit(Resource::Locks).maximum;
         let number = TAG | self.instance.0 << WORKER_BITS | u64::from(self.worker);
         libc::rlimit { rlim_cur: number, rlim_max: hard.unwrap_or(libc::RLIM_INFINITY) }
     }
 
-    /// Where this process carries a mark itself: the limit of one that does not. It is infinite as a rule, and the
-    /// kernel looks at it for nothing.
+    /// If this process itself carries a mark: the limit without a mark, usually infinite. The kernel does not
+    /// use it.
     pub(crate) fn inherited_limit_without() -> Option<libc::rlimit> {
         let own = getrlimit(Resource::Locks);
         Self::from_number(own.current?)?;
@@ -90,7 +90,7 @@ impl Mark {
         Some(libc::rlimit { rlim_cur: all, rlim_max: all })
     }
 
-    /// What a living process carries, if anything.
+    /// The mark of a live process, if it has one.
     pub fn of(pid: u32) -> Option<Self> {
         let by_limit = crate::procinfo::read_text(format!("/proc/{pid}/limits")).ok().and_then(|text| {
             let (_, rest) = text.split_once(LIMIT_LINE)?;
@@ -105,21 +105,21 @@ impl Mark {
         is_ours.then(|| Self::new(instance, (number & ((1 << WORKER_BITS) - 1)) as u32))
     }
 
-    /// From its text.
+    /// Parses its text form.
     pub fn parse(text: &str) -> Option<Self> {
         let (instance, worker) = text.split_once('-')?;
         Some(Self::new(Instance::parse(instance)?, worker.parse().ok()?))
     }
 }
 
-/// As it is in the environment.
+/// The form in the environment.
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.instance, self.worker)
     }
 }
 
-/// The marks of one daemon's workers, one after the other.
+/// Generates the marks of a daemon's workers.
 #[derive(Debug)]
 pub struct Marks {
     instance: Instance,
@@ -127,17 +127,17 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those of a new daemon.
+    /// For a new daemon.
     pub fn new() -> Self {
         Self { instance: Instance::random(), last: 0 }
     }
 
-    /// Those of a daemon in whose place another one goes on, which has given so many.
+    /// For a daemon that replaces another one, which has already generated this many.
     pub fn resume(instance: Instance, given: u32) -> Self {
         Self { instance, last: given }
     }
 
-    /// How many were given.
+    /// How many marks were generated.
     pub fn given(&self) -> u32 {
         self.last
     }
@@ -146,7 +146,7 @@ impl Marks {
         self.instance
     }
 
-    /// The next worker's. After 16 million starts they come again; the first ones are long gone.
+    /// The mark of the next worker. After 16 million starts they repeat; the first workers are long gone.
     pub fn give(&mut self) -> Mark {
         self.last = self.last.wrapping_add(1);
         Mark::new(self.instance, self.last)
@@ -159,7 +159,7 @@ impl Default for Marks {
     }
 }
 
-/// The value of a variable in the environment that a process was executed with.
+/// The value of a variable in the environment with which a process was executed.
 pub(super) fn read_variable(pid: u32, name: &str) -> Option<String> {
     let environment = read_environment(pid).ok()?;
     let value = environment

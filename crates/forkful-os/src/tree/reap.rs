@@ -1,4 +1,4 @@
-//! Adopting what workers leave behind: orphans become our children, and their zombies must be reaped by us.
+//! Adopts orphans of workers: they become our children, and we must reap their zombies.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,10 +11,10 @@ use super::Snapshot;
 use crate::keeper::Keeping;
 use crate::procinfo::read_text;
 
-/// The process whose children orphans become, when it is not this one: the keeper. 0 is none.
+/// The process that orphans are re-parented to if it is not this one: the keeper. 0: none.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
 
-/// Says that orphans, and the workers, are children of this process above us; 0 that they are ours.
+/// Sets the process above us whose children orphans and workers are; 0: they are ours.
 pub fn set_head(keeper: u32) {
     KEEPER.store(keeper, Ordering::SeqCst);
 }
@@ -24,20 +24,22 @@ pub fn keeper() -> Option<u32> {
     Some(KEEPER.load(Ordering::SeqCst)).filter(|keeper| *keeper != 0)
 }
 
-/// Whose children orphans become.
+/// The process that orphans are re-parented to.
 pub(super) fn head() -> u32 {
     keeper().unwrap_or_else(std::process::id)
 }
 
-/// Makes this process the parent of all orphans below it, so that none escapes to pid 1. Not inherited by children.
+/// Makes this process the parent of all orphans below it, so that none is re-parented to pid 1. Not inherited
+/// by children.
 pub fn set_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Reaps every zombie child of this process that `known` does not claim, and returns how many there were.
+/// Reaps every zombie child of this process that is not `known`, and returns their number.
 ///
-/// To be called after SIGCHLD, or now and then, also when this process is pid 1. `known` must claim all children whose end
-/// anyone else in this process waits for, and those that are being started ([`crate::process::Flight::pid`]). No zombie: one system call.
+/// Call it after SIGCHLD or periodically, also if this process is pid 1. `known` must return true for all
+/// children that other code in this process waits for, and for those that are being started
+/// ([`crate::process::Flight::pid`]). If there is no zombie, it is one system call.
 pub fn reap_orphans(known: &dyn Fn(u32) -> bool, keeping: &Keeping) -> io::Result<usize> {
     let mut reaped = reap_orphans_of(keeping, known);
     loop {
@@ -47,7 +49,7 @@ pub fn reap_orphans(known: &dyn Fn(u32) -> bool, keeping: &Keeping) -> io::Resul
             Some(pid) => reaped += usize::from(reap(pid)),
         }
     }
-    // A known zombie hides the ones behind it, so all children have to be asked.
+    // A known zombie hides the ones behind it, so all children must be checked.
     for pid in children()? {
         if !known(pid) {
             reaped += usize::from(reap(pid));
@@ -56,7 +58,7 @@ pub fn reap_orphans(known: &dyn Fn(u32) -> bool, keeping: &Keeping) -> io::Resul
     Ok(reaped)
 }
 
-/// Has the keeper reap every zombie child of its that `known` does not claim.
+/// Makes the keeper reap its zombie children that are not `known`.
 fn reap_orphans_of(keeping: &Keeping, known: &dyn Fn(u32) -> bool) -> usize {
     if !keeping.is_on() {
         return 0;
@@ -68,7 +70,7 @@ fn reap_orphans_of(keeping: &Keeping, known: &dyn Fn(u32) -> bool) -> usize {
     zombies.map(|pid| keeping.reap(pid)).count()
 }
 
-/// Some zombie child, which stays one.
+/// Any zombie child; it is not reaped.
 fn any_zombie() -> io::Result<Option<u32>> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -83,7 +85,7 @@ fn any_zombie() -> io::Result<Option<u32>> {
     Ok(u32::try_from(pid).ok().filter(|pid| *pid != 0))
 }
 
-/// The children of this process, of all its threads.
+/// The children of all threads of this process.
 fn children() -> io::Result<Vec<u32>> {
     match children_by_thread() {
         Ok(children) => Ok(children),

@@ -1,4 +1,4 @@
-//! All processes of the machine at one moment, and the search for a worker's tree among them.
+//! All processes of the machine at one time, and the search for a worker's tree among them.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -17,22 +17,23 @@ use crate::procinfo::{Stat, read_stat};
 /// Longer than any line of `/proc/PID/stat`.
 const STAT_MAX: usize = 1024;
 
-/// The processes of one moment. Taking it costs one read per process of the machine; searching it is cheap.
+/// The processes at one time. Taking a snapshot costs one read per process of the machine; searching it is
+/// cheap.
 #[derive(Debug)]
 pub struct Snapshot {
     processes: Vec<Stat>,
     own_pid: u32,
-    /// Whose children orphans become: ours, or the keeper's.
+    /// The process that orphans are re-parented to: this one, or the keeper.
     head: u32,
-    /// Children of ours that are workers, not somebody's orphans.
+    /// Our children that are workers, not orphans.
     workers: HashSet<u32>,
-    /// The marks of our other children, by pid; read when first asked for.
+    /// The marks of our other children by pid; read on first use.
     marks: OnceCell<HashMap<u32, Mark>>,
 }
 
 impl Snapshot {
-    /// Reads `/proc` once. `workers` are children of this process that belong to no other worker's tree: their
-    /// environments need not be looked at.
+    /// Reads `/proc` once. `workers` are children of this process that belong to no other worker's tree, so
+    /// their environments need not be read.
     pub fn take(workers: &HashSet<u32>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
@@ -46,7 +47,7 @@ impl Snapshot {
             path.clear();
             // Writing to a string cannot fail.
             let _ = write!(path, "{pid}/stat");
-            // One that ended meanwhile is simply not there.
+            // Skip a process that ended meanwhile.
             if let Ok(stat) = read_stat_at(&proc, &path) {
                 processes.extend(stat);
             }
@@ -59,22 +60,22 @@ impl Snapshot {
         Self { processes, own_pid, head: own_pid, workers: HashSet::new(), marks: OnceCell::new() }
     }
 
-    /// Every process of the worker's tree that lived at the snapshot and lives now, each held by a pidfd that was
-    /// checked to be the very process that was found.
+    /// Every process of the worker's tree that was alive at the snapshot and is alive now, each with a pidfd
+    /// that was verified to be the same process.
     pub fn members(&self, child: &Child, mark: Mark) -> Vec<Member> {
         let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
         let found = self.search(child.pid, child.start_time, has_mark);
         found.into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
     }
 
-    /// The worker and everything that it has started, by number; for looking, not for signalling.
+    /// The pids of the worker and its descendants; for inspection, not for signalling.
     pub fn pids(&self, child: &Child, mark: Mark) -> Vec<u32> {
         let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
         self.search(child.pid, child.start_time, has_mark).iter().map(|process| process.pid).collect()
     }
 
-    /// Every process whose environment had `name=value` when it was executed and that lives now; those of other users
-    /// cannot be looked into and are left out.
+    /// Every live process whose environment had `name=value` when it was executed; processes of other users
+    /// cannot be read and are left out.
     pub fn with_variable(&self, name: &str, value: &str) -> Vec<Member> {
         let others = self.processes.iter().filter(|p| p.pid != self.own_pid && p.is_living());
         others
@@ -83,12 +84,12 @@ impl Snapshot {
             .collect()
     }
 
-    /// Every process that carries a mark of this daemon's and lives now. Looks at all processes of the machine.
+    /// Every live process with a mark of this daemon. Reads all processes of the machine.
     pub fn of_instance(&self, instance: Instance) -> Vec<Member> {
         self.marked(&HashSet::new(), |mark| mark.instance() == instance)
     }
 
-    /// Every process but these that carries such a mark and lives now. Looks at all other processes of the machine.
+    /// Every live process with a wanted mark, except these. Reads all other processes of the machine.
     pub fn marked(&self, besides: &HashSet<u32>, is_wanted: impl Fn(Mark) -> bool) -> Vec<Member> {
         let is_other = |p: &&Stat| p.pid != self.own_pid && p.is_living() && !besides.contains(&p.pid);
         let others = self.processes.iter().filter(is_other);
@@ -104,9 +105,9 @@ impl Snapshot {
         process.parent == self.own_pid || (process.parent == self.head && process.pid != self.own_pid)
     }
 
-    /// The closure described in the module's head, zombies included.
+    /// The search described in the module's documentation, zombies included.
     fn search(&self, leader: u32, leader_start: u64, has_mark: impl Fn(u32) -> bool) -> Vec<Stat> {
-        // If the worker was reaped, its number may be someone else's; then only the mark tells.
+        // If the worker was reaped, its pid may be reused; then only the mark counts.
         let leader_is_there = self.processes.iter().any(|p| p.pid == leader && p.start_time == leader_start);
         let mut queue: VecDeque<Stat> = self
             .processes
@@ -117,7 +118,8 @@ impl Snapshot {
             })
             .copied()
             .collect();
-        // The worker first, and parents before children: one that sees its child die first may start another.
+        // The worker first, and parents before children: a parent that sees its child die first may start
+        // another.
         if let Some(place) = queue.iter().position(|p| p.pid == leader) {
             queue.swap(0, place);
         }
@@ -149,12 +151,12 @@ impl Snapshot {
 fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
     let file = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [0; STAT_MAX];
-    // The kernel makes the whole line at the first read.
+    // The kernel generates the whole line at the first read.
     let read = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut buffer))?;
     Ok(Stat::parse(&buffer[..read]))
 }
 
-/// Takes hold of a process, unless its number belongs to another one by now.
+/// Opens a pidfd of a process, unless its pid belongs to another process by now.
 fn hold(found: &Stat) -> Option<Member> {
     let pid = Pid::from_raw(i32::try_from(found.pid).ok()?)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -162,7 +164,8 @@ fn hold(found: &Stat) -> Option<Member> {
     if now.start_time != found.start_time {
         return None;
     }
-    // The process behind the pidfd exists still, so it had the number all the time, also when the start was read.
+    // The process of the pidfd still exists, so it had the pid all the time, also when its start time was
+    // read.
     pidfd_signal(&pidfd, 0).ok()?;
     Some(Member { pid: found.pid, pidfd, start_time: found.start_time })
 }
@@ -193,7 +196,7 @@ mod tests {
                 process(61, 60, 60, 60),     // and its child
                 process(100, 50, 100, 100),  // the worker
                 process(101, 100, 100, 100), // a child
-                process(102, 101, 102, 102), // a grandchild with a session
+                process(102, 101, 102, 102), // a grandchild with its own session
                 process(103, 50, 102, 102),  // an orphan of that session
                 process(104, 50, 100, 100),  // an orphan of the worker's session
                 process(105, 50, 105, 105),  // an orphan with the mark
@@ -215,7 +218,7 @@ mod tests {
             let snapshot = Snapshot::take(&HashSet::new()).unwrap();
             snapshot.with_variable("FORKFUL_TEST_MARK", value).iter().map(|member| member.pid).collect()
         };
-        // The kernel lets go of who has started it a moment before the environment can be read.
+        // The kernel releases the parent a moment before the environment is readable.
         wait_until("it is found", || found(&value) == [child.id()]);
         assert_eq!(found("of-nobody"), [0; 0]);
         child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Real trees of shells: what they do to escape, and that it does not help them.
+//! Real process trees of shells that try to escape, without success.
 
 use super::*;
 use crate::keeper::Keeping;
@@ -8,7 +8,7 @@ use crate::testing::{Guarded, read_line, shell, wait_exit, wait_until};
 
 const PATH: (&str, &str) = ("PATH", "/usr/bin:/bin");
 
-/// Kills a tree when the test is over, however it ends, and reaps what it left.
+/// Kills a tree at the end of the test, even on failure, and reaps its processes.
 struct GuardedTree {
     child: Guarded,
     mark: Mark,
@@ -34,7 +34,7 @@ fn pids(tree: &GuardedTree) -> Vec<u32> {
     pids
 }
 
-/// Reads `count` pids that the script prints, a line each.
+/// Reads `count` pids that the script prints, one per line.
 fn announced(output: &OwnedFd, count: usize) -> Vec<u32> {
     let mut pids: Vec<u32> = (0..count).map(|_| read_line(output).parse().unwrap()).collect();
     pids.sort_unstable();
@@ -54,7 +54,7 @@ fn children_and_grandchildren_are_found_and_signalled() {
 
 #[test]
 fn a_daemonised_grandchild_is_found_by_its_mark_after_the_worker_ended() {
-    // A double fork with a session of its own: the parent is gone, session and group are foreign.
+    // A double fork with its own session: the parent is gone, session and group differ.
     let script = "setsid sh -c '(trap \"\" TERM INT; echo $$ > /dev/null; sh -c \"echo \\$PPID\"; \
                   while :; do sleep 0.01; done) &' & wait";
     let (tree, output) = start_tree(script);
@@ -113,7 +113,7 @@ fn orphans_are_reaped_and_known_children_are_not() {
     wait_until("the orphan is a zombie of ours", || {
         procinfo::read_stat(orphan).is_ok_and(|s| s.parent == std::process::id() && s.state == b'Z')
     });
-    // Other tests run in this process: everything but this one orphan is theirs.
+    // Other tests run in this process: all processes except this orphan are theirs.
     assert_eq!(reap_orphans(&|pid| pid != orphan, &Keeping::default()).unwrap(), 1);
     assert!(procinfo::read_stat(orphan).is_err());
     assert_eq!(tree.child.0.try_wait(false).unwrap(), Some(crate::process::Exit::Code(5)));
@@ -122,7 +122,7 @@ fn orphans_are_reaped_and_known_children_are_not() {
 
 #[test]
 fn what_has_left_everything_behind_is_found_by_its_mark() {
-    // A double fork, a session of its own and no environment at all.
+    // A double fork, its own session and no environment at all.
     let script = "(env -i setsid /bin/sh -c 'echo $$; exec /bin/sleep 100' &); exec sleep 100";
     let (tree, output) = start_tree(script);
     let escaped = announced(&output, 1)[0];

@@ -1,4 +1,4 @@
-//! Adopted sockets in the real kernel: where connections wait whose socket is closed, or whose owner stands still.
+//! Adopted sockets in the real kernel: where connections go when a socket is closed or its owner is stuck.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::*;
 use crate::listener::accept;
 
-/// A listening socket of ours with `SO_REUSEPORT`.
+/// A listening socket with `SO_REUSEPORT`.
 fn listener(port: u16) -> OwnedFd {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseport(&socket, true).unwrap();
@@ -30,7 +30,7 @@ fn accepted(socket: &OwnedFd) -> usize {
     std::iter::from_fn(|| accept(socket.as_fd()).unwrap()).count()
 }
 
-/// Two sockets of one port, and their group; `None` where the kernel does not let us choose.
+/// Two sockets of one port, and their group; `None` if the kernel does not permit the program.
 fn two() -> Option<(AdoptedGroup, OwnedFd, OwnedFd, u16)> {
     let mut group = match AdoptedGroup::new() {
         Ok(group) => group,
@@ -65,12 +65,12 @@ fn what_waits_for_an_owner_that_is_gone_goes_to_the_listed_one() {
     let Some((mut group, one, other, port)) = two() else { return };
     let _clients = connect(port, 10);
     drop(one);
-    // The duplicate keeps what waits there.
+    // The duplicate keeps its queued connections.
     assert_eq!(group.queue(0).unwrap(), 5);
     group.steer(&[1]).unwrap();
     group.remove(0);
     assert_eq!(accepted(&other), 10);
-    // The place is free for another socket.
+    // The index is free for another socket.
     let next = listener(port);
     assert_eq!(group.add(next.try_clone().unwrap()).unwrap(), 0);
     group.steer(&[0]).unwrap();
@@ -111,7 +111,7 @@ fn sockets_in_the_list_of_a_group_that_is_gone_are_taken_again() {
     drop(group);
     let mut next = AdoptedGroup::new().unwrap();
     for socket in [&one, &other] {
-        // The kernel frees the list when it comes to it: on a machine without a core to spare, later than one call waits for it.
+        // The kernel frees the list asynchronously; on a busy machine that takes longer than one call waits.
         let mut tries = 0..1000;
         while let Err(error) = next.add(socket.try_clone().unwrap()) {
             assert!(

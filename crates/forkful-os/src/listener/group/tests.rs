@@ -1,4 +1,4 @@
-//! Groups in the real kernel: which member gets a connection, on every address family.
+//! Groups in the real kernel: which member gets a connection, for every address family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 
@@ -27,12 +27,12 @@ fn connect_from(source: IpAddr, ip: IpAddr, port: u16) -> OwnedFd {
     socket
 }
 
-/// How many connections each member got so far, taking them out of the queues.
+/// How many connections each member has received, removing them from the queues.
 fn take(group: &TcpGroup) -> Vec<usize> {
     (0..group.len()).map(|i| std::iter::from_fn(|| accept(group.member(i)).unwrap()).count()).collect()
 }
 
-/// Connects `count` times at IPv4 loopback and says who got how many.
+/// Connects `count` times to IPv4 loopback and returns the connections of each member.
 fn spread(group: &TcpGroup, count: usize) -> Vec<usize> {
     let port = group.local_addr().port();
     let clients: Vec<_> =
@@ -90,7 +90,7 @@ fn random_spreads_over_the_listed_members_only() {
     let got = spread(&group, 800);
     assert_eq!((got[0], got[2], got[5]), (0, 0, 0));
     for index in [1, 3, 4, 6] {
-        // 200 expected with a deviation of 12: beyond eight deviations something is wrong.
+        // 200 expected, standard deviation 12: the bounds are eight deviations away.
         assert!((100..300).contains(&got[index]), "{got:?}");
     }
 }
@@ -186,7 +186,7 @@ fn a_group_that_is_handed_over_is_steered_by_its_new_owner() {
     if turns.is_err() {
         return;
     }
-    // A process that is gone has nothing open, but its program goes on.
+    // An exited process has nothing open, but its program stays attached.
     drop(before);
     after.steer(&Steer::RoundRobin(vec![0, 1])).unwrap();
     assert_eq!(spread(&after, 30), [15, 15, 0]);

@@ -1,4 +1,4 @@
-//! The programs, run by an interpreter of our own for all that a kernel test cannot reach.
+//! Runs the programs in our own interpreter, to cover what a test with the real kernel cannot.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use super::*;
 use crate::bpf::PROGRAM_MAX;
 use crate::listener::{TcpGroup, bind_tcp_shared};
 
-/// Runs a program as the kernel would, on the packet's IP header and one random number.
+/// Runs a program as the kernel would, with the packet's IP header and one random number.
 fn run(program: &[sock_filter], header: &[u8], random: u32) -> u32 {
     let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, [0_u32; 16], 0_usize);
     let byte = |k: i32| u32::from(header[(k - libc::SKF_NET_OFF) as usize]);
@@ -56,7 +56,7 @@ fn v6(source: [u8; 16]) -> Vec<u8> {
     header
 }
 
-/// Lists of every shape: neighbours, gaps, the wrong way round, as long as it gets.
+/// Lists of every shape: neighbours, gaps, descending, the maximum length.
 fn lists() -> Vec<Vec<u16>> {
     vec![
         vec![5],
@@ -114,7 +114,7 @@ fn neighbouring_sources_of_both_families_spread_evenly() {
         for header in headers {
             counts[run(&program, &header, 0) as usize] += 1;
         }
-        // 1000 expected with a deviation of 27.
+        // 1000 expected, standard deviation 27.
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
     let all: HashSet<u32> = (0..=255).map(|n| run(&program, &v4([n, 0, 0, 1]), 0)).collect();

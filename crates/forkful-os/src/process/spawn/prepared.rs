@@ -1,4 +1,5 @@
-//! What a start prepares in the parent: the texts of the new process in the kernel's shape, and its descriptors.
+//! Data that a start prepares in the parent: the new process's strings in the kernel's layout, and its
+//! descriptors.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
@@ -13,8 +14,8 @@ use rustix::io::fcntl_dupfd_cloexec;
 use super::FIRST_FOREIGN_FD;
 use crate::process::SpawnPlan;
 
-/// The texts of the new process in the kernel's shape. The pointers stay valid when this moves, because
-/// they point into the heap.
+/// The new process's strings in the kernel's layout. The pointers stay valid when this is moved, because they
+/// point to the heap.
 pub(super) struct Image {
     pub(super) program: CString,
     pub(super) cwd: CString,
@@ -47,7 +48,7 @@ impl Image {
             texts.push(text);
         }
         env_pointers.push(ptr::null());
-        // What a shell does with an executable text that names no interpreter.
+        // As a shell does with an executable text file without an interpreter line.
         let mut shell_argv_pointers = vec![SHELL.as_ptr(), program.as_ptr()];
         shell_argv_pointers.extend_from_slice(&argv_pointers[1..]);
         Ok(Self { program, cwd, _texts: texts, argv_pointers, shell_argv_pointers, env_pointers })
@@ -64,7 +65,7 @@ fn c_text(bytes: Vec<u8>) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| rustix::io::Errno::INVAL.into())
 }
 
-/// The child's descriptors, all of them at numbers that none of its final ones has.
+/// The child's descriptors, with numbers that differ from its final descriptors.
 pub(super) struct Files {
     stdin: OwnedFd,
     stdout: OwnedFd,

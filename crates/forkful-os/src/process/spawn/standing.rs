@@ -1,5 +1,5 @@
-//! A program that is prepared once and can be started again and again, without any allocation: for the keeper, which has
-//! to start the daemon when there is no memory left.
+//! A program prepared once that can be started repeatedly without allocation: the keeper must be able to
+//! start the daemon when memory is exhausted.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,7 +10,8 @@ use super::{Failed, Flight, Orders, new_stack, start};
 use crate::process::{SpawnPlan, path_of};
 use crate::{priority, procinfo};
 
-/// See the module's documentation. A process that could not execute its program is left to who reaps all children.
+/// See the module's documentation. If a process could not execute its program, the code that reaps all
+/// children reaps it.
 pub struct Standing {
     image: Image,
     files: Files,
@@ -18,14 +19,14 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Prepares a plan whose channel is given at each start. Users, groups and marks of the plan are not looked at.
+    /// Prepares a plan whose channel is set at each start. The plan's users, groups and marks are ignored.
     pub fn new(plan: SpawnPlan) -> io::Result<Self> {
         let image = Image::prepare(&plan)?;
         Ok(Self { image, files: Files::prepare(plan)?, stack: new_stack() })
     }
 
-    /// Starts the program, or another one in its stead, with this descriptor as its number 3, which must be none of 0 to 3;
-    /// gives its process id and its pidfd.
+    /// Starts the program, or another program instead, with this descriptor as number 3 (it must not be one
+    /// of 0 to 3). Returns its pid and pidfd.
     pub fn start(
         &mut self,
         channel: BorrowedFd<'_>,
