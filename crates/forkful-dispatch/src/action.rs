@@ -1,4 +1,4 @@
-//! What goes into a [`Dispatcher`](crate::Dispatcher) and what comes out.
+//! The inputs and outputs of a [`Dispatcher`](crate::Dispatcher).
 
 use std::collections::VecDeque;
 
@@ -9,42 +9,42 @@ use crate::channel::Pushed;
 use crate::id::{ConnectionId, ListeningId, ReplyId, WorkerId};
 use crate::worker::Schedule;
 
-/// What happened.
+/// An input of the dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// The supervisor lets new connections go to the worker as soon as it listens.
+    /// The supervisor allows new connections for the worker as soon as it listens.
     Open(WorkerId),
-    /// No new connections for the worker; those in its queue go to others.
+    /// No new connections for the worker; the connections in its queue go to other workers.
     CloseTraffic(WorkerId),
-    /// The worker is to finish what it has and leave.
+    /// The worker must finish its connections and leave.
     Drain(WorkerId),
-    /// The worker has been told to end.
+    /// The worker was told to stop.
     Stopping(WorkerId),
-    /// The worker's channel is of no more use, see [`Dispatcher::evidence`](crate::Dispatcher::evidence).
+    /// The worker's channel can no longer be used, see [`Dispatcher::evidence`](crate::Dispatcher::evidence).
     Gone {
         worker: WorkerId,
-        /// The worker may have had the connection whose answer is missing.
+        /// The worker may have served the connection that it has not acknowledged.
         may_have_served: bool,
     },
-    /// No worker is left and none will come.
+    /// No worker is left and none will be started.
     CloseAll,
-    /// New connections are spread in another way from now on.
+    /// New connections are distributed with another balance mode from now on.
     Balance(Balance),
-    /// The worker is to prove that its event loop turns, unless it owes an answer.
+    /// The worker must prove that its event loop is responsive, unless it already owes a reply.
     Ask(WorkerId),
-    /// A connection is for this worker and no other.
+    /// A connection is for exactly this worker.
     Deliver {
         worker: WorkerId,
         listening: ListeningId,
         connection: ConnectionId,
     },
 
-    /// The worker's agent has echoed a [`Message::Echo`]: everything that it was sent before is answered.
+    /// The worker's agent has echoed a [`Message::Echo`]: it has replied to everything sent before.
     Echoed(WorkerId),
     /// The worker's agent is loaded.
     Greeted(WorkerId),
-    /// The worker was answered that it holds an address. `member` is its own socket in a group, `reply` the reply that
-    /// carries a socket and waits for its turn in the channel.
+    /// The worker received the reply that it holds an address. `member` is its own socket in a group, `reply`
+    /// is the queued reply with a socket.
     Held {
         worker: WorkerId,
         listening: ListeningId,
@@ -53,7 +53,7 @@ pub enum Event {
     },
     /// A query for this address failed.
     NotHeld(ListeningId),
-    /// The worker reports that it listens.
+    /// The worker reports that it is listening.
     Listens {
         worker: WorkerId,
         listening: ListeningId,
@@ -68,9 +68,9 @@ pub enum Event {
         worker: WorkerId,
         ack: u64,
     },
-    /// The worker's agent has nothing left to finish.
+    /// The worker's agent has finished draining.
     Drained(WorkerId),
-    /// The answer to a pushed connection.
+    /// The reply to a pushed connection.
     Answered {
         worker: WorkerId,
         seq: u64,
@@ -78,15 +78,15 @@ pub enum Event {
     },
     /// A handle arrived at the worker.
     HandleTaken(WorkerId),
-    /// A handle line arrived without its handle: a probe is answered, or the handle is lost.
+    /// A handle line arrived without its handle: the reply to a probe, or the handle was lost.
     HandleMissed(WorkerId),
-    /// The worker's agent says how many connections stay.
+    /// The worker's agent reports the number of connections that stay.
     Counted {
         worker: WorkerId,
         connections: Connections,
     },
 
-    /// A socket that is watched has connections in its queue.
+    /// A watched socket has connections in its queue.
     MemberReady {
         listening: ListeningId,
         member: usize,
@@ -123,46 +123,46 @@ pub enum Event {
         suspected: Option<ListeningId>,
         schedule: Option<Schedule>,
     },
-    /// [`Action::Steer`] has failed.
+    /// [`Action::Steer`] failed.
     SteerFailed(ListeningId),
-    /// [`Action::Watch`] has failed; the socket is watched as before.
+    /// [`Action::Watch`] failed; the socket's watch is unchanged.
     WatchFailed {
         listening: ListeningId,
         member: usize,
         before: Watch,
     },
 
-    /// Time has passed: each chore in turn.
+    /// Time has passed: one event for each chore.
     Due(Chore),
-    /// An [`Action::Later`] has come to the head of the outbox.
+    /// An [`Action::Later`] has reached the head of the outbox.
     Now(Later),
 }
 
-/// What is looked at when time has passed. The driver feeds all of [`Self::ALL`], and performs what each of them asks for
-/// before the next one.
+/// Periodic work. The driver feeds all of [`Self::ALL`], and performs the actions of each before the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chore {
-    /// Pauses end: of accepting, of writing, of replies that could not be delivered.
+    /// The ends of pauses: in accepting, in writing, and before retrying replies.
     Resume,
-    /// Addresses that nobody holds and workers that have said their last words.
+    /// Addresses that no worker holds, and workers whose last words are over.
     Leave,
-    /// The queues of sockets that the kernel fills.
+    /// Queue lengths of sockets to which the kernel assigns connections.
     Sample,
-    /// Connections that wait, and pushes that are overdue.
+    /// Waiting connections, and overdue pushes.
     Dispatch,
-    /// Whether the kernel still chooses, and whether connections are even.
+    /// Whether the kernel should still assign connections, and whether connections are evenly distributed.
     Rebalance,
 }
 
 impl Chore {
-    /// All of them, in the order in which they are done.
+    /// All of them, in the order of execution.
     pub const ALL: [Self; 5] = [Self::Resume, Self::Leave, Self::Sample, Self::Dispatch, Self::Rebalance];
 }
 
-/// What the driver is to do.
+/// An instruction to the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Write what the channel may write now: [`Channel::next_write`](crate::Channel::next_write) until there is nothing.
+    /// Write to the channel: call [`Channel::next_write`](crate::Channel::next_write) until it returns
+    /// nothing.
     Flush(WorkerId),
     /// Send a line to the worker.
     Tell(WorkerId, Message),
@@ -172,47 +172,47 @@ pub enum Action {
     Close(ConnectionId),
     /// Take a pushed connection out of the worker's end of the channel, if the worker has not read it.
     TakeBack { worker: WorkerId, pushed: Pushed },
-    /// Forget a reply with a socket: it was delivered, or will not be.
+    /// Drop a reply with a socket: it was delivered, or will not be.
     DropReply { worker: WorkerId, reply: ReplyId },
     /// Watch a socket for connections in its queue.
     Watch { listening: ListeningId, member: usize, watch: Watch },
-    /// Tell the kernel which sockets of an address get new connections.
+    /// Set which sockets of an address get new connections from the kernel.
     Steer { listening: ListeningId, steer: Steer },
     /// Read the lengths of all queues of an address.
     ReadQueues(ListeningId),
-    /// Read what the scheduler has done with a worker's process.
+    /// Read the scheduling statistics of a worker's process.
     ReadSchedule { worker: WorkerId, suspected: Option<ListeningId> },
-    /// Close all sockets of an address. `told` says whether people are told that it was given up.
+    /// Close all sockets of an address. `told`: tell the user that it was given up.
     Unbind { listening: ListeningId, told: bool },
-    /// Come back with [`Event::Now`] when the actions before this one are performed.
+    /// Feed [`Event::Now`] after the actions before this one are performed.
     Later(Later),
 }
 
-/// A step that waits for the results of actions.
+/// A step that needs the results of earlier actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// Overdue pushes are taken back, then connections that wait are handed over.
+    /// Take back overdue pushes, then hand over waiting connections.
     Dispatch,
-    /// Connections that wait are handed over.
+    /// Hand over waiting connections.
     HandOver,
-    /// Turns of an address follow the lengths of its queues.
+    /// Adapt the turns of an address to the lengths of its queues.
     Level(ListeningId),
 }
 
-/// A line that the driver puts into words.
+/// A message that the driver encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
-    /// The worker's agent is to finish, and to close this address, which the app has given up.
+    /// The worker's agent must drain, and close this address, which the app has given up.
     Drain { closes: Option<ListeningId> },
-    /// The worker is to close its servers and its channel.
+    /// The worker must close its servers and its channel.
     Disconnect { seq: u64 },
-    /// The worker's own leave-taking was heard.
+    /// Acknowledges that the worker leaves by itself.
     Acknowledge { ack: u64, seq: u64 },
-    /// The worker's agent is to say how many connections stay.
+    /// Asks the worker's agent for the number of connections that stay.
     Count,
-    /// The worker's agent is to give up so many connections.
+    /// Tells the worker's agent to give up this many connections.
     Move(u32),
-    /// The worker's agent is to echo this.
+    /// Asks the worker's agent for an echo.
     Echo,
 }
 
@@ -221,35 +221,35 @@ pub enum Message {
 pub enum Watch {
     #[default]
     Not,
-    /// For the first connection.
+    /// Report the first connection only.
     Once,
-    /// For every connection.
+    /// Report every connection.
     Always,
 }
 
-/// Which sockets of a group get new connections; numbers are members.
+/// Which sockets of a group get new connections, by member number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Steer {
-    /// The daemon's own.
+    /// The daemon's own socket.
     Daemon,
-    /// These in turn.
+    /// These members in turn.
     RoundRobin(Vec<u16>),
-    /// One of these, by the client's address.
+    /// One of these members, by the client's address.
     BySource(Vec<u16>),
 }
 
-/// What became of a push that was to be taken back.
+/// The result of taking back a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakenBack {
-    /// The worker has not read it, and never will.
+    /// The worker has not read it and never will.
     Unread,
-    /// The worker has read it at this moment.
+    /// The worker has just read it.
     Read,
-    /// The system does not permit it, now or ever.
+    /// The system does not permit it, now or for good.
     Refused { for_good: bool },
 }
 
-/// Actions that are still to be performed, in order. One is used for all steps, so that a step allocates nothing.
+/// Actions to perform, in order. One outbox is reused for all steps, so that a step does not allocate.
 #[derive(Debug, Default)]
 pub struct Outbox(VecDeque<Action>);
 
@@ -258,7 +258,7 @@ impl Outbox {
         self.0.push_back(action);
     }
 
-    /// The next one.
+    /// The next action.
     pub fn pop(&mut self) -> Option<Action> {
         self.0.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Addresses that workers hold: taken, reported, closed, left by workers that leave, and given up.
+//! Addresses that workers hold: acquired, reported, closed, left behind by leaving workers, and given up.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::Member;
 use crate::worker::{Hold, Stage, Worker};
 
-/// An address that no worker holds any more stays bound this long after a close by the app.
+/// After the app closed an address that no other worker holds, it stays bound for this time.
 const CLOSED_GRACE: Duration = Duration::from_secs(1);
 
 /// How a query is answered.
@@ -20,15 +20,15 @@ const CLOSED_GRACE: Duration = Duration::from_secs(1);
 pub enum Grant {
     /// The worker gets no socket; connections are pushed to it.
     Push,
-    /// It gets the one socket of the address, like all others.
+    /// It gets the single socket of the address, like all others.
     Shared,
-    /// It gets this socket of the group, which no worker has.
+    /// It gets this socket of the group, which no worker holds.
     Own(usize),
-    /// It gets a socket of its own that is made first, see [`Dispatcher::add_member`].
+    /// It gets its own socket, which must be created first, see [`Dispatcher::add_member`].
     New,
 }
 
-/// What the driver asks while it answers a query.
+/// Queries of the driver while it answers a worker's query.
 impl Dispatcher {
     /// Whether a worker's queries are answered.
     pub fn may_ask(&self, worker: WorkerId) -> bool {
@@ -47,14 +47,14 @@ impl Dispatcher {
         others.into_iter().any(|other| other.holds.contains_key(&listening))
     }
 
-    /// Addresses that a worker holds and has not reported yet, as long as they are bound.
+    /// Addresses that a worker holds but has not reported as listening, while they are bound.
     pub fn unreported(&self, worker: WorkerId) -> impl Iterator<Item = ListeningId> {
         let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
         holds.filter(|(_, hold)| !hold.listening).map(|(listening, _)| *listening)
     }
 
-    /// How a query for a bound address is answered; `None` when a socket is needed, and all addresses together have as
-    /// many as the app may have.
+    /// How a query for a bound address is answered; `None` if a socket is needed but the app's limit of
+    /// sockets is reached.
     pub fn grant(&self, id: ListeningId, sockets_max: usize) -> Option<Grant> {
         let listening = self.listenings.get(&id)?;
         if listening.push_only() {
@@ -72,14 +72,14 @@ impl Dispatcher {
         Some(free.map_or(Grant::New, Grant::Own))
     }
 
-    /// The driver has made a further socket for a group.
+    /// The driver has created another socket for a group.
     pub fn add_member(&mut self, listening: ListeningId) {
         if let Some(listening) = self.listenings.get_mut(&listening) {
             listening.members.push(Member::default());
         }
     }
 
-    /// Whether a worker has this socket to itself.
+    /// Whether a worker holds this socket alone.
     pub fn is_owned(&self, listening: ListeningId, member: usize) -> bool {
         self.owner_of(listening, member).is_some()
     }
@@ -122,7 +122,7 @@ impl Dispatcher {
         self.refresh(listening_id, now, out);
     }
 
-    /// An address that was bound for a query that then failed is free again at once.
+    /// An address that was bound for a query that then failed is released at once.
     pub(crate) fn drop_if_new(&mut self, id: ListeningId, out: &mut Outbox) {
         let held = self.is_held(id);
         if !held && self.listenings.get(&id).is_some_and(|listening| listening.unheld_until.is_none()) {
@@ -149,7 +149,7 @@ impl Dispatcher {
         else {
             return;
         };
-        // One that is told to end closes its servers because of that; its successor will listen again.
+        // A worker that was told to stop closes its servers for that reason; its successor will listen again.
         let leaves = worker.stage >= Stage::Draining || worker.stopping;
         let grace = if leaves { EXITED_GRACE } else { CLOSED_GRACE };
         self.release(id, listening, grace, now);
@@ -165,7 +165,8 @@ impl Dispatcher {
         }
     }
 
-    /// A worker that is to end and has closed all its servers is let go soon (see [`forkful_core::last_words`]).
+    /// A worker that must stop and has closed all its servers is disconnected soon (see
+    /// [`forkful_core::last_words`]).
     fn await_last_words(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id)
             && worker.stopping
@@ -175,7 +176,7 @@ impl Dispatcher {
         }
     }
 
-    /// Disconnects the workers whose apps have said what they had to say.
+    /// Disconnects the workers whose apps have finished their last words.
     pub(crate) fn disconnect_silent(&mut self, now: Time, out: &mut Outbox) {
         let ended = |worker: &Worker| worker.last_words.is_some_and(|words| words.end() <= now);
         let silent = self.workers.active().filter(|(_, worker)| ended(worker));
@@ -189,7 +190,7 @@ impl Dispatcher {
         }
     }
 
-    /// A worker lets go of an address.
+    /// Removes a worker's hold on an address.
     pub(crate) fn release(&mut self, id: WorkerId, listening_id: ListeningId, grace: Duration, now: Time) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Some(hold) = worker.holds.remove(&listening_id) else { return };
@@ -206,8 +207,8 @@ impl Dispatcher {
         }
     }
 
-    /// Gives up what only leaving workers listen on now that this one leaves, too, and nobody will again. Their agents
-    /// close it, because a socket refuses clients only when its last holder has closed it.
+    /// Gives up the addresses that only leaving workers hold, now that this worker leaves too. Their agents
+    /// must close them, because a socket refuses clients only after its last holder has closed it.
     pub(crate) fn give_up_left(&mut self, id: WorkerId, out: &mut Outbox) {
         let Some(leaver) = self.workers.get(&id) else { return };
         let stays = |worker: &&Worker| worker.stage <= Stage::Open;
@@ -223,7 +224,8 @@ impl Dispatcher {
         }
         let is_left = |id: &ListeningId| !staying().any(|worker| worker.holds.contains_key(id));
         let left: Vec<ListeningId> = leaver.holds.keys().copied().filter(is_left).collect();
-        // One that never was more than one worker's own, as a path made of a process id, is nothing to tell of.
+        // An address that only ever belonged to one worker, such as a path with a process id, is not
+        // reported.
         let is_alone = staying().count() == 1;
         for id in left {
             self.give_up(id, is_alone, out);
@@ -241,8 +243,8 @@ impl Dispatcher {
         self.remove_listening(id, told, out);
     }
 
-    /// Gives up addresses that nobody holds any more, while a worker is there that would listen on them if it wanted to. Without
-    /// one, clients wait for the next.
+    /// Gives up addresses that no worker holds, if there is a worker that would listen on them if it wanted
+    /// to. Without a worker, clients wait for the next one.
     pub(crate) fn drop_unheld(&mut self, now: Time, out: &mut Outbox) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
         let due: Vec<ListeningId> =
@@ -257,7 +259,7 @@ impl Dispatcher {
         }
     }
 
-    /// No worker is left and none will come: all addresses are given up.
+    /// No worker is left and none will be started: gives up all addresses.
     pub(crate) fn close_all(&mut self, out: &mut Outbox) {
         while let Some(id) = self.listenings.keys().next().copied() {
             self.remove_listening(id, false, out);

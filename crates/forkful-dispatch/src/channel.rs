@@ -1,8 +1,9 @@
-//! One worker's channel: which handle line awaits its answer, and what may be written now. Bytes are the driver's.
+//! The state of one worker's channel: which handle line awaits its reply, and what may be written now. The
+//! driver handles the bytes.
 //!
-//! **Invariant:** at most one `NODE_HANDLE` line (handle or probe) is unanswered at any time. Node
-//! keeps one received descriptor as "pending" and gives it to the next `NODE_HANDLE` line that it
-//! parses, so a second one in flight could steal or overwrite the first (`docs/PROTOCOL.md`).
+//! **Invariant:** at most one `NODE_HANDLE` line (handle or probe) is unanswered at any time. Node keeps one
+//! received descriptor as "pending" and assigns it to the next `NODE_HANDLE` line that it parses, so a second
+//! one in flight could take or overwrite the first (`docs/PROTOCOL.md`).
 //! **Invariant:** no handle line follows the line at which the worker closes its channel.
 
 use std::collections::VecDeque;
@@ -11,49 +12,49 @@ use forkful_core::Time;
 
 use crate::id::{ConnectionId, ListeningId, ReplyId};
 
-/// Handle lines that wait for their turn, beyond one for each address that the worker holds: one that listens and closes
-/// in a loop, and does not read, would cost us a descriptor each time.
+/// Queued handle lines beyond one for each address that the worker holds. Without a limit, a worker that
+/// listens and closes in a loop without reading would cost a descriptor each time.
 const SPARE_HANDLES_MAX: usize = 64;
 
-/// A handle line that awaits its answer, or its turn.
+/// A handle line that awaits its reply, or its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandleLine {
-    /// A line without a handle, answered by `HandleNack` when the loop turns.
+    /// A line without a handle; `HandleNack` is the reply when the event loop is responsive.
     Probe,
     /// A reply to `queryServer` with a listening socket.
     Reply(ReplyId),
     Connection(Pushed),
 }
 
-/// A connection on its way to a worker. The driver keeps its copy until the worker has answered: until then the
-/// connection can go elsewhere.
+/// A connection on its way to a worker. The driver keeps its copy until the worker has acknowledged it; until
+/// then the connection can go to another worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pushed {
     pub connection: ConnectionId,
-    /// The kernel's name of the socket, if it has one.
+    /// The kernel's cookie of the socket, if it has one.
     pub cookie: Option<u64>,
-    /// Which address it came in by.
+    /// The address through which it was accepted.
     pub listening: ListeningId,
-    /// Whether that is a unix socket.
+    /// Whether that address is a unix socket.
     pub unix: bool,
     /// The line's `seq`.
     pub seq: u64,
-    /// Whether it was taken out of another worker's queue.
+    /// Whether it was taken from another worker's queue.
     pub rescued: bool,
-    /// It is for this worker and no other, and dropped when that one does not take it.
+    /// It is for exactly this worker, and is dropped if that worker does not accept it.
     pub pinned: bool,
 }
 
-/// What the driver holds for the socket of a channel.
+/// The driver's buffered output for a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unsent {
-    /// The rest of a line that the socket took only in part.
+    /// The rest of a partly written line.
     pub rest: bool,
-    /// Whole lines without a handle.
+    /// Complete lines without a handle.
     pub lines: bool,
 }
 
-/// What is written next.
+/// The next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
     /// The rest of a line.
@@ -64,28 +65,29 @@ pub enum Write {
     Line,
 }
 
-/// What came of it.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
     Whole,
-    /// A part; the rest is the driver's [`Unsent::rest`].
+    /// A part was written; the driver keeps the rest as [`Unsent::rest`].
     Part,
-    /// Nothing: the socket is full.
+    /// Nothing was written: the socket is full.
     NoRoom,
-    /// Nothing: this user has too many handles under way in all; time, not the socket, says when to go on.
+    /// Nothing was written: this user has too many handles in flight. Writing continues after a pause, not
+    /// when the socket becomes writable.
     HandlesFull,
-    /// The channel is of no more use.
+    /// The channel can no longer be used.
     Failed,
 }
 
-/// What says whether a worker that ends has had the connection in flight.
+/// How to find out whether an ending worker has had the connection in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// Nothing is needed: there is none, or the missing answer is proof.
+    /// Nothing is needed: there is no connection in flight, or the missing reply is proof.
     None,
-    /// The kernel's count of the bytes that were read from and written to the connection.
+    /// The kernel's count of bytes read from and written to the connection.
     Traffic(ConnectionId),
-    /// The worker's end of the channel still holds the push.
+    /// Whether the worker's end of the channel still contains the push.
     Unread(Pushed),
 }
 
@@ -94,38 +96,39 @@ pub enum Evidence {
 pub struct Channel {
     stage: Stage,
     unanswered: Option<Unanswered>,
-    /// Handle lines in the order of their turns.
+    /// Queued handle lines, in order.
     waiting: VecDeque<HandleLine>,
     room: Room,
-    /// What was left at the end of the last [`Self::settle`].
+    /// The output that was left after the last [`Self::settle`].
     unsent: Unsent,
     /// Since when a line waits behind a push that may be taken back.
     held_since: Option<Time>,
-    /// The system permits to take back what the worker has not read.
+    /// The system permits taking back what the worker has not read.
     recalls: bool,
-    /// Since when answers may still come to what a daemon before this one has sent; until it is certain that all have
-    /// come, no handle line goes out.
+    /// Since when replies to lines of the previous daemon may still arrive. Until all have arrived, no handle
+    /// line is sent.
     settling: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// The worker has been told to disconnect. Node answers a handle line by its channel, and throws in the app when it
-    /// has closed it meanwhile, so that none may follow.
+    /// The worker was told to disconnect. Node replies to a handle line through its channel, and throws an
+    /// exception in the app if the channel is closed by then; so no handle line may follow.
     Ending,
-    /// The worker does not follow the protocol, or has hung up.
+    /// The worker violated the protocol, or has hung up.
     Broken,
 }
 
-/// The one handle line that is out.
+/// The one handle line in flight.
 #[derive(Debug, Clone, Copy)]
 struct Unanswered {
     line: HandleLine,
     since: Time,
     delivery: Delivery,
-    /// When, since the line was sent, the worker last had written more than was read at once. Then it may keep answers
-    /// back until there is room; otherwise it writes them before it does anything with a handle.
+    /// The last time, since the line was sent, that the worker had written more than one read accepts. Then
+    /// the worker may be unable to write replies until there is room; otherwise it writes them before it uses
+    /// the handle.
     crowded: Option<Time>,
 }
 
@@ -133,21 +136,21 @@ struct Unanswered {
 enum Delivery {
     /// The driver writes it next.
     Unwritten,
-    /// A push that is unread as far as we know, with nothing sent behind it, so that it can be taken back whole.
-    /// Lines wait meanwhile: the worker could not read them before it, and taken out with it they could come back in
-    /// another order, or torn.
+    /// An unread push, as far as known, with nothing sent after it, so that it can be taken back in full.
+    /// Other lines wait meanwhile: the worker could not read them earlier anyway, and if they were taken out
+    /// together with the push they could be reordered or torn.
     Recallable,
     /// It stays with the worker.
     Left,
 }
 
-/// Whether the socket takes what is to be written.
+/// Whether the socket accepts output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Clear,
-    /// Something waits for room in the socket, and none came since.
+    /// Output waits for room in the socket; full since this time.
     Full(Time),
-    /// Handles wait for a time at which fewer are under way.
+    /// Handles wait until fewer are in flight.
     HandlesFull(Time),
 }
 
@@ -159,7 +162,7 @@ impl Room {
         }
     }
 
-    /// There was no room, and now there is: the worker reads, however much still waits.
+    /// There is room again: the worker reads, however much is still queued.
     fn progress(&mut self, now: Time) {
         match self {
             Self::Clear => {}
@@ -174,16 +177,16 @@ impl Unanswered {
     }
 }
 
-/// What the driver calls to write.
+/// Called by the driver to write.
 impl Channel {
-    /// Writing begins, or goes on.
+    /// Writing starts or continues.
     pub fn begin_write(&mut self) {
         if let Room::HandlesFull(since) = self.room {
             self.room = Room::Full(since);
         }
     }
 
-    /// What may be written now. Handle lines go before other lines, which may never end.
+    /// What may be written now. Handle lines precede other lines, of which there may always be more.
     pub fn next_write(&mut self, unsent: Unsent, now: Time) -> Option<Write> {
         if self.stage == Stage::Broken {
             return None;
@@ -202,7 +205,7 @@ impl Channel {
         (unsent.lines && !self.is_recallable()).then_some(Write::Line)
     }
 
-    /// Takes the outcome of a [`Write`]; whether to go on.
+    /// Records the result of a [`Write`]; returns whether to continue.
     pub fn wrote(&mut self, write: Write, wrote: Wrote, now: Time) -> bool {
         let since = self.room.since().unwrap_or(now);
         match wrote {
@@ -228,7 +231,7 @@ impl Channel {
         !matches!(wrote, Wrote::NoRoom | Wrote::Failed)
     }
 
-    /// Writing ends, with so much left; `all` says that [`Self::next_write`] gave nothing more.
+    /// Ends writing, with this much left; `all`: [`Self::next_write`] returned nothing more.
     pub fn settle(&mut self, unsent: Unsent, all: bool, now: Time) {
         self.unsent = unsent;
         if all && self.stage != Stage::Broken {
@@ -248,19 +251,19 @@ impl Channel {
             && (rest || (lines && !self.is_recallable()) || handles)
     }
 
-    /// More came in than is read at once.
+    /// The worker has written more than one read accepts.
     pub fn crowd(&mut self, now: Time) {
         if let Some(unanswered) = &mut self.unanswered {
             unanswered.crowded = Some(now);
         }
     }
 
-    /// The worker does not follow the protocol.
+    /// The worker violated the protocol.
     pub fn break_off(&mut self) {
         self.stage = Stage::Broken;
     }
 
-    /// Whether the channel is of no more use.
+    /// Whether the channel can no longer be used.
     pub fn is_broken(&self) -> bool {
         self.stage == Stage::Broken
     }
@@ -273,7 +276,7 @@ impl Channel {
         }
     }
 
-    /// A line that could not be written waits for another try, before all others.
+    /// Puts a line that could not be written at the head of the queue.
     fn put_off(&mut self) {
         if let Some(unanswered) = self.unanswered.take_if(|line| line.delivery == Delivery::Unwritten) {
             self.waiting.push_front(unanswered.line);
@@ -281,7 +284,7 @@ impl Channel {
     }
 }
 
-/// What the dispatcher asks and decides.
+/// Used by the dispatcher.
 impl Channel {
     /// `recalls`: what the worker has not read can be taken back.
     pub(crate) fn new(recalls: bool) -> Self {
@@ -297,12 +300,12 @@ impl Channel {
         }
     }
 
-    /// Answers to lines of a daemon before this one may still come.
+    /// Replies to lines of the previous daemon may still arrive.
     pub(crate) fn settle_first(&mut self, now: Time) {
         self.settling = Some(now);
     }
 
-    /// All of them have come; whether they were awaited.
+    /// All of them have arrived; returns whether they were awaited.
     pub(crate) fn settled(&mut self) -> bool {
         self.settling.take().is_some()
     }
@@ -312,7 +315,7 @@ impl Channel {
         self.settling
     }
 
-    /// Queues a handle line; false for a worker that has been told to disconnect.
+    /// Queues a handle line; returns false for a worker that was told to disconnect.
     pub(crate) fn queue(&mut self, line: HandleLine, now: Time) -> bool {
         if self.stage == Stage::Ending {
             return false;
@@ -325,7 +328,7 @@ impl Channel {
         true
     }
 
-    /// Queues a reply with a socket for a worker that holds so many addresses.
+    /// Queues a reply with a socket for a worker that holds this many addresses.
     pub(crate) fn queue_reply(&mut self, reply: ReplyId, holds: usize, now: Time) -> bool {
         if self.waiting.len() >= SPARE_HANDLES_MAX + holds {
             self.stage = Stage::Broken;
@@ -333,8 +336,8 @@ impl Channel {
         self.queue(HandleLine::Reply(reply), now)
     }
 
-    /// The line at which the worker closes its channel follows: no handle line is sent any more. Gives those that waited
-    /// for their turn.
+    /// The line at which the worker closes its channel follows: no handle line is sent from now on. Returns
+    /// the queued ones.
     pub(crate) fn end(&mut self) -> VecDeque<HandleLine> {
         if self.stage == Stage::Open {
             self.stage = Stage::Ending;
@@ -342,7 +345,7 @@ impl Channel {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Takes out the connections that wait for their turn and can go elsewhere.
+    /// Removes the queued connections that can go to another worker.
     pub(crate) fn take_waiting(&mut self) -> Vec<Pushed> {
         let may_go = |line: &HandleLine| line.connection().filter(|pushed| !pushed.pinned);
         let going = self.waiting.iter().filter_map(may_go).collect();
@@ -350,7 +353,7 @@ impl Channel {
         going
     }
 
-    /// Whether a probe or a connection sent now would leave at once.
+    /// Whether a probe or a connection would be sent at once.
     pub(crate) fn is_idle(&self) -> bool {
         self.unanswered.is_none()
             && self.waiting.is_empty()
@@ -359,39 +362,40 @@ impl Channel {
             && self.stage == Stage::Open
     }
 
-    /// Whether nothing is under way in it.
+    /// Whether nothing is in flight or queued.
     pub(crate) fn rests(&self) -> bool {
         self.is_idle() && self.room == Room::Clear && self.held_since.is_none()
     }
 
-    /// Whether an answer will come without a further probe.
+    /// Whether a reply will arrive without another probe.
     pub(crate) fn asks(&self) -> bool {
         self.unanswered.is_some() || !self.waiting.is_empty()
     }
 
-    /// Since when an answer is awaited, or the worker has not read what was sent before.
+    /// Since when a reply is awaited, or earlier output is unread.
     pub(crate) fn waiting_since(&self) -> Option<Time> {
         let unanswered = self.unanswered.as_ref().map(|line| line.since);
         unanswered.into_iter().chain(self.room.since()).chain(self.settling).min()
     }
 
-    /// The same, but not before the worker last had sent more than was read at once: its answer may be behind that.
+    /// The same, but not before the worker had last written more than one read accepts: its reply may be
+    /// behind that.
     pub(crate) fn silent_since(&self) -> Option<Time> {
         let crowded = self.unanswered.as_ref().and_then(|unanswered| unanswered.crowded);
         self.waiting_since().map(|since| crowded.map_or(since, |at| since.max(at)))
     }
 
-    /// The line that awaits its answer.
+    /// The line that awaits its reply.
     pub(crate) fn in_flight(&self) -> Option<HandleLine> {
         self.unanswered.as_ref().map(|unanswered| unanswered.line)
     }
 
-    /// Whether a probe awaits its answer.
+    /// Whether a probe awaits its reply.
     pub(crate) fn is_probed(&self) -> bool {
         matches!(self.unanswered, Some(Unanswered { line: HandleLine::Probe, .. }))
     }
 
-    /// Since when a pushed connection that can go elsewhere is unanswered.
+    /// Since when a pushed connection that can go to another worker is unacknowledged.
     pub(crate) fn pushed_since(&self) -> Option<Time> {
         match &self.unanswered {
             Some(Unanswered { line: HandleLine::Connection(pushed), since, .. }) if !pushed.pinned => {
@@ -401,12 +405,13 @@ impl Channel {
         }
     }
 
-    /// The awaited answer has come: gives back what it was about, and since when it was awaited.
+    /// The awaited reply has arrived: returns its line, and since when it was awaited.
     pub(crate) fn answered(&mut self) -> Option<(HandleLine, Time)> {
         self.unanswered.take().map(|unanswered| (unanswered.line, unanswered.since))
     }
 
-    /// The pushed connection stays with the worker, which has read it or had its time; the lines behind it go.
+    /// The pushed connection stays with the worker, which has read it or whose time is over; the lines behind
+    /// it are sent.
     pub(crate) fn leave_push(&mut self) {
         if let Some(unanswered) =
             self.unanswered.as_mut().filter(|line| line.delivery == Delivery::Recallable)
@@ -420,7 +425,7 @@ impl Channel {
         self.held_since
     }
 
-    /// The push that is to be taken back, if it can be; this is tried once.
+    /// The push to take back, if possible; this is tried once.
     pub(crate) fn recall(&mut self) -> Option<Pushed> {
         let HandleLine::Connection(pushed) = self.in_flight().filter(|_| self.is_recallable())? else {
             return None;
@@ -429,7 +434,8 @@ impl Channel {
         Some(pushed)
     }
 
-    /// The push was taken back. A probe goes in its place, so that the worker is heard of when its loop turns again.
+    /// The push was taken back. A probe replaces it, so that we notice when the worker's event loop is
+    /// responsive again.
     pub(crate) fn recalled(&mut self) -> Option<Pushed> {
         let (HandleLine::Connection(pushed), since) = self.answered()? else { return None };
         if self.stage == Stage::Open {
@@ -443,26 +449,26 @@ impl Channel {
         self.recalls = false;
     }
 
-    /// Whether writing goes on by time.
+    /// Whether writing continues after a pause.
     pub(crate) fn handles_full(&self) -> bool {
         matches!(self.room, Room::HandlesFull(_))
     }
 
-    /// What says whether the worker has had the connection in flight. `is_closed`: the worker's end is closed, and will
-    /// not be read any more.
+    /// How to find out whether the worker has had the connection in flight. `is_closed`: the worker's end is
+    /// closed and will not be read.
     pub(crate) fn evidence(&self, is_closed: bool) -> Evidence {
         let Some(Unanswered { line: HandleLine::Connection(pushed), crowded, .. }) = self.unanswered else {
             return Evidence::None;
         };
         match (is_closed, crowded) {
             (false, _) => Evidence::Unread(pushed),
-            // Without a crowd the missing answer is proof.
+            // If the channel was not crowded, the missing reply is proof.
             (true, None) => Evidence::None,
             (true, Some(_)) => Evidence::Traffic(pushed.connection),
         }
     }
 
-    /// All connections that have not been answered: the one in flight, and those that waited for their turn.
+    /// All unacknowledged connections: the one in flight, and the queued ones.
     pub(crate) fn into_unanswered(self) -> (Option<Pushed>, impl Iterator<Item = Pushed>) {
         let in_flight = self.in_flight().and_then(HandleLine::connection);
         (in_flight, self.waiting.into_iter().filter_map(HandleLine::connection))

@@ -15,9 +15,11 @@ use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
 use crate::workers::Workers;
 
-/// The kernel limits how many handles a user may have under way; after that, sending goes on in so long.
+/// The kernel limits the handles in flight per user; after reaching the limit, sending continues after this
+/// pause.
 const FLUSH_AGAIN: Duration = Duration::from_millis(10);
-/// An address that only exited workers held stays bound for so long: the next worker may need a while before it listens.
+/// An address that only exited workers held stays bound for this time, because the next worker may take a
+/// while to listen.
 pub(crate) const EXITED_GRACE: Duration = Duration::from_secs(30);
 
 /// The worker and the address of an open connection.
@@ -27,7 +29,7 @@ pub(crate) struct Owned {
     pub(crate) listening: ListeningId,
 }
 
-/// Which connections are taken out of the kernel's queue.
+/// Which connections are accepted from the kernel's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepting {
     Many,
@@ -44,32 +46,32 @@ pub struct Dispatcher {
     pub(crate) workers: Workers,
     pub(crate) listenings: BTreeMap<ListeningId, Listening>,
     pub(crate) next_listening: usize,
-    /// Connections assigned so far; orders workers by their last one.
+    /// Connections assigned so far; used to order workers by their last assignment.
     pub(crate) assigned: u64,
-    /// Open connections whose end will be told, by the kernel's name of the socket.
+    /// Open connections whose close will be reported, by the kernel's socket cookie.
     pub(crate) open_connections: HashMap<u64, Owned>,
-    /// Whether ends of connections are told, so that `open_connections` can be trusted.
+    /// Whether closes of connections are reported, so that `open_connections` is correct.
     pub(crate) counts_closes: bool,
-    /// When channels go on that were held up by the number of handles under way.
+    /// When channels continue that were held up by the limit of handles in flight.
     pub(crate) flush_at: Option<Time>,
-    /// Some channel is of no more use.
+    /// Some channel can no longer be used.
     some_broken: bool,
-    /// When waiting connections and overdue answers were last looked at.
+    /// When waiting connections and overdue replies were last checked.
     pub(crate) looked_at: Time,
-    /// Replies with a socket that workers could not take.
+    /// Replies with a socket that workers could not accept.
     pub(crate) retries: Vec<(Time, WorkerId, ReplyId)>,
-    /// When the connections that clients keep are looked at.
+    /// When to check the distribution of kept connections.
     pub(crate) evenness: Evenness,
-    /// Workers that have yet to say how many connections stay with them.
+    /// Workers that have not yet reported how many connections stay.
     pub(crate) uncounted: usize,
     pub(crate) accepting: Accepting,
-    /// How long the share of a worker that begins to serve takes to rise.
+    /// How long a new worker's share takes to rise.
     pub(crate) slow_start: Duration,
 }
 
-/// The step, and the state that the driver asks for.
+/// The step function, and state for the driver.
 impl Dispatcher {
-    /// Without workers or addresses. `counts_closes`: the ends of connections will be told.
+    /// Without workers or addresses. `counts_closes`: closes of connections will be reported.
     pub fn new(balance: Balance, counts_closes: bool) -> Self {
         Self {
             balance,
@@ -90,30 +92,31 @@ impl Dispatcher {
         }
     }
 
-    /// A connection is accepted only when it can be sent to a worker in the same turn; until then it waits in the kernel's
-    /// queue. Those that wait here end with a daemon that dies.
+    /// A connection is accepted only if it can be sent to a worker in the same turn; until then it waits in
+    /// the kernel's queue. Accepted connections that wait in the daemon would be lost if the daemon dies.
     pub fn accept_one_by_one(&mut self) {
         self.accepting = Accepting::OneByOne;
     }
 
-    /// How many accepted connections wait for a worker.
+    /// The number of accepted connections that wait for a worker.
     pub fn pending(&self) -> usize {
         self.listenings.values().map(|listening| listening.pending.len()).sum()
     }
 
-    /// Says how long the shares of workers take to rise that begin to serve from now on.
+    /// Sets how long the shares of new workers take to rise.
     pub fn set_slow_start(&mut self, over: Duration) {
         self.slow_start = over;
     }
 
-    /// From now on connections wait in the kernel's queue alone, for another daemon; what was accepted goes to workers still.
+    /// From now on connections wait only in the kernel's queue, for another daemon; accepted ones still go to
+    /// workers.
     pub fn accept_no_more(&mut self, now: Time, out: &mut Outbox) {
         self.accepting = Accepting::Nothing;
         let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
         ids.into_iter().for_each(|id| self.watch_members(id, now, out));
     }
 
-    /// One step: what happened changes the state, and what is to be done goes into the outbox.
+    /// One step: the event changes the state, and actions go into the outbox.
     pub fn step(&mut self, event: Event, now: Time, out: &mut Outbox) {
         match event {
             Event::Open(worker) => self.set_stage(worker, Stage::Closed, Stage::Open, now, out),
@@ -187,7 +190,7 @@ impl Dispatcher {
         }
     }
 
-    /// When time has something to decide; `None` while there is nothing to wait for.
+    /// When the next periodic work is due; `None` if there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.door.again).min();
@@ -212,19 +215,19 @@ impl Dispatcher {
         .min()
     }
 
-    /// A worker has started. `recalls`: what it has not read of its channel can be taken back.
+    /// A worker has started. `recalls`: what it has not read from its channel can be taken back.
     pub fn attach(&mut self, worker: WorkerId, recalls: bool) {
         self.workers.insert(worker, Worker::new(Channel::new(recalls)));
     }
 
-    /// Says in which slot a worker is, so that sticky clients stay with the slot over a reload.
+    /// Sets a worker's slot, so that sticky clients stay with the slot across a reload.
     pub fn identify(&mut self, worker: WorkerId, slot: u16) {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.slot = slot;
         }
     }
 
-    /// An address was bound; what is asked of it follows as [`Event::Held`] or [`Event::NotHeld`].
+    /// An address was bound; the result of its query follows as [`Event::Held`] or [`Event::NotHeld`].
     pub fn add_listening(&mut self, new: NewListening, now: Time) -> ListeningId {
         let id = ListeningId(self.next_listening);
         self.next_listening += 1;
@@ -232,7 +235,7 @@ impl Dispatcher {
         id
     }
 
-    /// The kernel says that a connection is closed. Cheap for a connection of another program.
+    /// The kernel reports that a connection is closed. Cheap for connections of other programs.
     pub fn connection_closed(&mut self, cookie: u64) {
         if let Some(owned) = self.open_connections.remove(&cookie)
             && let Some(worker) = self.workers.get_mut(&owned.worker)
@@ -241,7 +244,7 @@ impl Dispatcher {
         }
     }
 
-    /// Says whether ends of connections are told from now on.
+    /// Sets whether closes of connections are reported from now on.
     pub fn count_closes(&mut self, counts: bool) {
         if self.counts_closes != counts {
             self.counts_closes = counts;
@@ -249,31 +252,32 @@ impl Dispatcher {
         }
     }
 
-    /// The process of a worker has exited; what it has said is still read. It gets no replies to queries any more.
+    /// A worker's process has exited; its remaining messages are still read. Its queries are no longer
+    /// answered.
     pub fn exited(&mut self, worker: WorkerId) {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.stage = Stage::Disconnecting;
         }
     }
 
-    /// The app in a worker has said something.
+    /// The app in a worker has sent a message.
     pub fn spoke(&mut self, worker: WorkerId, now: Time) {
         if let Some(words) = self.workers.get_mut(&worker).and_then(|worker| worker.last_words.as_mut()) {
             words.heard = now;
         }
     }
 
-    /// The number of the next message to a worker.
+    /// The sequence number of the next message to a worker.
     pub fn next_seq(&mut self, worker: WorkerId) -> Option<u64> {
         self.workers.get_mut(&worker).map(Worker::next_seq)
     }
 
-    /// The channel of a worker, for writing. [`Self::flushed`] follows.
+    /// A worker's channel, for writing. [`Self::flushed`] follows.
     pub fn channel_mut(&mut self, worker: WorkerId) -> Option<&mut Channel> {
         self.workers.get_mut(&worker).map(|worker| &mut worker.channel)
     }
 
-    /// The channel of a worker.
+    /// A worker's channel.
     pub fn channel(&self, worker: WorkerId) -> Option<&Channel> {
         self.workers.get(&worker).map(|worker| &worker.channel)
     }
@@ -288,7 +292,8 @@ impl Dispatcher {
             self.flush_at.get_or_insert(now + FLUSH_AGAIN);
         }
         self.some_broken |= worker.channel.is_broken();
-        // A line that could not be written was counted as written, and nothing else asks a worker whose lines are written.
+        // A line that could not be written was counted as written, and nothing else triggers a probe of a
+        // worker whose lines are written.
         let is_put_off = !all || worker.channel.handles_full();
         if (is_put_off || becomes_idle) && self.listenings.values().any(|listening| listening.waiting() > 0) {
             out.push(Action::Later(Later::HandOver));
@@ -300,27 +305,28 @@ impl Dispatcher {
         std::mem::take(&mut self.some_broken)
     }
 
-    /// Workers whose channels are of no more use.
+    /// Workers whose channels can no longer be used.
     pub fn broken(&self) -> impl Iterator<Item = WorkerId> {
         self.workers.iter().filter(|(_, worker)| worker.channel.is_broken()).map(|(id, _)| *id)
     }
 
-    /// What says whether a worker that ends has had the connection in flight. `is_closed`: it will read nothing any more.
+    /// How to find out whether an ending worker has had the connection in flight. `is_closed`: it will not
+    /// read any more.
     pub fn evidence(&self, worker: WorkerId, is_closed: bool) -> Evidence {
         self.channel(worker).map_or(Evidence::None, |channel| channel.evidence(is_closed))
     }
 
-    /// Whether a worker is there.
+    /// Whether a worker exists.
     pub fn has(&self, worker: WorkerId) -> bool {
         self.workers.contains_key(&worker)
     }
 
-    /// Whether the worker's agent is there.
+    /// Whether the worker's agent is loaded.
     pub fn has_agent(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|worker| worker.agent)
     }
 
-    /// How many workers an event may concern: what tests of costs count.
+    /// The number of workers that an event may concern, for tests of costs.
     pub fn active_workers(&self) -> usize {
         self.workers.active().count()
     }
@@ -330,17 +336,18 @@ impl Dispatcher {
         self.workers.iter().filter(|(_, worker)| worker.agent).map(|(id, _)| *id)
     }
 
-    /// Since when the worker owes an answer, if it does; it is not counted while other messages of the worker are read.
+    /// Since when the worker owes a reply, if it does; not counted while other messages of the worker are
+    /// read.
     pub fn owes_since(&self, worker: WorkerId) -> Option<Time> {
         self.channel(worker)?.silent_since()
     }
 
-    /// What new connections of an address do now, and its counters.
+    /// The current balance mode of an address, and its counters.
     pub fn counters(&self, listening: ListeningId) -> Option<(Balance, Counters)> {
         self.listenings.get(&listening).map(|listening| (listening.dispatch, listening.counters))
     }
 
-    /// Addresses where the daemon hands connections over and is told of their ends.
+    /// Addresses where the daemon hands over connections and their closes are reported.
     pub fn counted(&self) -> impl Iterator<Item = ListeningId> {
         self.listenings.iter().filter(|(_, listening)| listening.tells_closes()).map(|(id, _)| *id)
     }

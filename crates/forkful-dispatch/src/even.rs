@@ -1,7 +1,7 @@
-//! Moves connections that clients keep to workers that have fewer.
+//! Moves kept connections to workers that have fewer.
 //!
-//! This file chooses the workers that are compared, asks their agents for the number of connections that stay, and tells
-//! an agent how many of them to give up. [`forkful_core::steering::evenness`] decides when, and how many.
+//! This file selects the workers to compare, asks their agents for the number of connections that stay, and
+//! tells an agent how many to give up. [`forkful_core::steering::evenness`] decides when and how many.
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
@@ -13,7 +13,7 @@ use crate::id::WorkerId;
 use crate::worker::{Counting, Stage, Worker};
 
 impl Dispatcher {
-    /// Asks the workers, when it is time, how many connections stay with them.
+    /// Asks the workers, when due, how many connections stay with them.
     pub(crate) fn look_at_evenness(&mut self, now: Time, out: &mut Outbox) {
         if !self.evenness.on_time(now) {
             return;
@@ -34,9 +34,9 @@ impl Dispatcher {
         }
     }
 
-    /// Whether a connection may move between the workers that serve: there are several, each has an agent and its full share,
-    /// and all listen on the same addresses. `sticky` has a place for each client, and in `shared` a connection
-    /// that is made again goes to any worker.
+    /// Whether connections may move between the serving workers: there are several, each has an agent and its
+    /// full share, and all listen on the same addresses. Not with `sticky`, where each client has its worker,
+    /// and not with `shared`, where a reconnecting client gets any worker.
     fn are_compared(&self) -> bool {
         if !matches!(self.balance, Balance::Auto | Balance::Exact | Balance::Least | Balance::Direct) {
             return false;
@@ -53,7 +53,8 @@ impl Dispatcher {
             && others.all(|other| other.agent && other.listening_on().eq(first.listening_on()))
     }
 
-    /// An agent says how many connections stay; once all have, some may have to give up a few.
+    /// An agent reports the number of connections that stay; once all have, some workers may have to give up
+    /// a few.
     pub(crate) fn on_counted(&mut self, id: WorkerId, connections: Connections, now: Time, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.counting == Counting::Asked)
         else {
@@ -78,7 +79,8 @@ impl Dispatcher {
         }
     }
 
-    /// Connections come: where workers have not been asked for long, they are. An app without connections has no timer for that.
+    /// New connections arrive: if the workers were not asked for a long time, they are asked. An app without
+    /// connections has no timer for this.
     pub(crate) fn glance(&mut self, now: Time) {
         if !self.evenness.may_glance(now) {
             return;
@@ -90,7 +92,7 @@ impl Dispatcher {
         }
     }
 
-    /// A worker was handed a connection: the counts of the daemon itself may show what to look into.
+    /// A worker was handed a connection: the daemon's own counts may already show unevenness.
     pub(crate) fn note_unevenness(&mut self, id: WorkerId, now: Time) {
         let given = self.workers.get(&id).map_or(0, |worker| worker.connections);
         if given < 2 || !self.evenness.may_begin(now) {
@@ -102,7 +104,8 @@ impl Dispatcher {
         }
     }
 
-    /// Others serve than before, or connections are uneven: answers to earlier questions are of no use any more.
+    /// The set of serving workers has changed, or connections are uneven: replies to earlier questions are no
+    /// longer useful.
     pub(crate) fn begin_looks(&mut self, now: Time) {
         if self.are_compared() {
             self.evenness.on_change(now);

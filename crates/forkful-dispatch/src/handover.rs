@@ -1,14 +1,16 @@
-//! The daemon hands connections to workers: the modes `exact` and `least`, and connections rescued from a queue.
+//! The daemon hands connections to workers: in the modes `exact` and `least`, and for connections rescued
+//! from a queue.
 //!
-//! A push cannot be recalled once it is read, so a connection goes only to a worker that has just proved that its
-//! loop turns, and that has nothing unanswered: the proof is a probe answered *after* the last push
-//! was acknowledged. The acknowledgement itself proves nothing: it comes before the pushed
-//! connection's request is read, and that request may block the loop. In `least` no proof is asked for: a worker is
-//! given a connection as soon as it has acknowledged the last one, and a blocked one keeps it for [`RECALL_AFTER`].
+//! A push cannot be recalled once it is read, so a connection goes only to a worker that has just proved that
+//! its event loop is responsive, and that has nothing unacknowledged. The proof is the reply to a probe
+//! *after* the last push was acknowledged. The acknowledgement itself proves nothing: it precedes reading the
+//! request on the pushed connection, and that request may block the event loop. `least` requires no proof: a
+//! worker gets a connection as soon as it has acknowledged the last one, and a blocked worker keeps it for
+//! [`RECALL_AFTER`].
 //!
-//! Among workers that answer, the one with the fewest open connections gets the next one, so that
-//! few long-lived connections are spread evenly. A worker that does not answer within [`LATE`]
-//! counts for nothing until it does.
+//! Among responsive workers, the one with the fewest open connections gets the next one, so that a few
+//! long-lived connections are evenly distributed. A worker that does not reply within [`LATE`] is skipped
+//! until it does.
 
 use std::time::Duration;
 
@@ -21,22 +23,24 @@ use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Listening, Pending};
 use crate::worker::{LATE, Stage, Worker};
 
-/// A push that the worker has not read for so long is taken back and goes to another.
+/// A push that the worker has not read for this long is taken back and goes to another worker.
 const RECALL_AFTER: Duration = Duration::from_millis(2);
-/// Lines for a worker wait behind a push that may be taken back. One that reads gets to them by reading the push, which
-/// it answers at once; this is for whoever does not follow the protocol.
+/// Lines for a worker wait behind a push that may be taken back. A worker that reads its channel reads the
+/// push first and acknowledges it at once; this limit is for workers that violate the protocol.
 const HELD_MAX: Duration = Duration::from_millis(100);
 /// Accepted connections that wait in the daemon, per address; the rest waits in the kernel's queue.
 pub(crate) const PENDING_MAX: usize = 64;
-/// After a failed accept or watch (no descriptors, no memory) connections are left in the kernel's queue for so long.
+/// After a failed accept or watch (no descriptors, no memory), connections stay in the kernel's queue for
+/// this time.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A silent worker is waited for a [`LATE`] longer for each connection that the next one would be ahead of it, up to
-/// so many: on a busy machine a healthy worker is silent for milliseconds, and passing it over each time would make
-/// long-lived connections uneven. Short connections give nobody a lead, so they wait no longer than [`LATE`].
+/// A silent worker is waited for one more [`LATE`] for each connection by which the next worker would be
+/// ahead of it, up to this many. On a busy machine a healthy worker is silent for milliseconds, and always
+/// skipping it would make long-lived connections uneven. Short connections give no worker a lead, so they
+/// never wait longer than [`LATE`].
 const PATIENCE_MAX: u32 = 5;
 
-/// What is done with the connection that has waited longest.
+/// What to do with the connection that has waited longest.
 enum Choice {
     Push(WorkerId),
     Probe(WorkerId),
@@ -56,8 +60,8 @@ impl Dispatcher {
         }
     }
 
-    /// How many connections may wait in the daemon: none without a worker to serve them, at most one while
-    /// all workers are silent (it goes to the first that answers), else the bound.
+    /// How many connections may wait in the daemon: none without a serving worker, at most one while all
+    /// workers are silent (it goes to the first that replies), otherwise the limit.
     pub(crate) fn room(&self, id: ListeningId, now: Time) -> usize {
         let active = self.workers.active().filter(|(_, worker)| worker.serves(id));
         let mut serving = self.workers.resting(id).0.into_iter().chain(active).peekable();
@@ -160,7 +164,8 @@ impl Dispatcher {
         }
     }
 
-    /// Accepts a connection from a queue that has reported one, unless an accepted connection is waiting. Says whether none was waiting.
+    /// Accepts a connection from a queue that has reported one, unless an accepted connection is waiting.
+    /// Returns whether none was waiting.
     fn let_in(&mut self, id: ListeningId, out: &mut Outbox) -> bool {
         let Some(listening) = self.listenings.get_mut(&id).filter(|listening| listening.pending.is_empty())
         else {
@@ -180,14 +185,15 @@ impl Dispatcher {
         if waiting == 0 { Choice::Wait } else { self.choose_of(id, waiting, now) }
     }
 
-    /// What to do with the first waiting connection. `waiting`: how many connections wait.
+    /// The choice for the first waiting connection. `waiting`: the number of waiting connections.
     fn choose_of(&self, id: ListeningId, waiting: usize, now: Time) -> Choice {
         let Some(listening) = self.listenings.get(&id) else { return Choice::Wait };
-        // Of those that rest the first comes before all others.
+        // The first of the resting workers precedes all other resting workers.
         let (first, resting) = self.workers.resting(id);
         let all = || self.workers.active().filter(|(_, worker)| worker.serves(id));
         let turning = || all().filter(|(_, worker)| worker.responsive(now)).chain(first);
-        // Workers that are new and have had their share come after the others, but before nobody.
+        // New workers that have had their share come after the others, but they are used if there are no
+        // others.
         let count = turning().count() + resting.saturating_sub(1);
         let gives_way = |worker: &Worker| worker.gives_way(self.assigned, count);
         let some_full = turning().any(|(_, worker)| !gives_way(worker));
@@ -196,7 +202,8 @@ impl Dispatcher {
         let Some(fewest) = serving().map(|(_, worker)| worker.load(now)).min() else {
             return Choice::Wait;
         };
-        // More connections than workers: a rush, in which taking turns matters more than one probe each.
+        // More connections than workers: a rush, in which taking turns matters more than a probe for each
+        // connection.
         let rush = waiting > serving().count() + resting.saturating_sub(1);
         let proven = |worker: &Worker| !listening.asks_first() || worker.is_proven(rush, now);
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
@@ -204,7 +211,7 @@ impl Dispatcher {
         let best = serving()
             .filter(|(_, worker)| worker.load(now) == fewest && worker.channel.is_idle())
             .min_by_key(|(_, worker)| (!proven(worker), worker.last_assigned));
-        // A worker that is behind is waited for longer, the further the others are ahead of it.
+        // A worker with fewer connections is waited for longer, the further the others are ahead.
         let behind = |ahead: u32| {
             active().any(|(_, worker)| {
                 let lead = (ahead.saturating_sub(worker.load(now)) / 2).min(PATIENCE_MAX);
@@ -232,7 +239,8 @@ impl Dispatcher {
         worker.last_assigned = self.assigned;
         worker.evidence.proof = None;
         let seq = worker.next_seq();
-        // A rescued connection of an address in direct mode is not counted: nobody would tell of its end.
+        // A rescued connection of an address in direct mode is not counted, because its close would not be
+        // reported.
         let counted = self.counts_closes && listening.tells_closes();
         if let Some(cookie) = pending.cookie.filter(|_| counted) {
             worker.connections += 1;
@@ -284,7 +292,7 @@ impl Dispatcher {
         out.push(Action::Later(Later::Dispatch));
     }
 
-    /// The worker did not take the connection: it goes to another, and the worker gets a pause.
+    /// The worker did not accept the connection: it goes to another worker, and this one gets a pause.
     pub(crate) fn on_refused(&mut self, id: WorkerId, pushed: Pushed, now: Time, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.took(false, now);
@@ -292,7 +300,7 @@ impl Dispatcher {
         self.take_back(pushed, out);
     }
 
-    /// A connection that its worker never saw waits for another.
+    /// A connection that its worker never saw waits for another worker.
     pub(crate) fn take_back(&mut self, pushed: Pushed, out: &mut Outbox) {
         if let Some(cookie) = pushed.cookie {
             self.connection_closed(cookie);
@@ -307,7 +315,8 @@ impl Dispatcher {
         }
     }
 
-    /// When a silent worker becomes late or a pause ends while connections wait, or a push is overdue.
+    /// The next time at which a silent worker becomes late, a pause ends while connections wait, or a push is
+    /// overdue.
     pub(crate) fn next_dispatch(&self) -> Option<Time> {
         let active = || self.workers.active().map(|(_, worker)| worker);
         let serving = |id: ListeningId| active().filter(move |worker| worker.serves(id));
@@ -323,11 +332,11 @@ impl Dispatcher {
         let channels = || active().map(|worker| &worker.channel);
         let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
         let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
-        // What was due at the last look has been dealt with: then an answer, not time, decides.
+        // Times up to the last check have been handled; after that a reply, not time, decides.
         waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
     }
 
-    /// Whether what a worker does not read can go to another one: at once, if it must not wait here.
+    /// Whether what a worker does not read can go to another worker; at once, if it must not wait here.
     fn may_recall(&mut self, id: WorkerId, now: Time, out: &mut Outbox) -> bool {
         if self.accepting == Accepting::Many {
             return self
@@ -350,7 +359,8 @@ impl Dispatcher {
         }
     }
 
-    /// Pushes that a worker has not read for a while go to others; whether there is anything to do about that first.
+    /// Gives pushes that a worker has not read for a while to other workers. Returns whether something must
+    /// be done before.
     fn recall_overdue(&mut self, now: Time, out: &mut Outbox) -> bool {
         let mut some = false;
         let is_overdue = |worker: &Worker| {
@@ -383,8 +393,8 @@ impl Dispatcher {
         some
     }
 
-    /// Forgets who has which connection of an address: it is spread by the kernel now, or given up, and ends are told
-    /// no more.
+    /// Forgets the owners of an address's connections: the kernel distributes them now, or the address is
+    /// given up, and closes are no longer reported.
     pub(crate) fn forget_connections_of(&mut self, id: ListeningId) {
         let workers = &mut self.workers;
         for (_, owned) in self.open_connections.extract_if(|_, owned| owned.listening == id) {
@@ -394,7 +404,7 @@ impl Dispatcher {
         }
     }
 
-    /// Forgets who has which connection: no ends are told any more, or all from now on.
+    /// Forgets the owners of all connections: closes are no longer reported, or all are from now on.
     pub(crate) fn forget_connections(&mut self) {
         self.open_connections.clear();
         for worker in self.workers.values_mut() {

@@ -1,13 +1,13 @@
-//! Names of what the driver owns.
+//! Identifiers of objects that the driver owns.
 
 use serde::{Deserialize, Serialize};
 
-/// A worker of one app: which start of which slot it is, counted over the app's life. This is what
-/// the app sees as `cluster.worker.id`.
+/// A worker of an app: the number of its start, counted over the app's life. The app sees it as
+/// `cluster.worker.id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub u32);
 
-/// An address that the app listens on; not used again after the address was given up.
+/// An address that the app listens on; not reused after the address was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ListeningId(pub usize);
 
@@ -20,7 +20,7 @@ pub struct ConnectionId(pub u32);
 pub struct ReplyId(pub u64);
 
 impl ListeningId {
-    /// The least that comes after this one.
+    /// The next identifier.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }

@@ -1,19 +1,21 @@
-//! The decisions of a cluster primary without its descriptors: which worker gets a connection, which sockets the kernel
-//! gives connections to, who holds which address, and what may be written to a worker's channel now.
+//! The decisions of a cluster primary, without descriptors: which worker gets a connection, to which sockets
+//! the kernel assigns connections, which worker holds which address, and what may be written to a worker's
+//! channel.
 //!
-//! [`Dispatcher::step`] takes an [`Event`] and the time, changes the state, and puts [`Action`]s into an [`Outbox`]. The
-//! driver (`forkful-cluster`) takes the actions out in order, performs them, and feeds their results back as events,
-//! until the outbox is empty. Nothing here calls back into the driver, so that handover and steering do not call each
-//! other through a system call either.
+//! [`Dispatcher::step`] takes an [`Event`] and the time, changes the state, and puts [`Action`]s into an
+//! [`Outbox`]. The driver (`forkful-cluster`) performs the actions in order and feeds their results back as
+//! events, until the outbox is empty. Nothing here calls back into the driver, so handover and steering do
+//! not call each other through a system call either.
 //!
-//! Reading order: [`action`] (what goes in and out), [`channel`] (one worker's channel), `worker` and `listening` (the
-//! state), `dispatcher` (the step), `lifecycle` (workers come, answer and go), `handover` (exact mode and rescue), `steer` (the kernel's choice and the
-//! queues), `even` (connections that stay), `addresses` (held and given up), `readiness` (what a successor lacks),
-//! `written` (what is written down for another daemon, and taken up again).
+//! Reading order: [`action`] (inputs and outputs), [`channel`] (one worker's channel), `worker` and
+//! `listening` (the state), `dispatcher` (the step), `lifecycle` (workers start, reply and exit), `handover`
+//! (exact mode and rescue), `steer` (the kernel's distribution and the queues), `even` (kept connections),
+//! `addresses` (held and given up), `readiness` (addresses that a successor lacks), `written` (the saved
+//! state for another daemon).
 //!
-//! **Invariant:** nothing in this crate has a descriptor, reads a clock or calls the system. Connections, addresses and
-//! workers are numbers, time is an argument.
-// A write to stderr that fails or waits would end or stop the supervisor.
+//! **Invariant:** nothing in this crate has a descriptor, reads a clock or makes a system call. Connections,
+//! addresses and workers are numbers, and time is an argument.
+// A failing or blocking write to stderr would end or block the supervisor.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod action;

@@ -1,4 +1,4 @@
-//! Workers come, answer and go.
+//! Workers start, reply and exit.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::id::{ConnectionId, ListeningId, WorkerId};
 use crate::listening::Listening;
 use crate::worker::Stage;
 
-/// A worker that could not take a listening socket (out of descriptors) is offered it again after this.
+/// A listening socket that a worker could not accept (no free descriptors) is offered again after this time.
 const REPLY_RETRY: Duration = Duration::from_millis(100);
 
-/// Workers come and go, and answer.
+/// Workers start and exit, and their replies.
 impl Dispatcher {
     pub(crate) fn set_stage(&mut self, id: WorkerId, from: Stage, to: Stage, now: Time, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage == from) {
             worker.stage = to;
             worker.rise = Rise::begin(now, self.slow_start).filter(|_| to == Stage::Open);
             if to != Stage::Open {
-                // What could not leave yet would reach a worker that gets no more connections.
+                // Queued connections would otherwise reach a worker that gets no more connections.
                 for pushed in worker.channel.take_waiting() {
                     self.take_back(pushed, out);
                 }
@@ -32,7 +32,7 @@ impl Dispatcher {
         }
     }
 
-    /// Who may get connections has changed.
+    /// The set of workers that may get connections has changed.
     pub(crate) fn after_change(&mut self, now: Time, out: &mut Outbox) {
         self.begin_looks(now);
         self.refresh_all(now, out);
@@ -45,8 +45,8 @@ impl Dispatcher {
             return;
         };
         worker.stage = Stage::Draining;
-        // A socket that all workers share is left only by closing it, which `disconnect` does; until then the
-        // worker would go on accepting, and never be done.
+        // A worker stops accepting from a shared socket only by closing it, which `disconnect` does; until
+        // then it would keep accepting, and never finish.
         let shares = worker.holds.keys().any(|id| self.listenings.get(id).is_some_and(Listening::is_shared));
         if worker.agent && !shares {
             out.push(Action::Tell(id, Message::Drain { closes: None }));
@@ -63,7 +63,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells a worker to disconnect, once. What waited for its turn goes to others.
+    /// Tells a worker to disconnect, once. Its queued connections go to other workers.
     pub(crate) fn disconnect(&mut self, id: WorkerId, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage != Stage::Disconnecting)
         {
@@ -84,7 +84,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends the line at which a worker closes its channel. What waited for its turn goes to others.
+    /// Sends the line at which a worker closes its channel. Its queued connections go to other workers.
     fn end_channel(&mut self, id: WorkerId, last: Message, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let waiting = worker.channel.end();
@@ -123,15 +123,15 @@ impl Dispatcher {
         for pushed in waiting {
             self.take_back(pushed, out);
         }
-        // Its connections end with its process, and their ends are told as all others: a look at all open ones to find them
-        // would stop the loop for milliseconds where there are a million.
+        // Its connections end with its process, and their closes are reported like all others. Searching all
+        // open connections would block the loop for milliseconds if there are a million.
         self.retries.retain(|(_, owner, _)| *owner != id);
         self.after_change(now, out);
     }
 
-    /// A connection that a worker may have served when it ended goes to nobody else.
+    /// A connection that an ended worker may have served goes to no other worker.
     fn lose(&mut self, pushed: Pushed, out: &mut Outbox) {
-        // One that was for this worker alone, such as a health check's, is nobody's loss.
+        // A connection for exactly this worker, such as a health check's, does not count as lost.
         if let Some(listening) = self.listenings.get_mut(&pushed.listening).filter(|_| !pushed.pinned) {
             listening.counters.lost += 1;
         }
@@ -169,7 +169,7 @@ impl Dispatcher {
                 out.push(Action::DropReply { worker: id, reply });
             }
             Some(HandleLine::Connection(_)) => worker.channel.leave_push(),
-            // An answer to nothing.
+            // A reply without a question.
             Some(HandleLine::Probe) | None => return,
         }
         out.push(Action::Flush(id));
@@ -240,9 +240,9 @@ impl Dispatcher {
     }
 }
 
-/// What the supervisor asks of single workers.
+/// The supervisor's requests to single workers.
 impl Dispatcher {
-    /// Asks a worker to prove that its loop turns.
+    /// Asks a worker to prove that its event loop is responsive.
     pub(crate) fn probe(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
         self.queue(id, HandleLine::Probe, now, out);
     }
@@ -253,7 +253,8 @@ impl Dispatcher {
         }
     }
 
-    /// The TCP address by which [`Event::Deliver`](crate::Event::Deliver) can give a worker a connection now.
+    /// The TCP address through which [`Event::Deliver`](crate::Event::Deliver) can give a worker a connection
+    /// now.
     pub fn delivers_by(&self, worker: WorkerId) -> Option<ListeningId> {
         let worker = self.workers.get(&worker).filter(|worker| worker.channel.is_idle())?;
         worker.listening_on().find(|id| self.listenings.get(id).is_some_and(Listening::is_tcp))

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::action::{Steer, Watch};
 use crate::id::{ConnectionId, WorkerId};
 
-/// What kind of address it is, as far as dispatch cares.
+/// The kind of an address, as far as it matters for dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Tcp,
     Unix,
-    /// A datagram socket, or a descriptor of the app's.
+    /// A datagram socket, or a descriptor from the app.
     Other,
 }
 
@@ -23,23 +23,23 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewListening {
     pub kind: Kind,
-    /// Workers may have a socket each; otherwise there is one socket for all.
+    /// Workers may have one socket each; otherwise there is one socket for all.
     pub group: bool,
 }
 
-/// For `describe`.
+/// Counters for `describe`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
     /// Connections handed over by the daemon.
     pub handed_over: u64,
-    /// Of these, taken out of another worker's queue.
+    /// Of these, connections taken from another worker's queue.
     pub rescued: u64,
-    /// Connections that a worker may have had when it ended, and that were perhaps not served.
+    /// Connections that a worker may have had when it ended and perhaps did not serve.
     pub lost: u64,
-    /// Times that a worker was found stuck.
+    /// How often a worker was found stuck.
     pub suspected: u64,
-    /// Times that the kernel was given another steering.
+    /// How often the kernel's steering was changed.
     pub steered: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Counters {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) connection: ConnectionId,
-    /// The kernel's name of the socket, if it has one.
+    /// The kernel's cookie of the socket, if it has one.
     pub(crate) cookie: Option<u64>,
     pub(crate) rescued: bool,
 }
@@ -55,36 +55,36 @@ pub(crate) struct Pending {
 /// One socket of an address. The first is the daemon's own.
 #[derive(Debug, Default)]
 pub(crate) struct Member {
-    /// The worker that holds it; always `None` for the daemon's own.
+    /// The worker that holds it; always `None` for the daemon's own socket.
     pub(crate) owner: Option<WorkerId>,
     /// How the driver watches it.
     pub(crate) watch: Watch,
-    /// The length of its queue at the last look.
+    /// The length of its queue at the last sample.
     pub(crate) queue: u32,
 }
 
-/// How the queues are looked at.
+/// How the queues are sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampling {
     pub(crate) until: Time,
     pub(crate) next: Time,
 }
 
-/// What the daemon wants to know of the sockets.
+/// What the daemon needs to know about the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// It takes connections from those that it serves itself.
+    /// It accepts connections from the sockets that it serves itself.
     pub(crate) takes: bool,
-    /// It is woken by the first connection of a worker.
+    /// It is woken by a worker's first connection.
     pub(crate) wakes: bool,
 }
 
 /// What keeps connections in the kernel's queue.
 #[derive(Debug, Default)]
 pub(crate) struct Door {
-    /// Nothing is accepted until then: descriptors or watches have run out.
+    /// Nothing is accepted until then, because of missing descriptors or watches.
     pub(crate) again: Option<Time>,
-    /// Somebody waits in the queue of this member, until a worker can have the connection.
+    /// The member in whose queue a connection waits until a worker can have it.
     pub(crate) knock: Option<usize>,
 }
 
@@ -93,26 +93,26 @@ pub(crate) struct Door {
 pub(crate) struct Listening {
     pub(crate) kind: Kind,
     pub(crate) group: bool,
-    /// Connections that the daemon has accepted and not handed over yet.
+    /// Connections that the daemon has accepted and not handed over.
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) members: Vec<Member>,
-    /// What new connections do now (never `Auto`).
+    /// The current mode for new connections (never `Auto`).
     pub(crate) dispatch: Balance,
     pub(crate) auto: Option<AutoBalance>,
-    /// Whose event loops do not turn, judged by queues and probes.
+    /// Workers whose event loops are stuck, judged by queues and probes.
     pub(crate) suspicion: Suspicion<WorkerId>,
-    /// The last steering that the kernel was told.
+    /// The last steering that was set in the kernel.
     pub(crate) steered: Option<Steer>,
-    /// The turns of the members in `steered`, by the lengths of their queues.
+    /// The turns of the members in `steered`, according to the lengths of their queues.
     pub(crate) turns: Vec<u32>,
-    /// `None` while no traffic flows.
+    /// `None` while there is no traffic.
     pub(crate) sampling: Option<Sampling>,
-    /// What the watches on the sockets were last made for; `None` when they have to be looked at.
+    /// The needs for which the watches were last set; `None` if they must be checked.
     pub(crate) watched_for: Option<Need>,
     pub(crate) door: Door,
-    /// Whether more than one worker has held it at a time.
+    /// Whether several workers have held it at the same time.
     pub(crate) shared_once: bool,
-    /// When the last holder went, and how long the sockets are kept.
+    /// If no worker holds it: until when the sockets are kept.
     pub(crate) unheld_until: Option<Time>,
     pub(crate) counters: Counters,
 }
@@ -139,7 +139,7 @@ impl Listening {
         }
     }
 
-    /// Spreads connections in another way, where the sockets allow it.
+    /// Changes the balance mode, as far as the sockets allow it.
     pub(crate) fn set_balance(&mut self, balance: Balance, now: Time) {
         if balance != Balance::Shared && self.group {
             self.dispatch = first_dispatch(self.kind, balance);
@@ -147,12 +147,12 @@ impl Listening {
         }
     }
 
-    /// How many connections are known to wait for a worker.
+    /// The number of known connections that wait for a worker.
     pub(crate) fn waiting(&self) -> usize {
         self.pending.len() + usize::from(self.door.knock.is_some())
     }
 
-    /// When the queues are looked at next.
+    /// When the queues are sampled next.
     pub(crate) fn next_look(&self) -> Option<Time> {
         self.sampling.filter(|_| self.suspicion.needs_samples()).map(|sampling| sampling.next)
     }
@@ -170,7 +170,7 @@ impl Listening {
         self.kind != Kind::Other && !self.group && self.dispatch == Balance::Shared
     }
 
-    /// Whether the kernel is asked for the ends of its connections.
+    /// Whether the kernel is asked to report closes of its connections.
     pub(crate) fn tells_closes(&self) -> bool {
         self.is_handed_over() && self.is_tcp()
     }
@@ -185,18 +185,18 @@ impl Listening {
         matches!(self.dispatch, Balance::Exact | Balance::Least)
     }
 
-    /// Whether a worker has to prove that its loop turns before it is given a connection.
+    /// Whether a worker must prove that its event loop is responsive before it gets a connection.
     pub(crate) fn asks_first(&self) -> bool {
         self.dispatch != Balance::Least
     }
 
-    /// Whether the daemon takes connections itself; otherwise workers accept from one socket.
+    /// Whether the daemon accepts connections itself; otherwise workers accept from one socket.
     pub(crate) fn daemon_accepts(&self) -> bool {
         self.group || self.push_only()
     }
 }
 
-/// What becomes of new connections at first.
+/// The initial mode for new connections.
 fn first_dispatch(kind: Kind, balance: Balance) -> Balance {
     match (kind, balance) {
         (Kind::Other, _) | (Kind::Unix, Balance::Shared | Balance::Direct) => Balance::Shared,

@@ -1,4 +1,5 @@
-//! What workers listen on, so that the supervisor can tell whether a new worker listens on all that its predecessor does.
+//! The addresses of workers, so that the supervisor can tell whether a new worker listens on all addresses of
+//! its predecessor.
 
 use forkful_core::supervisor::Sockets;
 
@@ -8,9 +9,9 @@ use crate::listening::Listening;
 use crate::worker::{Stage, Worker};
 
 impl Dispatcher {
-    /// What `old` listens on and its successor does not (yet). Nothing when the successor listens on as many
-    /// addresses, for then it has moved. What `old` has to itself, while others of the app serve, is not expected of
-    /// another process: a port or a path may be made of a process's number.
+    /// Addresses on which `old` listens and its successor does not (yet). Empty if the successor listens on
+    /// as many addresses, because then it has moved. Addresses that only `old` has, while other workers of
+    /// the app serve, are not expected of another process: a port or path may contain a process id.
     pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<ListeningId> {
         let (Some(new), Some(of_old)) = (self.workers.get(&new), self.workers.get(&old)) else {
             return Vec::new();
@@ -28,8 +29,8 @@ impl Dispatcher {
         of_old.listening_on().filter(is_missing).collect()
     }
 
-    /// What a supervisor asks about a worker that starts, and that may follow another. Sockets of their own are not
-    /// among it.
+    /// What a supervisor needs to know about a starting worker that may replace another. Sockets of its own
+    /// are not included.
     pub fn sockets_of(&self, worker: WorkerId, old: Option<WorkerId>) -> Sockets {
         Sockets {
             has_asked: self.has_asked(worker),
@@ -40,22 +41,22 @@ impl Dispatcher {
         }
     }
 
-    /// What a worker listens on.
+    /// The addresses on which a worker listens.
     pub fn listening_on(&self, worker: WorkerId) -> impl Iterator<Item = ListeningId> {
         self.workers.get(&worker).into_iter().flat_map(Worker::listening_on)
     }
 
-    /// Whether a worker has asked to listen on anything.
+    /// Whether a worker has asked to listen on any address.
     pub fn has_asked(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(|worker| !worker.holds.is_empty())
     }
 
-    /// Whether the worker has listened, and listens on nothing any more.
+    /// Whether the worker has listened before, and now listens on no address.
     pub fn has_closed_all(&self, worker: WorkerId) -> bool {
         self.workers.get(&worker).is_some_and(Worker::has_closed_all)
     }
 
-    /// Whether the worker listens on a TCP address that it shares.
+    /// Whether the worker listens on a shared TCP address.
     pub fn shares_tcp(&self, worker: WorkerId) -> bool {
         self.listening_on(worker).any(|id| self.listenings.get(&id).is_some_and(Listening::is_tcp))
     }

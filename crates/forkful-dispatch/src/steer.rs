@@ -1,10 +1,10 @@
-//! Which sockets the kernel gives new connections to, and watching the queues of those that have them.
+//! Which sockets get new connections from the kernel, and watching their queues.
 //!
-//! In direct mode the daemon does nothing per connection. What it does: while traffic flows, it
-//! samples the length of each queue every [`SAMPLE_EVERY`]. A queue that stays filled gets its worker
-//! probed; a worker that does not answer leaves the kernel's choice, and what waits in its queue goes
-//! to others. No traffic: no timer; the first connection after a pause wakes the daemon once. While
-//! nobody could be suspected, because there is one worker only or none answers, no queue is looked at.
+//! In direct mode the daemon does nothing per connection. While there is traffic, it samples the length of
+//! each queue every [`SAMPLE_EVERY`]. If a queue stays filled, its worker is probed; a worker that does not
+//! reply gets no more connections from the kernel, and the connections in its queue go to other workers.
+//! Without traffic there is no timer; the first connection after a pause wakes the daemon once. While no
+//! worker can be suspected, because there is only one or none replies, no queue is sampled.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Door, Listening, Need, Sampling};
 use crate::worker::{Schedule, Worker};
 
-/// Between two looks at the queues: a fraction of the delay that the promise allows (5 ms).
+/// Sampling interval: a fraction of the promised maximum delay (5 ms).
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
-/// Sampling goes on for so long after the last filled queue.
+/// Sampling continues for this time after the last filled queue.
 const SAMPLE_FOR: Duration = Duration::from_millis(100);
 
-/// Who gets connections by the kernel, and which sockets are watched.
+/// Which workers get connections from the kernel, and which sockets are watched.
 impl Dispatcher {
-    /// Brings steering and interests in line with who serves, for every address.
+    /// Updates steering and watches of every address to the workers that serve.
     pub(crate) fn refresh_all(&mut self, now: Time, out: &mut Outbox) {
         let mut next = ListeningId(0);
         while let Some((&id, _)) = self.listenings.range(next..).next() {
@@ -71,7 +71,7 @@ impl Dispatcher {
         self.watch_members(id, now, out);
     }
 
-    /// What the kernel does now is not known; the next refresh tells it again.
+    /// The kernel's steering is unknown; the next refresh sets it again.
     pub(crate) fn on_steer_failed(&mut self, id: ListeningId) {
         if let Some(listening) = self.listenings.get_mut(&id) {
             listening.steered = None;
@@ -80,7 +80,8 @@ impl Dispatcher {
         }
     }
 
-    /// Workers that serve are watched for a stuck event loop. Other workers are forgotten, and trusted when they return.
+    /// Watches the serving workers for a stuck event loop. Other workers are forgotten, and trusted when they
+    /// return.
     fn watch_workers(&mut self, id: ListeningId) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         for (worker, state) in self.workers.iter() {
@@ -97,8 +98,8 @@ impl Dispatcher {
         (1..count).filter(|member| self.is_served(id, *member)).map(|member| member as u16).collect()
     }
 
-    /// A member for each slot, so that a client address stays with its slot whoever occupies it. A slot without a
-    /// healthy worker is stood in for by another.
+    /// A member for each slot, so that a client address stays with its slot when the worker changes. For a
+    /// slot without a healthy worker, another member is used.
     fn members_by_slot(&self, id: ListeningId, serving: &[u16]) -> Vec<u16> {
         let Some(listening) = self.listenings.get(&id).filter(|l| l.dispatch == Balance::Sticky) else {
             return Vec::new();
@@ -132,8 +133,8 @@ impl Dispatcher {
         !is_rescued(listening.dispatch, holder)
     }
 
-    /// Brings the watch on each socket in line with what the daemon has to do there. Who serves is as at the last
-    /// [`Self::refresh`].
+    /// Updates the watch on each socket to what the daemon has to do there. The serving workers are those of
+    /// the last [`Self::refresh`].
     pub(crate) fn watch_members(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let room = self.room(id, now);
         let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.daemon_accepts()) else { return };
@@ -166,7 +167,7 @@ impl Dispatcher {
         }
     }
 
-    /// The socket is watched as before; it is tried again after a pause, as accepting is.
+    /// The socket's watch is unchanged; it is retried after a pause, like accepting.
     pub(crate) fn on_watch_failed(&mut self, id: ListeningId, member: usize, before: Watch, now: Time) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         listening.door.again.get_or_insert(now + ACCEPT_PAUSE);
@@ -179,7 +180,7 @@ impl Dispatcher {
 
 /// The queues of workers.
 impl Dispatcher {
-    /// The first connection after a pause: look at the queues for a while.
+    /// The first connection after a pause: samples the queues for a while.
     pub(crate) fn begin_sampling(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         if let Some(listening) = self.listenings.get_mut(&id) {
             listening.sampling = Some(Sampling { until: now + SAMPLE_FOR, next: now + SAMPLE_EVERY });
@@ -219,7 +220,7 @@ impl Dispatcher {
         }
     }
 
-    /// One look at each queue of an address.
+    /// One sample of each queue of an address.
     pub(crate) fn on_queues_read(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         self.glance(now);
         let Some(listening) = self.listenings.get_mut(&id) else { return };
@@ -234,7 +235,7 @@ impl Dispatcher {
         actions.extend(listening.suspicion.on_time(now));
         self.act_on_suspicion(id, &actions, now, out);
         if actions.iter().any(|action| matches!(action, Suspected::Suspect(_))) {
-            // A suspect has no turns.
+            // A suspect gets no turns.
             out.push(Action::Later(Later::Level(id)));
         } else {
             self.level(id, out);
@@ -248,7 +249,7 @@ impl Dispatcher {
         }
     }
 
-    /// Fewer turns for those whose queues are longer.
+    /// Reduces the turns of workers with longer queues.
     pub(crate) fn level(&mut self, id: ListeningId, out: &mut Outbox) {
         let Some(listening) = self.listenings.get(&id) else { return };
         if !listening.group || listening.dispatch != Balance::Direct {
@@ -267,7 +268,7 @@ impl Dispatcher {
         }
     }
 
-    /// The shares of the workers that have these members.
+    /// The shares of the workers that hold these members.
     fn shares_of(&self, id: ListeningId, members: &[u16]) -> Vec<u32> {
         let of_all = self.listenings.get(&id).map_or(&[][..], |listening| &listening.members);
         let owner = |member: &u16| of_all.get(usize::from(*member)).and_then(|member| member.owner);
@@ -297,7 +298,7 @@ impl Dispatcher {
         }
     }
 
-    /// What the scheduler has done with a doubted worker is known. One that had no core is excused.
+    /// The scheduling statistics of a suspected worker are known. A worker that had no core is excused.
     pub(crate) fn on_scheduled(
         &mut self,
         id: WorkerId,
@@ -331,15 +332,15 @@ impl Dispatcher {
         }
     }
 
-    /// An answer that is awaited already is as good as a probe's. Where only lines wait for room, the probe waits with
-    /// them: without it nothing would ever say that the worker turns again.
+    /// An already awaited reply is as good as a probe's. If only lines wait for room, the probe waits with
+    /// them: without it, nothing would show that the worker is responsive again.
     fn probe_unless_asked(&mut self, id: WorkerId, now: Time, out: &mut Outbox) {
         if self.workers.get(&id).is_some_and(|worker| !worker.channel.asks()) {
             self.probe(id, now, out);
         }
     }
 
-    /// A worker's loop has turned: it answered a probe or took a connection.
+    /// A worker's event loop is responsive: it replied to a probe or accepted a connection.
     pub(crate) fn on_turned(&mut self, worker: WorkerId, now: Time, out: &mut Outbox) {
         let mut next = ListeningId(0);
         while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
@@ -377,9 +378,10 @@ impl Dispatcher {
     }
 }
 
-/// The switch of the `auto` balance.
+/// The switch of the `auto` mode.
 impl Dispatcher {
-    /// Connections came in by the daemon's own socket: is it time to let the kernel do it?
+    /// Connections arrived through the daemon's own socket: decides whether to switch to the kernel's
+    /// distribution.
     pub(crate) fn count_arrivals(&mut self, id: ListeningId, count: u32, now: Time, out: &mut Outbox) {
         let Some(auto) = self.listenings.get_mut(&id).and_then(|listening| listening.auto.as_mut()) else {
             return;
@@ -388,16 +390,16 @@ impl Dispatcher {
         self.apply(id, dispatch, now, out);
     }
 
-    /// Whether the length of the daemon's own queue matters: it is to be told as [`Event::Queue`](crate::Event::Queue) before
-    /// [`Event::MemberReady`](crate::Event::MemberReady).
+    /// Whether the length of the daemon's own queue matters: it must be fed as
+    /// [`Event::Queue`](crate::Event::Queue) before [`Event::MemberReady`](crate::Event::MemberReady).
     pub fn asks_for_waiting(&self, id: ListeningId) -> bool {
         let listening = self.listenings.get(&id);
         self.accepting == Accepting::OneByOne
             && listening.is_some_and(|l| l.auto.is_some() && l.dispatch == Balance::Exact)
     }
 
-    /// Connections wait in the daemon's own queue. Where they are accepted one by one, the switch would come too late for the
-    /// others: a queue that is full makes clients wait for a second.
+    /// Connections wait in the daemon's own queue. If they are accepted one by one, the switch would be too
+    /// late for the others: with a full queue, clients wait a second.
     pub(crate) fn count_waiting(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         let waiting = listening.members.first_mut().map_or(0, |own| std::mem::take(&mut own.queue));
@@ -443,7 +445,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether queues are looked at: the kernel fills them, and a stuck worker's queue would be rescued.
+/// Whether queues are sampled: the kernel fills them, and a stuck worker's queue would be rescued.
 fn samples(dispatch: Balance) -> bool {
     matches!(dispatch, Balance::Direct | Balance::Sticky) && is_rescued(dispatch, Holder::Stuck)
 }

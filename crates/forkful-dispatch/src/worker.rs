@@ -1,4 +1,4 @@
-//! What is known of one worker.
+//! The state of one worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,30 +12,31 @@ use serde::{Deserialize, Serialize};
 use crate::channel::{Channel, HandleLine};
 use crate::id::ListeningId;
 
-/// A worker that has not answered for so long is passed over. Well above an idle worker's answer
-/// (20 to 65 µs), well below what a client notices.
+/// A worker that has not replied for this long is skipped. Well above an idle worker's reply time (20 to 65
+/// µs), well below what a client notices.
 pub(crate) const LATE: Duration = Duration::from_millis(1);
 
-/// A loop that ran for so long without answering is stuck, however seldom it ran.
+/// An event loop that ran for this long without a reply is stuck, even if it rarely got a core.
 const STUCK_RUN: Duration = Duration::from_millis(3);
 
-/// A loop that stood still for so long is likely to do so again soon: a route that computes is seldom asked for once.
+/// An event loop that was blocked for this long is likely to block again soon: a computing route is seldom
+/// requested only once.
 const STOOD_STILL: Duration = Duration::from_millis(50);
 
 const DOUBTED_FOR: Duration = Duration::from_secs(1);
 
-/// A proof is good for so long: less than a request takes to arrive behind its connection.
+/// How long a proof is valid: less than a request takes to arrive after its connection.
 const PROOF_FRESH: Duration = Duration::from_micros(100);
 
-/// First pause after a worker refused a connection (full, closing, out of descriptors); doubles up to 64 times.
+/// First pause after a worker refused a connection (full, closing, no descriptors); doubles up to 64 times.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the scheduler has done with a process since its start.
+/// Scheduling statistics of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     /// Time on a core.
     pub ran: Duration,
-    /// Time that it was ready to run and had no core.
+    /// Time it was ready to run but had no core.
     pub waited: Duration,
 }
 
@@ -43,85 +44,85 @@ pub struct Schedule {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) channel: Channel,
-    /// Counter of our own messages.
+    /// Sequence number of our own messages.
     pub(crate) seq: u64,
-    /// Whether it may have connections.
+    /// Whether it may get connections.
     pub(crate) stage: Stage,
     /// Its slot in the app.
     pub(crate) slot: u16,
     /// The agent has said hello.
     pub(crate) agent: bool,
-    /// It has listened on something.
+    /// It has listened on an address before.
     pub(crate) has_listened: bool,
-    /// It has been told to end.
+    /// It was told to stop.
     pub(crate) stopping: bool,
-    /// It is to end and has closed all its servers; its app may have more to say.
+    /// It must stop and has closed all its servers; its app may have more to say.
     pub(crate) last_words: Option<LastWords>,
     /// The addresses that it holds.
     pub(crate) holds: BTreeMap<ListeningId, Hold>,
-    /// Connections that it was given and that are not known to be closed.
+    /// Connections it was given that are not known to be closed.
     pub(crate) connections: u32,
-    /// When it was last given one, in connections of the app.
+    /// Its last assignment, as the app's connection count at that time.
     pub(crate) last_assigned: u64,
-    /// Whether its loop turns.
+    /// Whether its event loop is responsive.
     pub(crate) evidence: Evidence,
     /// Connections that it refused.
     pub(crate) refused: Refusals,
     /// What its agent was asked about its connections.
     pub(crate) counting: Counting,
-    /// Its share of the new connections, while it is not the full one.
+    /// Its share of new connections, while it is below the full share.
     pub(crate) rise: Option<Rise>,
 }
 
-/// What is known of whether a worker's loop turns.
+/// The evidence of whether a worker's event loop is responsive.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    /// When it last proved that its loop turns, if nothing was pushed since.
+    /// When it last proved that its event loop is responsive, if nothing was pushed since.
     pub(crate) proof: Option<Time>,
     /// When it last acknowledged a connection.
     pub(crate) acknowledged: Option<Time>,
-    /// When it last answered after its loop had stood still.
+    /// When it last replied after its event loop had been blocked.
     stood_still: Option<Time>,
-    /// When it was last doubted, and what the scheduler had done with it until then.
+    /// When it was last suspected, and its scheduling statistics at that time.
     doubted: Option<(Time, Schedule)>,
 }
 
 /// Connections that a worker refused.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// It gets none until then.
+    /// It gets no connections until then.
     pub(crate) until: Option<Time>,
-    /// How many in a row, for the growing pause.
+    /// Consecutive refusals, for the growing pause.
     in_a_row: u32,
 }
 
-/// A worker's part in a look at the connections that stay, see `forkful_core::steering::evenness`.
+/// A worker's state in a check of kept connections, see `forkful_core::steering::evenness`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// It owes no answer.
+    /// It owes no reply.
     Unasked,
     Asked,
-    /// It has answered the last question.
+    /// It has replied to the last question.
     Told(Connections),
 }
 
-/// How far a worker is between its start and its end.
+/// A worker's stage between start and exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
-    /// The supervisor allows no new connections (yet, or for now).
+    /// The supervisor allows no new connections (yet, or currently).
     Closed,
     /// New connections may go to it.
     Open,
-    /// It finishes what it has; its agent says when.
+    /// It finishes its connections; its agent reports when it has.
     Draining,
-    /// It has been told to disconnect, or does so by itself: no new listens.
+    /// It was told to disconnect, or disconnects by itself: no new listens.
     Disconnecting,
 }
 
 /// A worker's hold on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Hold {
-    /// Its member of the group, when it was given a socket of its own.
+    /// Its member of the group, if it was given its own socket.
     pub(crate) member: Option<usize>,
     /// It has reported `listening`.
     pub(crate) listening: bool,
@@ -148,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// Whether it has shown on what it listens, and is not about to end.
+    /// Whether it has reported its addresses, and is not about to stop.
     pub(crate) fn shows_where_it_listens(&self) -> bool {
         self.stage == Stage::Open && self.has_listened && !self.stopping
     }
@@ -158,7 +159,7 @@ impl Worker {
         self.seq
     }
 
-    /// It has answered the line in flight.
+    /// It has replied to the line in flight.
     pub(crate) fn answered(&mut self, now: Time) -> Option<HandleLine> {
         let (line, sent) = self.channel.answered()?;
         if now.since(sent) >= STOOD_STILL {
@@ -167,25 +168,26 @@ impl Worker {
         Some(line)
     }
 
-    /// Whether its loop has stood still lately, so that it comes after its equals. A connection can be taken back from it
-    /// until it has acknowledged it; but a request that it has not read by then waits for the next one that blocks the loop.
+    /// Whether its event loop was blocked recently, so that it comes after equal workers. A connection can be
+    /// taken back until the worker acknowledges it; after that, an unread request waits for the next one that
+    /// blocks the loop.
     fn is_doubtful(&self, now: Time) -> bool {
         self.evidence.stood_still.is_some_and(|at| now.since(at) < DOUBTED_FOR)
     }
 
-    /// Its open connections, counted in halves: a doubtful worker counts three halves more, and so comes after workers with one
-    /// connection more.
+    /// Its open connections, counted in halves. A doubtful worker counts three halves more, and so comes
+    /// after workers with one connection more.
     pub(crate) fn load(&self, now: Time) -> u32 {
         let doubts = if self.is_doubtful(now) { 3 } else { 0 };
         self.connections.saturating_mul(2).saturating_add(doubts)
     }
 
-    /// Whether it has said that it listens on an address.
+    /// Whether it has reported that it listens on an address.
     pub(crate) fn listens_on(&self, listening: ListeningId) -> bool {
         self.holds.get(&listening).is_some_and(|hold| hold.listening)
     }
 
-    /// On how many addresses it listens.
+    /// The number of addresses it listens on.
     pub(crate) fn listens(&self) -> usize {
         self.holds.values().filter(|hold| hold.listening).count()
     }
@@ -195,18 +197,19 @@ impl Worker {
         self.holds.iter().filter(|(_, hold)| hold.listening).map(|(listening, _)| *listening)
     }
 
-    /// Whether new connections of an address may go to it at all.
+    /// Whether it may get new connections of an address.
     pub(crate) fn serves(&self, listening: ListeningId) -> bool {
         self.stage == Stage::Open && self.listens_on(listening)
     }
 
-    /// The addresses whose new connections may go to it.
+    /// The addresses of which it may get new connections.
     pub(crate) fn serves_on(&self) -> impl Iterator<Item = ListeningId> {
         let is_open = self.stage == Stage::Open;
         self.listening_on().filter(move |_| is_open)
     }
 
-    /// Whether nothing is under way with it, and nothing that it did lately still counts; what does not is forgotten.
+    /// Whether nothing is in flight with it, and none of its recent events still matters; the others are
+    /// cleared.
     pub(crate) fn rests(&mut self, now: Time) -> bool {
         let Evidence { proof, acknowledged, stood_still, .. } = &mut self.evidence;
         proof.take_if(|at| !is_fresh(*at, now));
@@ -217,38 +220,40 @@ impl Worker {
         recent.is_none() && self.last_words.is_none() && self.rise.is_none() && self.channel.rests()
     }
 
-    /// Its share of the new connections, of [`FULL`].
+    /// Its share of new connections, relative to [`FULL`].
     pub(crate) fn share(&self) -> u32 {
         self.rise.map_or(FULL, |rise| rise.share())
     }
 
-    /// Whether the others come first, because it is new and has had its share. `assigned`: connections of the app so far.
+    /// Whether other workers come first, because it is new and has had its share. `assigned`: connections of
+    /// the app so far.
     pub(crate) fn gives_way(&self, assigned: u64, serving: usize) -> bool {
         self.rise.is_some_and(|rise| rise.gives_way(assigned.saturating_sub(self.last_assigned), serving))
     }
 
-    /// Whether it has just proved that its loop turns. `acknowledged`: to have acknowledged a connection is proof enough.
+    /// Whether it has just proved that its event loop is responsive. `acknowledged`: an acknowledged
+    /// connection is proof enough.
     pub(crate) fn is_proven(&self, acknowledged: bool, now: Time) -> bool {
         let is_fresh = |proof: Option<Time>| proof.is_some_and(|at| is_fresh(at, now));
         is_fresh(self.evidence.proof) || acknowledged && is_fresh(self.evidence.acknowledged)
     }
 
-    /// Whether it has closed all that it ever listened on.
+    /// Whether it has closed all addresses that it ever listened on.
     pub(crate) fn has_closed_all(&self) -> bool {
         self.has_listened && self.holds.is_empty()
     }
 
-    /// Whether an answer is overdue: it gets nothing until that comes.
+    /// Whether a reply is overdue: it gets nothing until the reply arrives.
     pub(crate) fn late(&self, now: Time) -> bool {
         self.channel.waiting_since().is_some_and(|since| now.since(since) >= LATE)
     }
 
-    /// Whether a connection can be handed to it now or soon.
+    /// Whether it can get a connection now or soon.
     pub(crate) fn responsive(&self, now: Time) -> bool {
         !self.late(now) && self.refused.until.is_none_or(|until| until <= now) && !self.channel.is_broken()
     }
 
-    /// It took a connection, or refused one: after that it gets none for a while.
+    /// It accepted or refused a connection: a refusal starts a pause.
     pub(crate) fn took(&mut self, accepted: bool, now: Time) {
         if accepted {
             self.refused.in_a_row = 0;
@@ -258,13 +263,13 @@ impl Worker {
         }
     }
 
-    /// Notes what the scheduler has done with it until now.
+    /// Records its scheduling statistics up to now.
     pub(crate) fn note_schedule(&mut self, schedule: Option<Schedule>, now: Time) {
         self.evidence.doubted = schedule.map(|schedule| (now, schedule));
     }
 
-    /// Whether it has waited for a core most of the time since it was doubted, so that its silence says
-    /// nothing about its loop.
+    /// Whether it has waited for a core most of the time since it was suspected, so that its silence says
+    /// nothing about its event loop.
     pub(crate) fn starved(&mut self, schedule: Option<Schedule>, now: Time) -> bool {
         let Some((since, before)) = self.evidence.doubted else { return false };
         self.note_schedule(schedule, now);

@@ -1,6 +1,6 @@
-//! The workers of an app, and which of them rest: nothing is under way with them, and nothing that they did lately still
-//! counts. A connection concerns the workers that do not rest, and the first of those that do, so that it costs the same
-//! with two workers and with hundreds.
+//! The workers of an app, and which of them rest: nothing is in flight with them, and none of their recent
+//! events still matters. A connection concerns only the workers that do not rest and the first one that
+//! rests, so its cost does not grow with the number of workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -10,16 +10,17 @@ use forkful_core::Time;
 use crate::id::{ListeningId, WorkerId};
 use crate::worker::{Counting, Stage, Worker};
 
-/// The order in which workers that rest are given connections: how many they have, and when they were last given one.
+/// The order in which resting workers get connections: by number of connections, then by last assignment.
 type Rank = (u32, u64, WorkerId);
 
-/// See the module's documentation. Everybody may read the workers as a map; they change through the functions here.
+/// See the module's documentation. The workers can be read as a map, but are changed only by the functions
+/// here.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     all: BTreeMap<WorkerId, Worker>,
-    /// Those that may not rest, in order.
+    /// Workers that may not rest, in order.
     active: Vec<WorkerId>,
-    /// Those that rest, by the addresses that they serve.
+    /// Resting workers, by the addresses that they serve.
     resting: BTreeMap<ListeningId, BTreeSet<Rank>>,
 }
 
@@ -33,25 +34,25 @@ impl Deref for Workers {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as the functions of a map")]
 impl Workers {
-    /// A worker to be changed.
+    /// A worker, to change it.
     pub(crate) fn get_mut(&mut self, id: &WorkerId) -> Option<&mut Worker> {
         self.rouse(*id);
         self.all.get_mut(id)
     }
 
-    /// The same of all workers.
+    /// The same for all workers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&WorkerId, &mut Worker)> {
         self.active = self.all.keys().copied().collect();
         self.resting.clear();
         self.all.iter_mut()
     }
 
-    /// The same without their names.
+    /// The same without identifiers.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Worker> {
         self.iter_mut().map(|(_, worker)| worker)
     }
 
-    /// All workers, for what their agents are asked about their connections: whether a worker rests does not depend on it.
+    /// All workers, for the questions to their agents about connections: resting does not depend on these.
     pub(crate) fn counting_mut(&mut self) -> impl Iterator<Item = (WorkerId, Stage, &mut Counting)> {
         self.all.iter_mut().map(|(id, worker)| (*id, worker.stage, &mut worker.counting))
     }
@@ -73,7 +74,7 @@ impl Workers {
         self.resting.remove(&listening);
     }
 
-    /// Finds out which workers rest. Pauses that have ended by `now` have been dealt with.
+    /// Determines which workers rest. Pauses that have ended by `now` were handled.
     pub(crate) fn settle(&mut self, now: Time) {
         let Self { all, active, resting } = self;
         active.retain(|id| {
@@ -89,7 +90,7 @@ impl Workers {
         debug_assert!(self.is_consistent(), "{self:#?}");
     }
 
-    /// Whether those that count as resting do so, and are known where they serve and nowhere else.
+    /// Whether workers in the resting set do rest, and are listed exactly where they serve.
     fn is_consistent(&self) -> bool {
         let mut ranks = 0;
         let are_known =
@@ -108,13 +109,13 @@ impl Workers {
         self.active.iter().filter_map(|id| self.all.get_key_value(id))
     }
 
-    /// The first of the workers that rest and serve an address, by [`Rank`], and how many there are.
+    /// The first of the resting workers of an address by [`Rank`], and their number.
     pub(crate) fn resting(&self, listening: ListeningId) -> (Option<(&WorkerId, &Worker)>, usize) {
         let Some(ranks) = self.resting.get(&listening) else { return (None, 0) };
         (ranks.first().and_then(|(_, _, id)| self.all.get_key_value(id)), ranks.len())
     }
 
-    /// A worker may not rest any more; what is known of it is still what was when it began to.
+    /// Removes a worker from the resting set; its data is still that from when it was added.
     fn rouse(&mut self, id: WorkerId) {
         let Err(place) = self.active.binary_search(&id) else { return };
         let Some(worker) = self.all.get(&id) else { return };

@@ -1,12 +1,13 @@
-//! What is written down of the dispatcher, so that another daemon can go on in its place, and how that one does.
+//! The saved state of the dispatcher, from which another daemon continues.
 //!
-//! Written down is who holds which address and how far each worker is. Nothing of a connection is: where the kernel spreads
-//! them it goes on, and a connection that was on its way to a worker when the daemon ended is with that worker or still in
-//! its channel. How many connections each worker has is learned anew.
+//! It contains which worker holds which address, and the stage of each worker. It contains nothing about
+//! connections: the kernel's distribution continues, and a connection that was on its way to a worker when
+//! the daemon died is with that worker or still in its channel. The number of connections of each worker is
+//! counted again.
 //!
-//! **Hazard.** The worker may owe an answer to a line that the daemon before has sent, and an answer names no line. So no
-//! handle line goes out before it is certain that all answers have come: the agent echoes a line, which it gets after them.
-//! A worker without an agent is given [`SETTLE_MAX`].
+//! **Hazard.** The worker may owe a reply to a line that the previous daemon has sent, and a reply does not
+//! identify its line. So no handle line is sent before all replies have certainly arrived: the agent echoes a
+//! line, which it reads after them. For a worker without an agent, we wait [`SETTLE_MAX`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Counters, Listening, Member, NewListening};
 use crate::worker::{Hold, Stage, Worker};
 
-/// Without an agent, answers to lines of the daemon before are awaited for so long.
+/// Without an agent, how long to wait for replies to lines of the previous daemon.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
@@ -33,7 +34,7 @@ pub struct Written {
     next_listening: usize,
 }
 
-/// What is written down of a worker.
+/// The saved state of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenWorker {
     pub id: WorkerId,
@@ -47,12 +48,12 @@ pub struct WrittenWorker {
     holds: Vec<(ListeningId, Hold)>,
 }
 
-/// What is written down of an address.
+/// The saved state of an address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenListening {
     pub id: ListeningId,
     new: NewListening,
-    /// How many sockets it has.
+    /// The number of its sockets.
     pub sockets: usize,
     shared_once: bool,
     unheld: bool,
@@ -61,7 +62,7 @@ pub struct WrittenListening {
 }
 
 impl Dispatcher {
-    /// What another daemon has to know.
+    /// Returns the state for another daemon.
     pub fn write_down(&self) -> Written {
         let workers = self.workers.iter().map(|(id, worker)| WrittenWorker {
             id: *id,
@@ -88,7 +89,7 @@ impl Dispatcher {
         }
     }
 
-    /// Goes on from what was written down. The driver has the sockets of these addresses again; workers follow by
+    /// Restores the saved state. The driver has the sockets of these addresses; workers follow by
     /// [`Self::attach_again`].
     pub fn take_up(&mut self, written: &Written, now: Time) {
         self.next_listening = written.next_listening;
@@ -102,7 +103,8 @@ impl Dispatcher {
         }
     }
 
-    /// A worker whose channel the driver has again. `recalls`: what it has not read of its channel can be taken back.
+    /// A worker whose channel the driver has taken over. `recalls`: what it has not read from its channel can
+    /// be taken back.
     pub fn attach_again(&mut self, written: &WrittenWorker, recalls: bool, now: Time, out: &mut Outbox) {
         let mut worker = Worker::new(Channel::new(recalls));
         worker.stage = written.stage;
@@ -111,7 +113,7 @@ impl Dispatcher {
         worker.has_listened = written.has_listened;
         worker.stopping = written.stopping;
         worker.last_words = written.last_words;
-        // Higher than any number that was given: nobody sends a message in every microsecond.
+        // Higher than any used number: nobody sends a message every microsecond.
         worker.seq = u64::try_from(now.since_start().as_micros()).unwrap_or(u64::MAX) + 1;
         worker.holds = written.holds.iter().copied().collect::<BTreeMap<_, _>>();
         for (listening, hold) in &written.holds {
@@ -120,13 +122,13 @@ impl Dispatcher {
                 member.owner = Some(written.id);
             }
         }
-        // One that has asked for nothing was sent no handle line.
+        // A worker that has asked for nothing was sent no handle line.
         let owes = worker.agent || !worker.holds.is_empty();
         if owes && worker.stage != Stage::Disconnecting {
             worker.channel.settle_first(now);
         }
         if worker.stage == Stage::Disconnecting {
-            // No handle line follows the one at which it closes its channel.
+            // No handle line follows the line at which it closes its channel.
             let _none = worker.channel.end();
         }
         let echoes = owes && worker.agent;
@@ -136,7 +138,7 @@ impl Dispatcher {
         }
     }
 
-    /// All workers are there again that there are.
+    /// All existing workers are attached again.
     pub fn taken_up(&mut self, now: Time, out: &mut Outbox) {
         let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
         for id in ids {
@@ -150,7 +152,7 @@ impl Dispatcher {
         self.after_change(now, out);
     }
 
-    /// All answers to lines of the daemon before have come.
+    /// All replies to lines of the previous daemon have arrived.
     pub(crate) fn on_settled(&mut self, id: WorkerId, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id)
             && worker.channel.settled()
@@ -160,7 +162,7 @@ impl Dispatcher {
         }
     }
 
-    /// Workers without an agent have had their time.
+    /// The wait for workers without an agent is over.
     pub(crate) fn settle_silent(&mut self, now: Time, out: &mut Outbox) {
         let is_due = |worker: &Worker| {
             !worker.agent && worker.channel.settling_since().is_some_and(|since| since + SETTLE_MAX <= now)
@@ -196,7 +198,7 @@ mod tests {
         std::iter::from_fn(|| out.pop()).collect()
     }
 
-    /// A daemon whose worker listens, and what it has written down.
+    /// A daemon with a listening worker, and its saved state.
     fn written(has_agent: bool) -> Written {
         let (mut before, mut out) = (Dispatcher::new(Balance::Exact, false), Outbox::default());
         before.attach(WORKER, true);
@@ -211,7 +213,7 @@ mod tests {
         before.write_down()
     }
 
-    /// Another daemon in its place, to which a connection comes at once.
+    /// Another daemon that replaces it and gets a connection at once.
     fn taken_up(written: &Written) -> (Dispatcher, Vec<Action>) {
         let (mut after, mut out) = (Dispatcher::new(Balance::Exact, false), Outbox::default());
         after.take_up(written, at(100));
@@ -241,7 +243,7 @@ mod tests {
         let (mut after, actions) = taken_up(&written(true));
         assert!(actions.contains(&Action::Tell(WORKER, Message::Echo)), "{actions:?}");
         let mut out = Outbox::default();
-        // Answers to lines of the daemon before.
+        // Replies to lines of the previous daemon.
         for event in [Event::HandleTaken(WORKER), Event::HandleMissed(WORKER)] {
             after.step(event, at(101), &mut out);
             assert_eq!(next_line(&mut after, at(101)), None);

@@ -1,4 +1,4 @@
-//! A driver without descriptors: performs the dispatcher's actions on the simulated kernel, and checks what it is told.
+//! A driver without descriptors: performs the dispatcher's actions on the simulated kernel, and checks them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use forkful_dispatch::{
 
 use super::kernel::{Address, Fate, Item, Manner, Process};
 
-/// Turns without an end: something spins.
+/// More turns mean an endless loop.
 const TURNS_MAX: usize = 5_000;
 
-/// What goes wrong in the system.
+/// Failures of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Faults {
-    /// Too many handles are under way.
+    /// Too many handles are in flight.
     pub(crate) handles_full: bool,
-    /// No descriptor is left.
+    /// There are no free descriptors.
     pub(crate) no_descriptors: bool,
-    /// The kernel takes no other steering and no further watch.
+    /// The kernel refuses changes of steering and watches.
     pub(crate) kernel_refuses: bool,
-    /// Every line is taken in two parts.
+    /// Every line is accepted in two parts.
     pub(crate) tears: bool,
     /// Nothing can be taken back.
     pub(crate) keeps_pushes: bool,
@@ -37,14 +37,14 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) processes: BTreeMap<u32, Process>,
     addresses: BTreeMap<ListeningId, Address>,
-    /// The address of the app, once somebody has asked for it.
+    /// The app's address, once a worker has asked for it.
     bound: Option<ListeningId>,
     pub(crate) clients: BTreeMap<u32, Fate>,
     pub(crate) faults: Faults,
     kind: NewListening,
-    /// How often queues were looked at.
+    /// How often queues were sampled.
     pub(crate) looks: usize,
-    /// How often a worker has said how many connections it keeps.
+    /// How often a worker has reported its number of kept connections.
     pub(crate) counts: usize,
     next_worker: u32,
     next_reply: u64,
@@ -212,7 +212,7 @@ impl World {
     }
 }
 
-/// What tests do.
+/// Actions of tests.
 impl World {
     pub(crate) fn spawn(&mut self, open: bool, agent: bool) -> u32 {
         let worker = self.next_worker;
@@ -275,7 +275,8 @@ impl World {
         }
     }
 
-    /// The process is gone, or has closed its channel. With a crowd in it, it may have served what it did not answer.
+    /// The process is gone, or has closed its channel. If the channel was crowded, it may have served what it
+    /// did not acknowledge.
     pub(crate) fn kill(&mut self, worker: u32) {
         let id = WorkerId(worker);
         self.dispatcher.exited(id);
@@ -287,7 +288,8 @@ impl World {
         self.forget(worker, lost);
     }
 
-    /// The worker does not follow the protocol; it lives, and may read on, unless what it has not read is taken out.
+    /// The worker violates the protocol. It is alive, and may continue reading, unless its unread data is
+    /// taken out.
     pub(crate) fn give_up(&mut self, worker: u32) {
         let id = WorkerId(worker);
         self.dispatcher.channel_mut(id).expect("is there").break_off();
@@ -396,7 +398,7 @@ impl World {
         }
     }
 
-    /// The daemon's loop turns until it has nothing more to do.
+    /// Runs the daemon's loop until nothing is left to do.
     pub(crate) fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let ready =
@@ -427,7 +429,7 @@ impl World {
         panic!("the loop spins");
     }
 
-    /// Moves the clock, waking the dispatcher when it wants to be.
+    /// Advances the clock, and wakes the dispatcher when due.
     pub(crate) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
         self.settle();

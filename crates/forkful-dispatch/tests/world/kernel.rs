@@ -1,21 +1,21 @@
-//! What the kernel and the workers do, as far as the dispatcher can tell: queues of sockets, pipes, event loops.
+//! The kernel and the workers as the dispatcher sees them: socket queues, pipes, event loops.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forkful_dispatch::{HandleLine, ListeningId, Message, Pushed, ReplyId, Steer, Watch};
 
-/// Items that a pipe takes.
+/// Capacity of a pipe in items.
 const PIPE_MAX: usize = 6;
 
-/// What becomes of a client's connection.
+/// The state of a client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It waits: in a queue of the kernel, in the daemon, in a pipe.
+    /// It waits in a queue of the kernel, in the daemon, or in a pipe.
     Waits,
     ServedBy(u32),
-    /// A worker that ended may have served it: nobody else does.
+    /// A worker that ended may have served it: no other worker does.
     Lost,
-    /// Its address was given up. A worker that leaves may still serve it.
+    /// Its address was given up. A leaving worker may still serve it.
     GivenUp,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Item {
     /// A reply without a handle.
     Pushes(ListeningId),
     Told(Message),
-    /// A message for the app, with its number.
+    /// A message for the app, with its sequence number.
     Chatter(u64),
 }
 
@@ -49,24 +49,24 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) manner: Manner,
-    /// Lines that were written and not read.
+    /// Lines that were written but not read.
     pub(crate) pipe: VecDeque<Item>,
-    /// The last item of the pipe is there in part.
+    /// The last item of the pipe is incomplete.
     pub(crate) torn: bool,
     /// Taken back with a push, to be written again before all others.
     pub(crate) again: VecDeque<Item>,
     /// Lines of the driver that wait for room.
     pub(crate) lines: VecDeque<Item>,
     pub(crate) replies: BTreeMap<ReplyId, (ListeningId, usize)>,
-    /// Handle lines that were written and not answered.
+    /// Handle lines that were written but not answered.
     pub(crate) unanswered: usize,
     /// Probes that were written.
     pub(crate) probes: usize,
     /// The line at which the worker closes its channel was written.
     pub(crate) ending: bool,
-    /// Servers of the app, with the socket from which it accepts, if it has one.
+    /// The app's servers, each with the socket from which it accepts, if any.
     pub(crate) servers: BTreeMap<ListeningId, Option<usize>>,
-    /// The next message that the app is told, and that it expects.
+    /// The next sequence number sent to the app, and the next it expects.
     pub(crate) chatter: (u64, u64),
 }
 
@@ -91,7 +91,7 @@ impl Process {
         self.pipe.len() + self.again.len() < PIPE_MAX
     }
 
-    /// Puts a line into the pipe, and holds the driver to the invariants of the channel.
+    /// Writes a line to the pipe, and checks the channel's invariants.
     pub(crate) fn write(&mut self, item: Item) {
         assert!(!self.torn && self.again.is_empty(), "nothing goes between two parts of a line");
         if let Item::Handle(line) = item {
@@ -104,7 +104,7 @@ impl Process {
         self.pipe.push_back(item);
     }
 
-    /// The next whole line.
+    /// The next complete line.
     pub(crate) fn read(&mut self) -> Option<Item> {
         if self.torn && self.pipe.len() == 1 {
             return None;
@@ -112,7 +112,7 @@ impl Process {
         self.pipe.pop_front()
     }
 
-    /// Takes out what was not read, if it ends with a push.
+    /// Takes out the unread data, if it ends with a push.
     pub(crate) fn take_back(&mut self, pushed: Pushed) -> bool {
         let found = self.pipe.back() == Some(&Item::Handle(HandleLine::Connection(pushed)));
         if found {
@@ -131,7 +131,7 @@ pub(crate) struct Address {
     /// Clients in the queue of each socket.
     pub(crate) queues: Vec<VecDeque<u32>>,
     pub(crate) watched: Vec<Watch>,
-    /// A watch for the first connection that has fired.
+    /// One-shot watches that have fired.
     pub(crate) disarmed: BTreeSet<usize>,
     steer: Steer,
     turn: usize,
@@ -181,7 +181,7 @@ impl Address {
         self.queues[usize::from(member)].push_back(client);
     }
 
-    /// A socket of which the reactor would tell now.
+    /// A socket that the reactor would report now.
     pub(crate) fn ready(&self) -> Option<usize> {
         (0..self.queues.len()).find(|member| {
             !self.queues[*member].is_empty()

@@ -1,4 +1,4 @@
-//! `balance: least`: the fewest open connections, without a probe.
+//! `balance: least`: fewest open connections, without a probe.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,14 +47,15 @@ fn a_connection_that_a_blocked_worker_does_not_read_goes_to_another_and_no_furth
     for served in 1..=5 {
         world.connect(1);
         turn_all(&mut world, &workers[1..]);
-        // From then on the worker owes the answer to one probe. Others that are ahead wait for it, up to 6 ms.
+        // From then on the worker owes the reply to one probe. Other workers that are ahead wait for it, up
+        // to 6 ms.
         let wait = if served == 1 { 6 } else { 0 };
         world.advance(Duration::from_millis(wait));
         turn_all(&mut world, &workers[1..]);
         assert_eq!(served_by(&world, workers[1]), served);
     }
     assert_eq!(probes(&world), 1);
-    // It answers, and gets connections again; after it has stood still it comes after its equals for a second.
+    // It replies and gets connections again; after being blocked it comes after equal workers for a second.
     turn_all(&mut world, &workers);
     world.advance(Duration::from_secs(2));
     for _ in 0..5 {
@@ -67,7 +68,7 @@ fn a_connection_that_a_blocked_worker_does_not_read_goes_to_another_and_no_furth
 #[derive(Debug, Clone)]
 enum Step {
     Connect,
-    /// The connection of a client ends.
+    /// A client's connection closes.
     Finish(Index),
     /// Time passes between two connections.
     Advance(Duration),

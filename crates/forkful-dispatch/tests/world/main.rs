@@ -1,7 +1,7 @@
-//! The dispatcher on virtual time, with a simulated kernel and simulated workers: whatever happens, its invariants hold
-//! after each event, and in the end every client is served.
+//! The dispatcher on virtual time, with a simulated kernel and simulated workers. For any sequence of events,
+//! its invariants hold after each event, and at the end every client is served.
 //!
-//! `kernel` holds the driver to the invariants of a channel, `driver` to those of connections.
+//! `kernel` checks the invariants of a channel, `driver` those of connections.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod driver;
@@ -21,14 +21,14 @@ use proptest::test_runner::RngSeed;
 use driver::{Faults, World};
 use kernel::{Fate, Item, Manner};
 
-/// Workers alive at a time, those that leave included.
+/// Maximum live workers at the same time, including leaving ones.
 const WORKERS_MAX: usize = 5;
 
-/// What happens next.
+/// The next event.
 #[derive(Debug, Clone)]
 enum Step {
     Connect(usize),
-    /// The daemon's loop turns until it has nothing more to do.
+    /// The daemon's loop runs until nothing is left to do.
     Daemon,
     /// A worker's event loop turns once.
     Turn(Index),
@@ -38,9 +38,9 @@ enum Step {
         agent: bool,
     },
     Kill(Index),
-    /// A worker does not follow the protocol.
+    /// A worker violates the protocol.
     GiveUp(Index),
-    /// A worker has written more than is read at once.
+    /// A worker has written more than one read accepts.
     Crowd(Index),
     Open(Index),
     CloseTraffic(Index),
@@ -48,10 +48,10 @@ enum Step {
     Stopping(Index),
     /// The app closes its server, or listens again.
     ToggleServer(Index),
-    /// The app is told so many things.
+    /// This many messages for the app.
     Tell(Index, usize),
     Leave(Index),
-    /// A client's connection ends.
+    /// A client's connection closes.
     Finish(Index),
     Ask(Index),
     Balance(Balance),
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// All obstacles are taken away: every client is served, but for those whose address was given up.
+    /// All failures are removed: every client is served, except those whose address was given up.
     fn recover(&mut self) {
         self.faults = Faults::default();
         self.processes.values_mut().for_each(|process| process.manner = Manner::Serves);
@@ -194,7 +194,7 @@ impl World {
 }
 
 proptest! {
-    // The same cases each time; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` search for others.
+    // The same cases in each run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` select others.
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
         rng_seed: match ProptestConfig::default().rng_seed {

@@ -8,7 +8,7 @@ use forkful_dispatch::{Event, WorkerId};
 use super::driver::World;
 use super::kernel::{Fate, Item, Manner};
 
-/// Workers that serve, each with its reply read.
+/// Serving workers, each of which has read its reply.
 pub(crate) fn serving(balance: Balance, count: usize) -> (World, Vec<u32>) {
     let mut world = World::new(balance, false);
     let workers: Vec<u32> = (0..count).map(|_| world.spawn(true, false)).collect();
@@ -65,7 +65,7 @@ fn a_push_that_is_not_read_is_taken_back_and_lines_behind_it_keep_their_order() 
     let (mut world, workers) = serving(Balance::Exact, 2);
     world.connect(1);
     world.settle();
-    // It answers its probe, and does not read the push that follows.
+    // It replies to its probe, and does not read the following push.
     world.read_line(workers[0]);
     world.settle();
     for number in 0..2 {
@@ -99,12 +99,12 @@ fn queues_are_not_looked_at_while_nobody_could_be_suspected() {
     for count in [1, 3] {
         let (mut world, workers) = serving(Balance::Direct, count);
         world.connect(6);
-        // None of the loops turns.
+        // All event loops are blocked.
         world.advance(Duration::from_secs(1));
         let looks = world.looks;
         world.advance(Duration::from_secs(3600));
         assert_eq!(world.looks, looks, "{count} workers");
-        // Another one comes, or one of them goes on.
+        // Another one starts, or one of them continues.
         let well = if count == 1 { world.spawn(true, false) } else { workers[0] };
         for _ in 0..60 {
             turn_all(&mut world, &[well]);
@@ -140,7 +140,7 @@ fn a_socket_that_a_worker_could_not_take_is_not_offered_again_once_it_leaves() {
     turn_all(&mut world, &[late]);
     assert_eq!(world.processes[&late].replies.len(), 1, "its socket is kept for another try");
     world.step(Event::Leaves { worker: WorkerId(late), ack: 1 });
-    // The driver's pipe refuses a handle behind the line at which the worker disconnects.
+    // The driver's pipe refuses a handle after the line at which the worker disconnects.
     world.advance(Duration::from_millis(200));
     assert_eq!(world.processes[&late].replies.len(), 0);
     turn_all(&mut world, &workers);
@@ -171,7 +171,7 @@ fn a_worker_whose_channel_was_full_gets_what_waits_once_its_lines_have_left() {
         world.say(workers[0], Item::Chatter(number));
     }
     world.connect(7);
-    // The others have their turns first, and have more connections than this worker afterwards.
+    // The others have their turns first, and then have more connections than this worker.
     turn_all(&mut world, &workers[1..]);
     for _ in 0..20 {
         turn_all(&mut world, &workers);
@@ -200,7 +200,7 @@ fn a_connection_that_could_not_leave_goes_to_others_once_its_worker_gets_none() 
     world.faults.handles_full = true;
     world.connect(1);
     world.settle();
-    // The first worker answers its probe, and is handed the connection, which cannot leave.
+    // The first worker replies to its probe and is handed the connection, which cannot be sent.
     world.read_line(workers[0]);
     world.settle();
     world.step(Event::CloseTraffic(WorkerId(workers[0])));
@@ -219,7 +219,7 @@ fn no_accepted_connection_waits_in_a_daemon_that_may_die() {
         world.dispatcher.accept_one_by_one();
         for round in 0..60 {
             world.connect(3);
-            // One of them does not read anything for a while, not even what was sent to it.
+            // One of them reads nothing for a while, not even what was already sent.
             let stuck = workers[round / 10 % 3];
             for worker in workers.iter().filter(|worker| **worker != stuck) {
                 for _ in 0..2 {
@@ -262,7 +262,7 @@ fn workers_are_asked_for_their_connections_now_and_then_while_connections_come()
             pass(&mut world, 1);
         }
         let asked = (world.counts - after_change) / workers.len();
-        // Where the daemon hands connections over, its own counts may ask for more.
+        // Where the daemon hands over connections, its own counts may cause more questions.
         let expected = match balance {
             Balance::Sticky => 0..1,
             Balance::Direct => 20..40,

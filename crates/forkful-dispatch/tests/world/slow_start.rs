@@ -1,4 +1,4 @@
-//! `slow_start`: the share of a worker that begins to serve.
+//! `slow_start`: the share of a new worker.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::scenes::{served_by, serving, turn_all};
 
 const OVER: Duration = Duration::from_secs(8);
 
-/// A worker with its full share, and a worker that has just begun to serve.
+/// A worker with its full share, and a new worker.
 fn with_a_new_one(balance: Balance) -> (World, Vec<u32>) {
     let (mut world, mut workers) = serving(balance, 1);
     world.dispatcher.set_slow_start(OVER);
@@ -18,7 +18,7 @@ fn with_a_new_one(balance: Balance) -> (World, Vec<u32>) {
     (world, workers)
 }
 
-/// Opens connections one by one, each of which ends at once. Gives the number that the new worker got.
+/// Opens connections one by one, each of which closes at once. Returns the number for the new worker.
 fn share(world: &mut World, workers: &[u32], connections: usize) -> usize {
     let before = served_by(world, workers[1]);
     for _ in 0..connections {
@@ -35,7 +35,7 @@ fn the_share_of_a_new_worker_rises_in_exact_least_and_direct() {
     for balance in [Balance::Exact, Balance::Least, Balance::Direct] {
         let (mut world, workers) = with_a_new_one(balance);
         let few = share(&mut world, &workers, 96);
-        // An eighth of what the other one gets.
+        // An eighth of the other worker's number.
         assert!((5..=12).contains(&few), "{balance:?}: {few} of 96");
         world.advance(OVER / 2);
         let more = share(&mut world, &workers, 96);
