@@ -1,8 +1,8 @@
-//! What fuzz targets share in `cargo test`: [`replay`] of the corpora of `dev/fuzz`, and, for what is inside the program
-//! and so out of libFuzzer's reach, [`fuzz`]: texts that are spoilt here and there.
+//! Fuzzing in `cargo test`: [`replay`] runs the corpora of `dev/fuzz`, and [`fuzz`] mutates texts for code
+//! inside the program that libFuzzer does not reach.
 //!
-//! Both try the same inputs in each run. A failure of [`fuzz`] names its seed; `FORKFUL_FUZZ_SEED` begins elsewhere, and
-//! with `FORKFUL_FUZZ_SECONDS` it goes on for that long. It is no library for programs.
+//! Both use the same inputs in each run. A failure of [`fuzz`] prints its seed; `FORKFUL_FUZZ_SEED` starts
+//! with another seed, and `FORKFUL_FUZZ_SECONDS` sets the duration. Not a library for programs.
 
 pub mod allocations;
 
@@ -14,24 +14,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Inputs of [`fuzz`], unless it is told how long to go on: a second or two.
+/// Inputs of [`fuzz`] unless a duration is set: one or two seconds.
 const INPUTS: u64 = 3_000;
-/// The longest that one input may take before it is called a hang.
+/// An input that takes longer counts as a hang.
 const HANG: Duration = Duration::from_secs(60);
-/// Where the spoilt copies of a corpus begin, so that a test run is the same each time.
+/// The seed for mutated copies of a corpus, so that each test run is the same.
 const SEED: u64 = 0x5eed_5eed_5eed_5eed;
-/// Spoilt copies of each input of a corpus.
+/// Mutated copies of each input of a corpus.
 const SPOILT_COPIES: u32 = 32;
-/// How often it is looked whether one hangs.
+/// How often to check for a hang.
 const HANG_LOOK: Duration = Duration::from_secs(1);
 
-/// How long [`wait_until`] waits, whatever else the machine does.
+/// The timeout of [`wait_until`], enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds, looking often; `what` is for the message.
+/// Waits until a condition holds, polling frequently; `what` is for the message.
 ///
 /// # Panics
-/// When it does not hold within a minute.
+/// If it does not hold within a minute.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -43,11 +43,11 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Writes a program that can be executed at once.
 ///
-/// A shell writes it: a descriptor of this process that is open for writing is, for a moment, also held by each child that
-/// another test starts, and the kernel executes no file that somebody may write to (`ETXTBSY`).
+/// A shell writes it: if this process had it open for writing, a child started by another test could briefly
+/// hold the descriptor too, and the kernel does not execute a file that is open for writing (`ETXTBSY`).
 ///
 /// # Panics
-/// When the file cannot be written.
+/// If the file cannot be written.
 #[track_caller]
 pub fn write_executable(path: &Path, text: &str) {
     let mut shell = Command::new("sh");
@@ -58,12 +58,12 @@ pub fn write_executable(path: &Path, text: &str) {
     assert!(written, "{} cannot be written", path.display());
 }
 
-/// A small generator of numbers that look random (xorshift).
+/// A small pseudo-random number generator (xorshift).
 #[derive(Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// A number below `bound`; 0 when that is 0.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -71,13 +71,13 @@ impl Chance {
         (self.0 >> 11) as usize % bound.max(1)
     }
 
-    /// One of several.
+    /// A random element.
     pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 }
 
-/// Pieces that matter to readers of JSON.
+/// Tokens that matter to JSON parsers.
 pub const JSON_TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
@@ -106,23 +106,23 @@ pub const JSON_TOKENS: &[&[u8]] = &[
     b"\n",
 ];
 
-/// How much a text is spoilt.
+/// How a text is mutated.
 #[derive(Debug, Clone, Copy)]
 pub struct Spoil<'a> {
-    /// Pieces that matter to parsers, to be put anywhere.
+    /// Tokens that matter to parsers, to be inserted anywhere.
     pub tokens: &'a [&'a [u8]],
-    /// The most places.
+    /// Maximum number of mutated places.
     pub places: usize,
-    /// The most bytes that are taken away, replaced or copied at one of them.
+    /// Maximum bytes removed, replaced or copied at a place.
     pub span: usize,
-    /// The most copies of a piece that stand for one.
+    /// Maximum copies of a piece.
     pub copies: usize,
-    /// The most times that a token is put in one place: deep nesting, and much of one thing.
+    /// Maximum repetitions of a token in one place, for deep nesting and long sequences.
     pub pile: usize,
 }
 
 impl Spoil<'_> {
-    /// Spoils a text; it is never empty afterwards.
+    /// Mutates a text; it is never empty afterwards.
     pub fn spoil(&self, bytes: &mut Vec<u8>, chance: &mut Chance) {
         for _ in 0..chance.below(self.places + 1) {
             let at = chance.below(bytes.len());
@@ -150,11 +150,10 @@ impl Spoil<'_> {
     }
 }
 
-/// Feeds a target with inputs. Says the seed, and what `shown` makes of the input, when the target
-/// panics or hangs.
+/// Feeds a target with inputs. If the target panics or hangs, prints the seed and `shown` of the input.
 ///
 /// # Panics
-/// When the target does.
+/// If the target panics.
 pub fn fuzz<I>(
     mut input: impl FnMut(&mut Chance) -> I,
     mut holds: impl FnMut(&I, &mut Chance),
@@ -174,17 +173,17 @@ pub fn fuzz<I>(
         seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(2) | 1;
         inputs += 1;
         if until.map_or(inputs >= INPUTS, |until| Instant::now() >= until) {
-            // Nobody hangs any more.
+            // The hang check ends here.
             return current.store(0, Ordering::Relaxed);
         }
     }
 }
 
-/// Runs a target of `dev/fuzz` over its corpus, `fuzz/corpus/<name>`, and over a fixed number of spoilt copies of each
-/// input. The same inputs in every run. A failure names the file and the copy.
+/// Runs a target of `dev/fuzz` over its corpus, `fuzz/corpus/<name>`, and over a fixed number of mutated
+/// copies of each input. The inputs are the same in every run. A failure names the file and the copy.
 ///
 /// # Panics
-/// When the target does, or when there is no corpus.
+/// If the target panics, or if there is no corpus.
 pub fn replay(name: &str, target: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -212,7 +211,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
-/// Ends the process with the seed when one input takes too long: a test that hangs names nothing.
+/// Ends the process and prints the seed if an input takes too long, because a hanging test would print
+/// nothing.
 fn watch_for_hangs(current: &Arc<AtomicU64>) {
     let current = Arc::downgrade(current);
     std::thread::spawn(move || {

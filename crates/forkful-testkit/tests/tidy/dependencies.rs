@@ -1,10 +1,11 @@
-//! Which crate of ours may use which. The table is the "Map" of `docs/ARCHITECTURE.md`, so that the page is true.
+//! Which crate may depend on which. The table is the "Map" of `docs/ARCHITECTURE.md`, so the page is always
+//! correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{none, read};
 
-/// Crates from the lowest to the highest: each may use those before it and no other. `forkful-testkit` is for tests alone.
+/// Crates from lowest to highest: each may use only those before it. `forkful-testkit` is only for tests.
 const ORDER: [&str; 16] = [
     "forkful-testkit",
     "forkful-core",
@@ -24,7 +25,7 @@ const ORDER: [&str; 16] = [
     "forkful",
 ];
 
-/// The crates of ours in one section of a manifest.
+/// Our crates in a section of a manifest.
 fn used(manifest: &str, section: &str) -> BTreeSet<String> {
     let body = manifest.split(&format!("\n[{section}]\n")).nth(1).unwrap_or_default();
     let lines = body.lines().take_while(|line| !line.starts_with('['));
@@ -32,7 +33,7 @@ fn used(manifest: &str, section: &str) -> BTreeSet<String> {
     names.filter(|name| name.starts_with("forkful")).collect()
 }
 
-/// What the page allows, by the folder of the crate.
+/// The dependencies that the page allows, by crate folder.
 fn allowed() -> BTreeMap<String, BTreeSet<String>> {
     let page = read("docs/ARCHITECTURE.md");
     let rows = page.lines().filter_map(|line| {

@@ -1,8 +1,8 @@
-//! What documents say of the tree: files that they link to, places that they name, tests that hold invariants.
+//! References from documents to the repository: linked files, named places, and tests of invariants.
 
 use crate::{files, none, read, root};
 
-/// The tasks that CONTRIBUTING.md leads through.
+/// The tasks described in CONTRIBUTING.md.
 const TASKS: [&str; 6] = [
     "A key of the configuration",
     "A command",
@@ -12,7 +12,7 @@ const TASKS: [&str; 6] = [
     "A rule about restarts (backoff)",
 ];
 
-/// The links of a text in Markdown: what is shown, and where it leads.
+/// The links of a Markdown text: label and target.
 fn links(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("](").filter_map(|(at, _)| {
         let shown = &text[text[..at].rfind('[')? + 1..at];
@@ -79,13 +79,14 @@ fn the_parts_of_the_checks_are_described() {
     );
 }
 
-/// The lines of the changelog's section of what is not released, without its heading.
+/// The lines of the changelog's unreleased section, without its heading.
 fn unreleased(page: &str) -> Vec<&str> {
     let section = page.split("\n## Unreleased\n").nth(1).unwrap_or_default();
     section.split("\n## ").next().unwrap_or_default().lines().collect()
 }
 
-/// What is wrong with a section of the changelog: it is an introduction of at most two lines, then headings with lists.
+/// Errors in a section of the changelog: it must have an introduction of at most two lines, then headings
+/// with lists.
 fn faults_of_changes(section: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -130,7 +131,7 @@ fn a_changelog_with_a_second_list_is_refused() {
     assert_eq!(faults.len(), 4, "{faults:#?}");
 }
 
-/// Whether one of the files whose path ends so has the test, or exists at all where no test is named.
+/// Whether a file with this path suffix contains the test, or exists if no test is named.
 fn names_a_test(reference: &str, files: &[(String, String)]) -> bool {
     let (path, test) = reference.split_once("::").unwrap_or((reference, ""));
     let is_path = |name: &str| {

@@ -1,11 +1,11 @@
-//! How long a function may be.
+//! The maximum length of a function.
 
 use crate::{files, none, reading};
 
-/// A function above this is split. Blank lines and comments do not count, as in `eslint.config.mjs`.
+/// Longer functions must be split. Blank lines and comments do not count, as in `eslint.config.mjs`.
 const LINES_MAX: usize = 70;
 
-/// Functions that are longer, and what they are. Shorten one and its line goes.
+/// Exceptions, with a reason. When a function gets shorter, remove its line.
 const LONG: [(&str, &str, &str); 2] = [
     ("crates/forkful-api/src/tests/openapi/operations.rs", "words", "one arm for each operation"),
     (
@@ -15,7 +15,7 @@ const LONG: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// The functions of a source: line, name, and the number of lines with code from `fn` to the closing brace.
+/// The functions of a source: line, name, and the number of code lines from `fn` to the closing brace.
 fn functions(source: &str) -> Vec<(usize, String, usize)> {
     let code = reading::bare(source);
     let mut found = Vec::new();
@@ -36,7 +36,7 @@ fn functions(source: &str) -> Vec<(usize, String, usize)> {
     found
 }
 
-/// How far the body of a function reaches; `None` for a declaration without one.
+/// The end of a function's body; `None` for a declaration without a body.
 fn body(code: &str) -> Option<usize> {
     let mut depth = 0;
     let mut brackets = 0;
@@ -52,7 +52,7 @@ fn body(code: &str) -> Option<usize> {
         if character == '}' && depth == 0 {
             return Some(at + 1);
         }
-        // The end of what holds a declaration.
+        // The end of the block that contains a declaration.
         if depth < 0 || brackets < 0 {
             return None;
         }

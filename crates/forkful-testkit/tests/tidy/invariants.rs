@@ -1,8 +1,8 @@
-//! Invariants of `docs/ARCHITECTURE.md` that can be read off the sources, and the page's own claims about the tree.
+//! Invariants of `docs/ARCHITECTURE.md` that can be checked in the sources, and the page's own references.
 
 use crate::{files, none, read, reading};
 
-/// The product code of crates: without tests, comments and, unless `with_texts`, texts.
+/// The product code of crates: without tests, comments and, unless `with_texts`, string literals.
 fn product(folders: &[&str], with_texts: bool) -> Vec<(String, String)> {
     let is_product = |name: &str| {
         let is_test = name.contains("/tests/")
@@ -20,7 +20,7 @@ fn product(folders: &[&str], with_texts: bool) -> Vec<(String, String)> {
     code.collect()
 }
 
-/// Lines of product code that hold one of the words.
+/// Lines of product code that contain one of the words.
 fn lines_with(sources: &[(String, String)], words: &[&str]) -> Vec<String> {
     let lines = sources.iter().flat_map(|(name, code)| {
         let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -30,7 +30,7 @@ fn lines_with(sources: &[(String, String)], words: &[&str]) -> Vec<String> {
     lines.collect()
 }
 
-/// What the pure crates do without.
+/// What the pure crates must not use.
 const WORLD: [&str; 15] = [
     "std::fs",
     "fs_err::",
@@ -101,8 +101,8 @@ fn the_protocol_knows_no_socket_and_no_worker() {
     );
 }
 
-/// Files of the supervisor that name its stderr: its log itself, the lines of workers in the foreground, and a look at
-/// which file it is.
+/// Files of the supervisor that may use stderr: its own log, the workers' lines in the foreground, and a
+/// check of which file it is.
 const STDERR: [&str; 3] = ["/own_log.rs", "/logs/echo.rs", "/home_keeper.rs"];
 
 #[test]
@@ -115,7 +115,7 @@ fn the_supervisor_has_one_way_to_its_stderr() {
     none(lines_with(&sources, &words), "lines of the daemon go through own_log.rs");
 }
 
-/// Channels without a bound of their own, and what bounds them.
+/// Channels without their own limit, and what limits them.
 const UNBOUNDED: [(&str, usize, &str); 6] = [
     ("crates/forkful-config/src/read/script.rs", 1, "one message"),
     (

@@ -1,11 +1,11 @@
-//! The repository's own rules, as far as they can be read off its files: length, safety and paths here.
+//! The repository's rules that can be checked in its files; this file checks length, safety and paths.
 //!
-//! - `dependencies`: which crate may use which
-//! - `documents`: files, places and tests that documents name
-//! - `functions`: how long a function may be
-//! - `invariants`: those of docs/ARCHITECTURE.md that can be read off the sources
-//! - `pages`: pages that messages name, and messages that pages quote
-//! - `reading`: Rust without its comments and texts
+//! - `dependencies`: which crate may depend on which
+//! - `documents`: files, places and tests named in documents
+//! - `functions`: the length of functions
+//! - `invariants`: invariants of docs/ARCHITECTURE.md
+//! - `pages`: pages named in messages, and messages quoted in pages
+//! - `reading`: Rust code without comments and string literals
 
 mod dependencies;
 mod documents;
@@ -18,9 +18,9 @@ mod structs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file above this is split.
+/// Longer files must be split.
 const LINES_MAX: usize = 700;
-/// Folders whose files are sources of ours.
+/// Folders with our sources.
 const SOURCES: [&str; 13] = [
     ".github/",
     "agent/",
@@ -36,10 +36,11 @@ const SOURCES: [&str; 13] = [
     "site/",
     "tests/",
 ];
-/// What sources are called.
+/// File extensions of sources.
 const EXTENSIONS: [&str; 9] =
     [".rs", ".mjs", ".cjs", ".js", ".ts", ".tsx", ".mts", ".cts", "npm/forkful/bin/forkful"];
-/// The one crate that may talk to the kernel where no safe wrapper exists, and the allocator that counts in fuzz targets.
+/// The one crate that may make unsafe kernel calls where no safe wrapper exists, and the counting allocators
+/// of fuzz targets and tests.
 const UNSAFE_HOMES: [&str; 3] =
     ["crates/forkful-os/", "crates/forkful-testkit/src/allocations.rs", "fuzz/src/memory.rs"];
 
@@ -47,7 +48,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every text file of ours that git knows or would take, by its path from the root.
+/// Every text file that git tracks or would add, by its path from the root.
 fn files() -> Vec<(String, String)> {
     let list = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -63,7 +64,7 @@ fn files() -> Vec<(String, String)> {
     names
         .lines()
         .filter(is_ours)
-        // Removed, or no text.
+        // Removed, or not text.
         .filter_map(|name| Some((name.to_owned(), fs_err::read_to_string(root().join(name)).ok()?)))
         .collect()
 }
@@ -77,7 +78,7 @@ fn is_source(name: &str) -> bool {
     EXTENSIONS.iter().any(|extension| name.ends_with(extension))
 }
 
-/// Fails with all that break a rule.
+/// Fails with a list of all violations of a rule.
 fn none(faults: Vec<String>, rule: &str) {
     assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
 }
@@ -104,7 +105,7 @@ fn every_rust_file_says_what_it_is_for() {
 
 #[test]
 fn only_one_crate_is_unsafe() {
-    // In pieces, so that this file does not name what it looks for.
+    // In pieces, so that this file does not match.
     let words = [["un", "safe {"].concat(), ["un", "safe fn"].concat(), ["un", "safe impl"].concat()];
     let found = files()
         .into_iter()
@@ -127,7 +128,7 @@ fn lints_are_expected_with_a_reason_not_allowed() {
 #[test]
 fn nothing_depends_on_one_machine() {
     let root = root().display().to_string();
-    // In pieces, as above. An example's home is nobody's.
+    // In pieces, as above. Paths in examples belong to nobody.
     let homes = ["home", "root", "Users"].map(|folder| format!("/{folder}/"));
     let is_of_a_machine = |word: &str| {
         let at_home = homes.iter().any(|home| word.starts_with(home.as_str()));
@@ -145,8 +146,8 @@ fn nothing_depends_on_one_machine() {
     none(faults.collect(), "no path of somebody's machine");
 }
 
-/// Where the daemon opens, renames or removes files by their path, and why neither an app nor another user can write
-/// there. Everything else goes through `forkful_os::behalf`.
+/// Where the daemon opens, renames or removes files by path, and why neither an app nor another user can
+/// write there. All other code uses `forkful_os::behalf`.
 const BY_PATH: [(&str, &str); 13] = [
     (
         "forkful-daemon/src/home.rs",
@@ -171,9 +172,9 @@ const BY_PATH: [(&str, &str); 13] = [
     ("forkful-daemon/src/engine/upkeep/command.rs", "/dev/null"),
     ("forkful-daemon/src/watch/tree.rs", "lists the names in watched folders, and opens no file"),
 ];
-/// Crates of which the daemon consists, but for `forkful-os`, whose few calls are mechanisms.
+/// The daemon's crates, except `forkful-os`, whose few calls are mechanisms.
 const OF_DAEMON: [&str; 2] = ["crates/forkful-daemon/src/", "crates/forkful-cluster/src/"];
-/// How files are touched by path.
+/// Calls that access files by path.
 const CALLS: [&str; 13] = [
     "fs_err::",
     "std::fs::read",

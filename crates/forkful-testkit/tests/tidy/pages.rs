@@ -1,10 +1,10 @@
-//! Pages of docs/ that messages name, and messages that pages of docs/ quote.
+//! Pages of docs/ that messages link to, and messages that pages of docs/ quote.
 
 use std::collections::BTreeSet;
 
 use crate::{files, none, read};
 
-/// The address that docs/ is published at, as messages begin their links.
+/// The base address of the published docs/, as in links of messages.
 fn site() -> String {
     let source = read("crates/forkful-core/src/pages.rs");
     let line =
@@ -12,14 +12,14 @@ fn site() -> String {
     line.split('"').nth(1).expect("a text").to_owned()
 }
 
-/// The id of a heading, as GitHub and the site make it.
+/// The id of a heading, as GitHub and the site generate it.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | ' '));
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Every page as an address has it, alone and with each of its places: `cli`, `cli#exit-codes`.
+/// Every page as in an address, alone and with each of its headings: `cli`, `cli#exit-codes`.
 fn places() -> BTreeSet<String> {
     let mut places = BTreeSet::new();
     for (name, text) in files() {
@@ -51,7 +51,7 @@ fn every_page_that_a_message_names_exists() {
             faults.push(format!("{file}: {place}"));
         }
     };
-    // The table of the program.
+    // The table in the program.
     let table = read("crates/forkful-core/src/pages.rs");
     for line in
         table.lines().filter(|line| line.contains(".md") && line.starts_with("    ") && line.ends_with("\","))
@@ -60,14 +60,14 @@ fn every_page_that_a_message_names_exists() {
         let (page, anchor) = place.split_once(".md").unwrap_or((place, ""));
         check("pages.rs", &format!("{}{anchor}", page.to_lowercase()));
     }
-    // That of the JavaScript client.
+    // The table in the JavaScript client.
     let errors = read("npm/forkful/lib/errors.cjs");
     let rows =
         errors.split("const PAGES = {").nth(1).and_then(|rest| rest.split('}').next()).expect("its pages");
     for row in rows.lines().filter(|row| row.contains(':')) {
         check("errors.cjs", row.split('\'').nth(1).unwrap_or_default());
     }
-    // Addresses in full, in snapshots and elsewhere.
+    // Full addresses, in snapshots and elsewhere.
     for (name, text) in files() {
         for (at, _) in text.match_indices(site.as_str()) {
             let end = |letter: char| !(letter.is_alphanumeric() || matches!(letter, '-' | '#' | '_'));
@@ -118,7 +118,7 @@ fn the_site_is_published_where_messages_say() {
     assert!(read("npm/forkful/lib/errors.cjs").contains(&format!("const SITE = '{site}'")));
 }
 
-/// Messages of other programs and words of our tables, which the page names beside ours.
+/// Messages of other programs, and table labels, that the page quotes.
 const FOREIGN: [&str; 5] = [
     "Cannot find module 'express'",
     "SyntaxError",
@@ -163,7 +163,7 @@ fn messages_that_the_troubleshooting_quotes_exist() {
     none(faults, "messages that docs/TROUBLESHOOTING.md quotes are in the code");
 }
 
-/// Whether sources have a text, whole or put together of two.
+/// Whether the sources contain a text, as one literal or as two joined ones.
 fn is_said(sources: &str, text: &str) -> bool {
     let mut halves = text.match_indices(' ').map(|(at, _)| text.split_at(at));
     sources.contains(text)
@@ -173,7 +173,7 @@ fn is_said(sources: &str, text: &str) -> bool {
         })
 }
 
-/// A text without quotes, escapes and repeated spaces, as texts in sources go over several lines.
+/// A text without quotes, escapes and repeated spaces, because literals may span several lines.
 fn squeezed(text: &str) -> String {
     let kept = text.replace("\\n", " ").replace(['\\', '"', '`'], "");
     kept.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,6 +1,7 @@
-//! Rust sources without what the compiler does not read either, so that a brace in a text is not counted.
+//! Rust sources without comments and literals, so that braces in them are not counted.
 
-/// The same source with a space for each character of comments, texts and character literals. Lines stay where they are.
+/// The source with a space for each character of comments, strings and character literals. Line numbers are
+/// unchanged.
 pub(crate) fn bare(source: &str) -> String {
     let mut left = source;
     let mut bare = String::with_capacity(source.len());
@@ -18,7 +19,7 @@ pub(crate) fn bare(source: &str) -> String {
     bare
 }
 
-/// The length of a comment, a text or a character literal at the beginning of `text`.
+/// The length of a comment, string or character literal at the start of `text`.
 fn hidden(text: &str, before: Option<char>) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -85,7 +86,7 @@ fn texts_and_comments_are_blanked_and_code_stays() {
     let expected = "fn f<'a>(x: &'a str) { let (a, b, c) = ( , , ); let d = ; g( , b , b , ) }";
     let code = bare(source);
     assert_eq!(code.lines().count(), source.lines().count());
-    // The `b` of a literal stays: it is no brace.
+    // The `b` prefix of a literal stays; it is not a brace.
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&code), words(expected), "{code}");
 }

@@ -1,24 +1,25 @@
-//! How much one object may hold, and in how many files the engine may be worked on: a struct that holds everything is
-//! filled by every file, and no file can be read alone.
+//! Limits the number of fields of a struct, and the number of files that implement the engine: a struct that
+//! every file changes cannot be understood file by file.
 
 use crate::{files, none, reading};
 
-/// A struct above this is several owners, or groups of what belongs together.
+/// A larger struct must be split into several owners or groups of fields.
 const FIELDS_MAX: usize = 15;
 /// The crates of the supervisor.
 const FOLDERS: [&str; 4] = ["core", "dispatch", "cluster", "daemon"];
 
-/// Structs with more fields, and what they are. Nothing but plain data stands here.
+/// Exceptions: structs of plain data, with a reason.
 const LARGE: [(&str, &str, &str); 3] = [
     ("crates/forkful-cluster/src/protocol/incoming.rs", "Raw", "the keys of a message, as serde reads them"),
     ("crates/forkful-core/src/doctor/signs.rs", "Signs", "a value for each metric that the doctor reads"),
     ("crates/forkful-core/src/spec.rs", "AppSpec", "the definition of an app: values without behaviour"),
 ];
 
-/// The loop, commands, the saved state, effects, the begin and end of processes, time. Everything else has an owner.
+/// The loop, commands, the saved state, effects, start and exit of processes, time. Everything else has its
+/// own owner.
 const FILES_OF_ENGINE: usize = 6;
 
-/// The structs of a source with named fields: name, and how many fields.
+/// The structs of a source with named fields: name and number of fields.
 fn structs(source: &str) -> Vec<(String, usize)> {
     let code = reading::bare(source);
     let mut found = Vec::new();
