@@ -1,6 +1,6 @@
-//! What a connection costs the daemon in the modes in which it hands it over: CPU time of accept, probe, push and
-//! acknowledgement, with the fake workers of the tests and their clients in the same process, whose own time is not counted.
-//! Figures compare modes, or two versions of the code, on one machine.
+//! Measures the daemon's CPU cost of a connection in the modes in which it hands connections over: accept,
+//! probe, push and acknowledgement, with the tests' fake workers and clients in the same process, whose own
+//! time is not counted. For comparing modes, or two versions of the code, on one machine.
 //!
 //! `cargo run --release -p forkful-cluster --example handover`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
@@ -22,7 +22,7 @@ use world::serving;
 
 const ROUNDS: usize = 30;
 const CONNECTIONS: usize = 256;
-/// Connections that come at once.
+/// Connections that arrive at once.
 const BATCH: usize = 8;
 
 fn main() {
@@ -38,9 +38,9 @@ fn main() {
     }
 }
 
-/// The primary's CPU time for a connection.
+/// The primary's CPU time per connection.
 fn round(balance: Balance, workers: usize, batch: usize) -> Duration {
-    // Fake workers remember all that they heard.
+    // Fake workers remember everything they received.
     let (mut world, numbers, address) = serving(balance, workers);
     let before = world.spent;
     for _ in 0..CONNECTIONS / batch {
@@ -49,7 +49,7 @@ fn round(balance: Balance, workers: usize, batch: usize) -> Duration {
         for number in &numbers {
             world.worker(*number).close_connections();
         }
-        // Time passes, so that each connection needs a probe of its own.
+        // Time passes, so that each connection needs its own probe.
         world.advance(Duration::from_millis(2));
     }
     (world.spent - before) / u32::try_from(CONNECTIONS).unwrap()

@@ -1,5 +1,5 @@
-//! One worker's IPC channel: its socket, lines in, bytes out. What may be written, and when, is decided by
-//! [`forkful_dispatch::Channel`].
+//! One worker's IPC channel: its socket, incoming lines, outgoing bytes. [`forkful_dispatch::Channel`]
+//! decides what may be written and when.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,18 +14,19 @@ use crate::protocol::frame::LineDecoder;
 use crate::protocol::incoming::{Incoming, is_log4js, is_report, parse};
 use crate::protocol::outgoing;
 
-/// Bytes read from one worker in one turn of the loop, so that a chatty worker does not starve others: 300 of them
-/// cost a few milliseconds.
+/// Bytes read from a worker in one turn of the loop, so that a worker with many messages does not starve
+/// others; 300 such workers cost a few milliseconds.
 const READ_BYTES_PER_TURN: usize = 32 * 1024;
-/// Messages to the primary taken from one worker in one turn, and no more than one further piece brings: binding an
-/// address costs about 50 µs. The app's own messages are passed over without a look.
+/// Messages to the primary handled from a worker in one turn, plus at most those of one more read; binding an
+/// address costs about 50 µs. The app's own messages are skipped without parsing.
 const MESSAGES_PER_TURN: usize = 32;
-/// Bytes of one read.
+/// Bytes per read.
 const PIECE_BYTES: usize = 8 * 1024;
-/// Unsent bytes for a worker that does not read; beyond, it is not following the protocol. Some thousand replies.
+/// Maximum unsent bytes for a worker that does not read, several thousand replies; a worker above it violates
+/// the protocol.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// Pieces that are taken out of the end of a worker that is given up: each ends with a handle, and few are unread.
+/// Pieces taken out of the end of a worker that is given up: each ends with a handle, and few are unread.
 const PIECES_OUT_MAX: usize = 32;
 
 /// `ETOOMANYREFS` on Linux.
@@ -34,7 +35,7 @@ const ETOOMANYREFS: i32 = 109;
 /// A reply to `queryServer` with a listening socket.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// The line, for another try when the worker could not take the handle.
+    /// The line, for a retry if the worker could not accept the handle.
     pub(crate) line: Vec<u8>,
     pub(crate) handle: OwnedFd,
 }
@@ -44,25 +45,26 @@ pub(crate) struct Reply {
 pub(crate) struct Channel {
     socket: OwnedFd,
     decoder: LineDecoder,
-    /// The rest of a line that the socket took only in part.
+    /// The rest of a partly written line.
     rest: Vec<u8>,
     lines: VecDeque<Vec<u8>>,
-    /// What `lines` holds.
+    /// Total bytes in `lines`.
     unsent_bytes: usize,
     /// Replies that the worker has not acknowledged.
     replies: BTreeMap<ReplyId, Reply>,
-    /// The worker's own end, for taking back what it has not read.
+    /// The worker's end, for taking back what it has not read.
     remote: Option<RemoteEnd>,
-    /// Somebody reads what the app says to its primary.
+    /// Whether there is a reader for the app's messages to its primary.
     hears: bool,
-    /// The worker's process, once it is known.
+    /// The worker's pid, once known.
     pub(crate) pid: Option<u32>,
-    /// The worker below whose process this one is, see [`Primary::belongs_to`](crate::Primary::belongs_to).
+    /// If this process runs below another worker's process: that worker, see
+    /// [`Primary::belongs_to`](crate::Primary::belongs_to).
     pub(crate) leader: Option<WorkerId>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
-    /// Bytes that were understood and are still in the socket, where another daemon finds them: `None` without a keeper,
-    /// where they are taken when they are read.
+    /// Bytes that were handled but are still in the socket, where another daemon would find them. `None`
+    /// without a keeper: then bytes are removed when read.
     looked_at: Option<usize>,
     /// Dropped with the socket, so that the worker sees its end.
     _hold: Hold,
@@ -70,21 +72,21 @@ pub(crate) struct Channel {
 
 #[derive(Debug, Default)]
 pub(crate) struct Received {
-    /// Lines, understood, in order.
+    /// Parsed messages, in order.
     pub(crate) messages: Vec<Incoming>,
-    /// What the app said to its primary, as far as anybody wants to know; JSON, in order.
+    /// The app's messages to its primary, if there is a reader; JSON, in order.
     pub(crate) said: Vec<Vec<u8>>,
-    /// The app said something, whether or not anybody wants to know.
+    /// The app sent a message, with or without a reader.
     pub(crate) app_spoke: bool,
     /// The worker closed its end.
     pub(crate) closed: bool,
-    /// The bound of a turn was reached: more may be there.
+    /// The limit of a turn was reached: there may be more.
     pub(crate) more: bool,
 }
 
 impl Channel {
     pub(crate) fn new((socket, hold): (OwnedFd, Hold), remote: Option<RemoteEnd>, hears: bool) -> Self {
-        // A daemon before this one may have looked at bytes, and died before it had written down what they said.
+        // The previous daemon may have read bytes and died before saving their effect.
         let looks = hold.is_kept() && socket::look_from_the_beginning(socket.as_fd()).is_ok();
         Self {
             socket,
@@ -107,15 +109,15 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// Takes what was read out of the socket: what it said is written down.
+    /// Removes the read bytes from the socket, after their effect is saved.
     pub(crate) fn take_read(&mut self) {
         if let Some(bytes) = self.looked_at.as_mut().filter(|bytes| **bytes > 0) {
-            // The next read shows what is wrong with it.
+            // If this fails, the next read reports the error.
             let _taken = socket::take(self.socket.as_fd(), std::mem::take(bytes));
         }
     }
 
-    /// Reads what is there, within the bound of a turn; see [`Self::take_read`].
+    /// Reads available data, within the limit of a turn; see [`Self::take_read`].
     pub(crate) fn read(&mut self) -> Received {
         let mut received = Received::default();
         let mut chunk = [0_u8; PIECE_BYTES];
@@ -137,9 +139,10 @@ impl Channel {
                     break;
                 }
                 Ok(n) => {
-                    // A message with handles ends a read early; what is behind it may be there already.
+                    // A message with handles ends a read early; more data may already be there.
                     let all = n < chunk.len() && handles.is_empty();
-                    // A worker's own handles have no receiver here: closed, and acknowledged by their line.
+                    // A worker's own handles have no receiver here: they are closed, and acknowledged when
+                    // their line arrives.
                     handles.clear();
                     left = left.saturating_sub(n);
                     self.looked_at = self.looked_at.map(|bytes| bytes + n);
@@ -171,12 +174,12 @@ impl Channel {
         received
     }
 
-    /// Says whether what the app says to its primary is wanted. Metrics and answers to actions always are.
+    /// Sets whether the app's messages to its primary are wanted. Metrics and replies to actions always are.
     pub(crate) fn hear(&mut self, hears: bool) {
         self.hears = hears;
     }
 
-    /// Queues a line; false when too much waits already, so that the worker does not follow the protocol.
+    /// Queues a line. Returns false if too much is queued already: the worker then violates the protocol.
     pub(crate) fn queue(&mut self, line: Vec<u8>) -> bool {
         let bytes = self.unsent_bytes + line.len();
         let fits = bytes <= UNSENT_BYTES_MAX;
@@ -187,8 +190,8 @@ impl Channel {
         fits
     }
 
-    /// Whether a message for the app may be queued. An app that does not read its messages must not fill the queue: room is
-    /// kept for the lines of the protocol.
+    /// Whether a message for the app may be queued. An app that does not read its messages must not fill the
+    /// queue: room is reserved for protocol lines.
     pub(crate) fn fits_message(&self, bytes: usize) -> bool {
         self.unsent_bytes + bytes <= UNSENT_BYTES_MAX / 2
     }
@@ -202,7 +205,7 @@ impl Channel {
         self.replies.remove(&id);
     }
 
-    /// What waits for the socket.
+    /// The output that waits for the socket.
     pub(crate) fn unsent(&self) -> Unsent {
         Unsent { rest: !self.rest.is_empty(), lines: !self.lines.is_empty() }
     }
@@ -258,8 +261,8 @@ impl Channel {
         }
     }
 
-    /// Takes a push that is the last of what was sent out of the worker's end, if the worker has not read it. What was
-    /// unread before it is to be sent anew.
+    /// Takes a push, if it is the last line sent, out of the worker's end, unless the worker has read it.
+    /// Unread data before it is sent again.
     pub(crate) fn take_back(&mut self, pushed: Pushed) -> TakenBack {
         let Some(remote) = &self.remote else { return TakenBack::Refused { for_good: true } };
         let mut handles = Vec::new();
@@ -272,19 +275,19 @@ impl Channel {
                     unread.truncate(unread.len() - line.len());
                 }
                 self.rest = unread;
-                // Otherwise the worker has read the beginning of the push this very moment.
+                // Otherwise the worker has just read the beginning of the push.
                 if found { TakenBack::Unread } else { TakenBack::Read }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => TakenBack::Refused { for_good: false },
             Err(_) => {
-                // Not permitted, or not a channel any more: no use to ask again.
+                // Not permitted, or no longer a channel: do not try again.
                 self.remote = None;
                 TakenBack::Refused { for_good: true }
             }
         }
     }
 
-    /// Empties the worker's end of what it has not read; whether a push was among that.
+    /// Removes all unread data from the worker's end. Returns whether it contained a push.
     pub(crate) fn takes_out(&self, pushed: Pushed) -> bool {
         let Some(remote) = &self.remote else { return false };
         let (mut unread, mut handles) = (Vec::new(), Vec::new());
@@ -302,13 +305,13 @@ fn push_line(pushed: Pushed) -> Vec<u8> {
     outgoing::new_connection(&worker_key(pushed.listening), pushed.seq, pushed.unix)
 }
 
-/// The key under which a worker knows a listening. Opaque to the worker; Node only asks that it is
-/// not live twice in one worker, which [`crate::primary`] sees to.
+/// The key by which a worker knows a listening. Opaque to the worker; Node only requires that a key is not
+/// used twice at the same time in a worker, which [`crate::primary`] ensures.
 pub(crate) fn worker_key(listening: ListeningId) -> String {
     format!("forkful:{}", listening.0)
 }
 
-/// Which listening a worker means by a key.
+/// The listening of a worker's key.
 pub(crate) fn listening_of(key: &str) -> Option<ListeningId> {
     key.strip_prefix("forkful:")?.parse().ok().map(ListeningId)
 }

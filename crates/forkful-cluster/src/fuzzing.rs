@@ -1,7 +1,8 @@
-//! Fuzz targets of the cluster protocol: any bytes of a worker, however they are cut, and any single line.
+//! Fuzz targets of the cluster protocol: arbitrary bytes of a worker, in pieces of any length, and single
+//! lines.
 //!
-//! Each target takes bytes and panics when a property does not hold. `dev/fuzz` drives them with libFuzzer, tests replay
-//! the corpora.
+//! Each target takes bytes and panics if a property does not hold. `dev/fuzz` runs them with libFuzzer; tests
+//! replay the corpora.
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::protocol::frame::LineDecoder;
 use crate::protocol::incoming::{Incoming, parse};
 use crate::protocol::outgoing::{self, ReplyHead};
 
-/// A stream of a worker's bytes. The first byte says in which pieces they come.
+/// A stream of a worker's bytes. The first byte selects the size of the pieces.
 pub fn frames(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let piece = 1 + usize::from(*first);
@@ -24,7 +25,7 @@ pub fn frames(bytes: &[u8]) {
     incoming(bytes);
 }
 
-/// Lines of a worker: each is understood as a plain reading of its JSON would, and can be answered.
+/// Lines of a worker: each is parsed with the same result as by a plain JSON reader, and can be answered.
 pub fn incoming(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n') {
         let incoming = parse(line);
@@ -33,7 +34,7 @@ pub fn incoming(bytes: &[u8]) {
     }
 }
 
-/// The parser against a plain reading of the JSON.
+/// Compares the parser with a plain JSON reader.
 fn agrees(incoming: &Incoming, line: &[u8]) {
     let json = line.strip_prefix(b"\x02").unwrap_or(line);
     let value: Value = serde_json::from_slice(json).unwrap_or_default();
@@ -41,7 +42,7 @@ fn agrees(incoming: &Incoming, line: &[u8]) {
     match incoming {
         Incoming::Ready => assert_eq!(value, "ready"),
         Incoming::User | Incoming::Ignored => {}
-        // Nesting deeper than the plain reader follows is fine in what nobody looks at.
+        // The plain reader has a nesting limit; deeper nesting is allowed in members that are not used.
         _ => assert!(internal || value.is_null(), "{incoming:?}"),
     }
     let written_plainly = !json.contains(&b'\\') && json.starts_with(b"{") && names_once(json);
@@ -57,13 +58,13 @@ fn agrees(incoming: &Incoming, line: &[u8]) {
     }
 }
 
-/// Whether no member of ours is named twice; the meaning of such a line is undefined.
+/// Whether no member that we use occurs twice; the meaning of such a line is undefined.
 fn names_once(json: &[u8]) -> bool {
     let text = String::from_utf8_lossy(json);
     ["cmd", "act", "seq"].iter().all(|name| text.matches(&format!("\"{name}\"")).count() <= 1)
 }
 
-/// A query that was understood can be answered by one line of JSON that carries its data unchanged.
+/// A parsed query can be answered by one line of JSON that contains its data unchanged.
 fn answerable(incoming: &Incoming) {
     let Incoming::QueryServer { query, seq } = incoming else { return };
     let head = ReplyHead { key: "forkful:1", ack: *seq, data: query.data.as_deref(), seq: 1 };

@@ -1,13 +1,13 @@
-//! Node's cluster primary: [`protocol`] (pure), and [`primary`], which owns the sockets of one app,
-//! speaks to its workers, and performs what [`forkful_dispatch`] decides.
+//! Node's cluster primary: [`protocol`] (pure), and [`primary`], which owns an app's sockets, communicates
+//! with its workers, and performs the decisions of [`forkful_dispatch`].
 //!
-//! Synchronous throughout: the daemon's loop calls [`Primary::on_event`] when a descriptor is ready
-//! and [`Primary::on_time`] when [`Primary::next_wake`] has come; nothing here blocks or spawns.
-// A write to stderr that fails or waits would end or stop the supervisor.
+//! Synchronous throughout: the daemon's loop calls [`Primary::on_event`] when a descriptor is ready, and
+//! [`Primary::on_time`] at [`Primary::next_wake`]; nothing here blocks or spawns.
+// A failing or blocking write to stderr would end or block the supervisor.
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 mod channel;
-/// Targets of `dev/fuzz`, not for programs.
+/// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,17 +1,17 @@
-//! The primary of one app: its workers' channels, its listenings, and what goes on between them. What is decided is in
-//! [`forkful_dispatch`]; here are the descriptors.
+//! The primary of one app: its workers' channels, its listenings, and the communication between them.
+//! [`forkful_dispatch`] makes the decisions; this module has the descriptors.
 //!
-//! - this file: workers come and go, and what the supervisor asks and is told
-//! - `driver`: performs what the dispatcher decides
-//! - `messages`: what workers say
-//! - `queries`: what they listen on
+//! - this file: start and exit of workers, requests of the supervisor, and events for it
+//! - `driver`: performs the dispatcher's actions
+//! - `messages`: workers' messages
+//! - `queries`: the addresses on which workers listen
 //! - [`listening`]: the sockets of one address
-//! - `own`: sockets that workers have opened by themselves
+//! - `own`: sockets that workers have opened themselves
 //! - [`connections`]: the daemon's copies of accepted connections
-//! - `conversation`: what apps say to their primary, and what they are told
-//! - `upkeep`: what the supervisor asks of single workers
-//! - `written`: what is written down for another daemon, and taken up by it
-//! - `token`: how a descriptor is named in the reactor
+//! - `conversation`: messages between apps and their primary
+//! - `upkeep`: the supervisor's requests to single workers
+//! - `written`: the saved state for another daemon, and restoring it
+//! - `token`: the tokens of descriptors in the reactor
 
 pub(crate) mod connections;
 mod conversation;
@@ -55,31 +55,31 @@ pub use written::{KeptSocket, WrittenPrimary};
 /// How long idle keep-alive connections may still send a request when their worker leaves.
 const IDLE_GRACE_MS: u64 = 1000;
 
-/// A dead worker's channel holds what fits into the kernel's buffer, a few hundred KiB; after so many turns' worth of
-/// it, somebody else writes.
+/// A dead worker's channel contains at most the kernel's buffer, a few hundred KiB; after this many turns,
+/// another process must be writing.
 const LAST_READS_MAX: usize = 64;
 
-/// Linux's errno for a query that makes no sense.
+/// Linux' errno for an invalid query.
 const EINVAL: i32 = 22;
 
-/// What the supervisor tells a primary once.
+/// Configuration of a primary, set once.
 #[derive(Debug, Clone)]
 pub struct PrimaryConfig {
-    /// How new connections are spread.
+    /// How new connections are distributed.
     pub balance: Balance,
-    /// The upper bits of all its reactor tokens; the lower [`TOKEN_BITS`] are its own.
+    /// The upper bits of all its reactor tokens; the lower [`TOKEN_BITS`] belong to the primary.
     pub token_base: u64,
-    /// Whose the files of unix sockets are: the workers' user, when that is not the daemon's own.
+    /// The owner of unix socket files: the workers' user, if it is not the daemon's user.
     pub owner: Option<Owner>,
-    /// Whether an address is one slot's alone: its processes are no workers of a cluster.
+    /// Whether each address belongs to a single slot, because the processes are not workers of a cluster.
     pub lends: bool,
     /// Lower ports are refused, as the kernel refuses them to the workers' user; 0 refuses none.
     pub lowest_port: u16,
-    /// Holds the sockets of addresses for another daemon, if there is a keeper.
+    /// Keeps the sockets of addresses for another daemon, if there is a keeper.
     pub keeping: Keeping,
 }
 
-/// A port; TCP and UDP have each their own.
+/// A port; TCP and UDP ports are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
     Tcp(u16),
@@ -87,7 +87,7 @@ pub enum Port {
 }
 
 impl Port {
-    /// Its number, whatever it is a port of.
+    /// Its number, for either protocol.
     pub fn number(self) -> u16 {
         match self {
             Self::Tcp(number) | Self::Udp(number) => number,
@@ -95,58 +95,58 @@ impl Port {
     }
 }
 
-/// What the supervisor has to know.
+/// An event for the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrimaryEvent {
-    /// The worker's runtime is up; user code has not run.
+    /// The worker's runtime is running; user code has not run yet.
     Online(WorkerId),
     /// It listens on an address.
     Listening(WorkerId),
-    /// It said `process.send('ready')`.
+    /// It called `process.send('ready')`.
     Ready(WorkerId),
     /// Its listen was refused.
     ListenFailed {
         worker: WorkerId,
-        /// On what, for people.
+        /// The address, for people.
         address: String,
         /// The kernel's errno, positive.
         errno: i32,
-        /// The port, if there is one.
+        /// The port, if any.
         port: Option<Port>,
     },
-    /// Its agent has nothing left to finish.
+    /// Its agent has finished draining.
     Drained(WorkerId),
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
-    /// prom-client has asked for the workers of a primary in it, and got none.
+    /// prom-client has asked the worker for a primary's workers, and there are none.
     LacksWorkers(WorkerId),
-    /// It said something to its primary (`process.send`): metrics, answers to actions, lines of log4js, and, while
-    /// [`Primary::hear_messages`] is on, everything else.
+    /// It sent a message to its primary (`process.send`): metrics, replies to actions, lines of log4js, and,
+    /// while [`Primary::hear_messages`] is on, everything else.
     Message {
         worker: WorkerId,
-        /// What it said: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
+        /// The message: JSON, at most [`LINE_BYTES_MAX`](crate::protocol::frame::LINE_BYTES_MAX) bytes.
         line: Vec<u8>,
     },
-    /// Its agent is loaded; the app's own code follows. Said once.
+    /// Its agent is loaded; the app's own code follows. Sent once.
     Greeted {
         worker: WorkerId,
-        /// The Node.js that runs it, if the agent says so.
+        /// The Node.js version, if the agent reports it.
         node: Option<NodeVersion>,
     },
-    /// Its agent reports, see [`Primary::want_reports`].
+    /// A report of its agent, see [`Primary::want_reports`].
     Report { worker: WorkerId, report: Box<AgentReport> },
-    /// Its agent says what the app's prom-client has, see [`Primary::ask_for_metrics`].
+    /// Its agent's answer with the app's prom-client metrics, see [`Primary::ask_for_metrics`].
     Metrics { worker: WorkerId, answer: MetricsAnswer },
-    /// Its agent tells where the event loop stood still, see [`Primary::want_stalls`].
+    /// Its agent reports stalls of the event loop, see [`Primary::want_stalls`].
     Stalled { worker: WorkerId, stalls: Vec<Stall> },
 }
 
-/// What becomes of a channel's other end.
+/// The state of a channel's other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OtherEnd {
-    /// It is closed: what was not read from it never will be.
+    /// Closed: unread data will never be read.
     Closed,
-    /// It may still be read, by a worker that is given up.
+    /// May still be read, by a worker that is given up.
     Open,
 }
 
@@ -154,18 +154,18 @@ enum OtherEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportPace {
     pub every: Duration,
-    /// While nothing happens in the worker; `None`: as often.
+    /// The interval while nothing happens in the worker; `None`: the same.
     pub quiet: Option<Duration>,
 }
 
-/// What agents are told of times.
+/// Intervals and thresholds for agents.
 #[derive(Debug, Default)]
 struct Times {
-    /// How often they report, if at all.
+    /// The report interval, if any.
     reports: Option<ReportPace>,
-    /// The shortest stall that they tell of, if any.
+    /// The minimum length of reported stalls, if any.
     stalls_from: Option<Duration>,
-    /// How long workers have to leave, if that is known.
+    /// How long workers may take to leave, if known.
     drain_timeout: Option<Duration>,
 }
 
@@ -174,22 +174,22 @@ pub struct Primary {
     config: PrimaryConfig,
     reactor: Rc<Reactor>,
     dispatcher: Dispatcher,
-    /// What the dispatcher wants done; empty between two calls.
+    /// The dispatcher's pending actions; empty between two calls.
     outbox: Outbox,
     channels: BTreeMap<WorkerId, Channel>,
     listenings: BTreeMap<ListeningId, Listening>,
-    /// Which listening a query means.
+    /// The listening for a query.
     by_key: HashMap<ListenKey, ListeningId>,
     connections: Connections,
     own: OwnGroups,
     next_reply: u64,
-    /// Addresses, for people, that were given up in this call.
+    /// Addresses that were given up in this call, for people.
     given_up: Vec<String>,
-    /// Whether what apps say to their primary is wanted.
+    /// Whether the app's messages to its primary are wanted.
     hears_messages: bool,
     times: Times,
     events: VecDeque<PrimaryEvent>,
-    /// What another daemon has to know is not any more what was written down.
+    /// The state for another daemon has changed since it was saved.
     has_changed: bool,
 }
 
@@ -219,9 +219,9 @@ impl Primary {
         }
     }
 
-    /// Takes over the channel of a worker that was just spawned, and what keeps it.
+    /// Takes over the channel of a worker that was just spawned, and its hold.
     ///
-    /// With `remote`, connections that the worker has not read can be taken back from it.
+    /// With `remote`, connections that the worker has not read can be taken back.
     pub fn attach(
         &mut self,
         id: WorkerId,
@@ -238,8 +238,8 @@ impl Primary {
         Ok(())
     }
 
-    /// Says which process a worker is (so that one that gets no core is not taken for one that is stuck), and in
-    /// which slot (so that sticky clients stay with the slot over a reload).
+    /// Sets a worker's pid (so that a worker without a core is not treated as stuck), and its slot (so that
+    /// sticky clients stay with the slot across a reload).
     pub fn identify(&mut self, id: WorkerId, pid: u32, slot: u16) {
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.pid = Some(pid);
@@ -248,33 +248,35 @@ impl Primary {
         self.has_changed = true;
     }
 
-    /// Says that a worker is a process below another one's: what one of them listens on, the other cannot.
+    /// Declares that a worker's process runs below another worker's: an address of one of them cannot be used
+    /// by the other.
     pub fn belongs_to(&mut self, id: WorkerId, leader: WorkerId) {
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.leader = Some(leader);
         }
     }
 
-    /// New connections may go to this worker as soon as it listens.
+    /// Allows new connections for this worker as soon as it listens.
     pub fn open(&mut self, id: WorkerId, now: Time) {
         self.step(Input::Open(id), now);
     }
 
-    /// No new connections for this worker; those in its queue go to others.
+    /// No new connections for this worker; the connections in its queue go to other workers.
     pub fn close_traffic(&mut self, id: WorkerId, now: Time) {
         self.own_leaves(id, now);
         self.step(Input::CloseTraffic(id), now);
     }
 
-    /// Lets a worker finish: its traffic is closed, its agent makes every response the last of its
-    /// connection, then it is told to disconnect. Gives the addresses, for people, that the app has left with it.
+    /// Lets a worker finish: it gets no new connections, its agent makes every response the last one on its
+    /// connection, then it is told to disconnect. Returns the addresses, for people, that the app gives up
+    /// with it.
     pub fn drain(&mut self, id: WorkerId, now: Time) -> Vec<String> {
         self.own_leaves(id, now);
         self.step(Input::Drain(id), now);
         std::mem::take(&mut self.given_up)
     }
 
-    /// The worker's process has exited: what it had not acknowledged goes to others.
+    /// The worker's process has exited: its unacknowledged connections go to other workers.
     pub fn detach(&mut self, id: WorkerId, now: Time) {
         self.own_ended(id, now);
         self.dispatcher.exited(id);
@@ -282,7 +284,8 @@ impl Primary {
         self.remove(id, OtherEnd::Closed, now);
     }
 
-    /// Takes all that a worker has said, before it goes: a connection that it acknowledged must not go to another.
+    /// Reads all of a worker's messages before it is removed: a connection that it acknowledged must not go
+    /// to another worker.
     fn read_all(&mut self, id: WorkerId, now: Time) {
         let mut reads = 0;
         while self.read_channel(id, now) && reads < LAST_READS_MAX {
@@ -290,71 +293,71 @@ impl Primary {
         }
     }
 
-    /// From now on connections wait in the kernel's queue alone, for another daemon.
+    /// From now on connections wait only in the kernel's queue, for another daemon.
     pub fn accept_no_more(&mut self, now: Time) {
         self.dispatcher.accept_no_more(now, &mut self.outbox);
         self.perform_all(now);
     }
 
-    /// Whether every connection that was accepted is with a worker.
+    /// Whether every accepted connection was handed over.
     pub fn has_handed_all_over(&self) -> bool {
         self.connections.len() == 0
     }
 
-    /// The kernel says that a connection is closed. Cheap for a connection of another program.
+    /// The kernel reports that a connection is closed. Cheap for connections of other programs.
     pub fn connection_closed(&mut self, cookie: u64) {
         self.dispatcher.connection_closed(cookie);
     }
 
-    /// Another way to spread connections. Addresses that are bound keep their sockets, so a change from
-    /// or to `shared` takes effect for later ones only.
+    /// Changes the balance mode. Bound addresses keep their sockets, so a change from or to `shared` affects
+    /// only later addresses.
     pub fn set_balance(&mut self, balance: Balance, now: Time) {
         self.config.balance = balance;
         self.step(Input::Balance(balance), now);
     }
 
-    /// How long the shares of workers take to rise that begin to serve from now on, and how long a drain may take.
+    /// Sets how long the shares of new workers take to rise, and how long a drain may take.
     pub fn set_times(&mut self, slow_start: Duration, drain_timeout: Duration) {
         self.dispatcher.set_slow_start(slow_start);
         self.times.drain_timeout = Some(drain_timeout);
     }
 
-    /// Another owner for the files of unix sockets, and another lowest port, for what is bound from now on.
+    /// Sets the owner of unix socket files, and the lowest port, for addresses bound from now on.
     pub fn set_owner(&mut self, owner: Option<Owner>, lowest_port: u16, lends: bool) {
         self.config.lends = lends;
         self.config.owner = owner;
         self.config.lowest_port = lowest_port;
     }
 
-    /// Whether a worker has asked to listen on anything.
+    /// Whether a worker has asked to listen on any address.
     pub fn has_asked(&self, id: WorkerId) -> bool {
         self.dispatcher.has_asked(id)
     }
 
-    /// No worker is left and none will come: all addresses are given up.
+    /// No worker is left and none will be started: gives up all addresses.
     pub fn close_all(&mut self) {
         self.give_up_own();
-        // Nothing of this depends on time.
+        // None of this depends on time.
         self.step(Input::CloseAll, Time::default());
     }
 
-    /// Ports whose closed connections are of use: those where the daemon hands connections over.
+    /// Ports whose closed connections matter: those where the daemon hands connections over.
     pub fn counted_ports(&self) -> impl Iterator<Item = u16> {
         let counted = self.dispatcher.counted().filter_map(|id| self.listenings.get(&id));
         counted.filter_map(|listening| listening.local_address().map(|address| address.port()))
     }
 
-    /// Says whether the daemon hears of closed connections from now on.
+    /// Sets whether closes of connections are reported from now on.
     pub fn count_closes(&mut self, counts: bool) {
         self.dispatcher.count_closes(counts);
     }
 
-    /// Whether the worker's agent is there.
+    /// Whether the worker's agent is loaded.
     pub fn has_agent(&self, id: WorkerId) -> bool {
         self.dispatcher.has_agent(id)
     }
 
-    /// Addresses, what new connections do there now, and counters.
+    /// Addresses with their current balance mode and counters.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, Balance, Counters)> {
         self.listenings.iter().filter_map(|(id, listening)| {
             let (balance, counters) = self.dispatcher.counters(*id)?;
@@ -362,17 +365,17 @@ impl Primary {
         })
     }
 
-    /// The files of its unix sockets.
+    /// The paths of its unix sockets.
     pub fn socket_files(&self) -> impl Iterator<Item = &Path> {
         self.listenings.values().filter_map(Listening::file)
     }
 
-    /// Whether any worker listens on anything.
+    /// Whether any worker listens on any address.
     pub fn listens(&self) -> bool {
         self.dispatcher.listens()
     }
 
-    /// What happened since the last call, in order.
+    /// The next event since the last call.
     pub fn take_event(&mut self) -> Option<PrimaryEvent> {
         self.events.pop_front()
     }
@@ -402,7 +405,8 @@ impl Primary {
         self.drop_broken(now);
     }
 
-    /// What the worker of an event has said is written down: it need not be kept for another daemon.
+    /// The effect of the messages of an event's worker is saved: the bytes need not be kept for another
+    /// daemon.
     pub fn take_read(&mut self, event: &Event) {
         if let Token::Channel(id) = Token::decode(event.token)
             && let Some(channel) = self.channels.get_mut(&id)
@@ -411,7 +415,7 @@ impl Primary {
         }
     }
 
-    /// Time has passed.
+    /// Called when time has passed.
     pub fn on_time(&mut self, now: Time) {
         self.look_at_own(now);
         for chore in Chore::ALL {
@@ -420,7 +424,7 @@ impl Primary {
         self.drop_broken(now);
     }
 
-    /// When [`Self::on_time`] wants to be called; `None` while there is nothing to wait for.
+    /// When [`Self::on_time`] must be called; `None` if there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
         self.dispatcher.next_wake().into_iter().chain(self.next_own_look()).min()
     }
@@ -440,14 +444,14 @@ impl Primary {
         self.step(Input::Gone { worker: id, may_have_served }, now);
     }
 
-    /// A worker that does not follow the protocol is treated as if it had closed its channel.
+    /// A worker that violates the protocol is treated as if it had closed its channel.
     fn drop_broken(&mut self, now: Time) {
         if self.dispatcher.take_some_broken() {
             for id in self.dispatcher.broken().collect::<Vec<_>>() {
                 self.read_all(id, now);
                 if self.dispatcher.has(id) {
                     self.events.push_back(PrimaryEvent::Disconnected(id));
-                    // It lives, and may read on.
+                    // It is alive and may continue reading.
                     self.remove(id, OtherEnd::Open, now);
                 }
             }

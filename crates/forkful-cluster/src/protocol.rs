@@ -1,11 +1,11 @@
-//! Node's cluster protocol, as bytes and values: [`frame`] cuts the stream into lines, [`incoming`]
-//! understands what a worker says, [`outgoing`] writes what a primary says.
+//! Node's cluster protocol as bytes and values: [`frame`] splits the stream into lines, [`incoming`] parses
+//! messages of workers, [`outgoing`] writes messages of the primary.
 //!
-//! The wire format has not changed from Node 18 to 26: one JSON text per line; lines whose `cmd`
-//! starts with `NODE_` are internal, everything else is the app's own message. A handle travels as
-//! `SCM_RIGHTS` with the first byte of a `NODE_HANDLE` line.
+//! The wire format is the same from Node 18 to 26: one JSON text per line. Lines whose `cmd` starts with
+//! `NODE_` are internal; all others are the app's own messages. A handle is sent as `SCM_RIGHTS` with the
+//! first byte of a `NODE_HANDLE` line.
 //!
-//! **Invariant:** takes bytes and returns values; knows no socket and no worker.
+//! **Invariant:** takes bytes and returns values, and depends on neither sockets nor workers.
 
 pub mod frame;
 pub mod incoming;

@@ -1,6 +1,6 @@
-//! What a worker can make the daemon spend: memory, descriptors, turns of its loop.
+//! Limits of what a worker can make the daemon use: memory, descriptors, turns of its loop.
 //!
-//! A process of its own, one test at a time: the limits are the process's.
+//! A separate test process, one test at a time, because the limits apply to the process.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 #![expect(dead_code, reason = "a part of the helpers is used")]
 
@@ -23,7 +23,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use client::{connect_all, own_host, tcp};
 use world::{World, serving};
 
-/// One test at a time, whether or not the one before succeeded.
+/// One test at a time, even if the previous test failed.
 fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
@@ -38,18 +38,18 @@ fn open_descriptors() -> usize {
     fs_err::read_dir("/proc/self/fd").unwrap().count() - 1
 }
 
-/// Lowers the number of descriptors that this process may have, until it is dropped.
+/// Lowers this process's descriptor limit until dropped.
 struct Descriptors(Rlimit);
 
 impl Descriptors {
-    /// No further one.
+    /// No further descriptors.
     fn none_more() -> Self {
-        // The kernel gives out the lowest free number.
+        // The kernel assigns the lowest free number.
         let next = fs_err::File::open("/dev/null").unwrap().as_raw_fd();
         Self::at_most(usize::try_from(next).unwrap())
     }
 
-    /// So many further ones.
+    /// This many further descriptors.
     fn spare(count: usize) -> Self {
         let next = fs_err::File::open("/dev/null").unwrap().as_raw_fd();
         Self::at_most(usize::try_from(next).unwrap() + count)
@@ -162,7 +162,7 @@ fn an_address_that_could_not_be_handed_over_is_free_again_at_once() {
     }
 }
 
-/// An address that nobody has now.
+/// An address that is not in use.
 fn free_address() -> std::net::SocketAddr {
     std::net::TcpListener::bind((own_host(), 0)).unwrap().local_addr().unwrap()
 }
@@ -170,7 +170,7 @@ fn free_address() -> std::net::SocketAddr {
 #[test]
 fn with_too_many_handles_under_way_connections_wait_and_nothing_spins() {
     let _alone = alone();
-    // Capabilities are the thread's own; the bound is not for the privileged.
+    // Capabilities belong to the thread; the limit does not apply to privileged users.
     let outcome = std::thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         sets.effective -= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RESOURCE;
@@ -194,7 +194,7 @@ fn with_too_many_handles_under_way_connections_wait_and_nothing_spins() {
     }
 }
 
-/// Descriptors that are in sockets, and in nobody's table.
+/// Descriptors in flight in sockets, in no process's table.
 struct HandlesUnderWay {
     #[expect(dead_code, reason = "held open")]
     ends: (OwnedFd, OwnedFd),
@@ -236,7 +236,7 @@ fn the_sockets_of_an_app_are_at_most_a_quarter_of_the_descriptors() {
     let descriptors = 400;
     let limit = Descriptors::at_most(descriptors);
     let host = own_host();
-    // Each address has a socket of the daemon and one of each worker that listens there.
+    // Each address has a socket of the daemon and one for each worker that listens there.
     let mut sockets = 0;
     let mut refused = None;
     for port in 8000..8200 {
@@ -254,7 +254,7 @@ fn the_sockets_of_an_app_are_at_most_a_quarter_of_the_descriptors() {
     }
     drop(limit);
     assert_eq!(refused, Some(-24));
-    // A new address needs two sockets, so that the last one of the quarter may stay unused.
+    // A new address needs two sockets, so the last one of the quarter may stay unused.
     assert!((descriptors / 4 - 1..=descriptors / 4 + 1).contains(&sockets), "{sockets} sockets");
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_dispatch::ConnectionId;
 
-/// Places are used again, so that a connection costs no allocation.
+/// Entries are reused, so that a connection causes no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     places: Vec<Option<OwnedFd>>,
@@ -34,7 +34,7 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// The number of copies.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

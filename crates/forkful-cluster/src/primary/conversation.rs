@@ -1,29 +1,28 @@
-//! What apps say to their primary by `process.send`, and what they are told in return. The primary passes
-//! both on; only the frame of a line is its business.
+//! Messages between apps and their primary through `process.send`. The primary only passes them on.
 
 use forkful_core::Time;
 use thiserror::Error;
 
 use super::{Primary, PrimaryEvent, WorkerId};
-/// The longest message to an app. Half of what may wait for one worker, see `crate::channel`.
+/// The longest message to an app: half of what may be queued for a worker, see `crate::channel`.
 pub const MESSAGE_BYTES_MAX: usize = 500 * 1024;
 
-/// Why a message did not go to a worker.
+/// Why a message was not sent to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MessageRefused {
-    /// The worker is not there, or its channel is closed.
+    /// The worker does not exist, or its channel is closed.
     #[error("it has no channel to send messages by")]
     NoChannel,
-    /// Too much that it has not read waits already.
+    /// Too much unread data is queued already.
     #[error("it does not read its messages, and no more can wait")]
     NotReading,
-    /// It is longer than [`MESSAGE_BYTES_MAX`], or no single line.
+    /// It is longer than [`MESSAGE_BYTES_MAX`], or not a single line.
     #[error("a message is one line of JSON of at most {MESSAGE_BYTES_MAX} bytes")]
     TooLong,
 }
 
 impl Primary {
-    /// Says whether every message of the app is wanted; those about metrics and actions always are.
+    /// Sets whether all of the app's messages are wanted; messages about metrics and actions always are.
     pub fn hear_messages(&mut self, wanted: bool) {
         self.hears_messages = wanted;
         for channel in self.channels.values_mut() {
@@ -31,8 +30,8 @@ impl Primary {
         }
     }
 
-    /// Sends a message, one line of JSON without its newline, to the app in a worker: it arrives as `'message'`.
-    /// What Node keeps for itself (a `cmd` that begins with `NODE_`) must not be sent.
+    /// Sends a message, one line of JSON without its newline, to the app in a worker, which receives it as
+    /// `'message'`. Messages reserved for Node (a `cmd` that begins with `NODE_`) must not be sent.
     pub fn send_message(&mut self, id: WorkerId, line: &[u8], now: Time) -> Result<(), MessageRefused> {
         if line.len() > MESSAGE_BYTES_MAX || line.contains(&b'\n') {
             return Err(MessageRefused::TooLong);

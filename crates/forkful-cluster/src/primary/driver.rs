@@ -1,7 +1,8 @@
-//! Performs what the dispatcher decides: every system call between its steps is made here.
+//! Performs the dispatcher's actions: every system call between its steps is made here.
 //!
-//! [`Primary::step`] feeds an event, and then performs actions and feeds their results until none is left. No action
-//! calls `step`: its result goes into the dispatcher, and what follows from that comes out of the outbox in its turn.
+//! [`Primary::step`] feeds an event, then performs actions and feeds their results until none is left. No
+//! action calls `step`: its result goes to the dispatcher, and what follows from it is appended to the
+//! outbox.
 
 use std::io;
 
@@ -16,14 +17,14 @@ use super::{IDLE_GRACE_MS, Primary, Token};
 use crate::protocol::outgoing;
 
 impl Primary {
-    /// One event, and all that follows from it.
+    /// Handles one event and everything that follows from it.
     pub(super) fn step(&mut self, event: Event, now: Time) {
         self.has_changed |= changes_what_is_written(&event);
         self.feed(event, now);
         self.perform_all(now);
     }
 
-    /// Performs what is in the outbox, and what follows from that.
+    /// Performs the actions in the outbox and everything that follows from them.
     pub(super) fn perform_all(&mut self, now: Time) {
         while let Some(action) = self.outbox.pop() {
             self.perform(action, now);
@@ -96,7 +97,7 @@ impl Primary {
         })
     }
 
-    /// Queues a line for a worker and writes what can be written.
+    /// Queues a line for a worker and writes as much as possible.
     pub(super) fn send(&mut self, worker: WorkerId, line: Vec<u8>, now: Time) {
         let Some(channel) = self.channels.get_mut(&worker) else { return };
         if !channel.queue(line)
@@ -107,7 +108,7 @@ impl Primary {
         self.flush(worker, now);
     }
 
-    /// Writes what can be written.
+    /// Writes as much as possible.
     pub(super) fn flush(&mut self, worker: WorkerId, now: Time) {
         let Some(channel) = self.channels.get_mut(&worker) else { return };
         let Some(state) = self.dispatcher.channel_mut(worker) else { return };
@@ -124,7 +125,7 @@ impl Primary {
         self.watch_write(worker);
     }
 
-    /// Keeps the reactor's interest in writability true to whether there is something to write.
+    /// Updates the reactor's interest in writability.
     pub(super) fn watch_write(&mut self, id: WorkerId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let wants = self.dispatcher.channel(id).is_some_and(forkful_dispatch::Channel::wants_write);
@@ -137,7 +138,7 @@ impl Primary {
         }
     }
 
-    /// Takes connections out of a socket's queue.
+    /// Accepts connections from a socket's queue.
     fn accept(&mut self, id: ListeningId, member: usize, rescued: bool, now: Time) {
         let (mut count, mut failed) = (0, false);
         for _ in 0..self.dispatcher.room_left(id, now) {
@@ -176,7 +177,7 @@ impl Primary {
         }
     }
 
-    /// Exact turns where the kernel lets us (`CAP_BPF`), else at random.
+    /// Exact round robin if the kernel permits it (`CAP_BPF`), otherwise random.
     fn steer(&self, id: ListeningId, steer: Steer) -> io::Result<()> {
         let Some(Source::Group(group)) = self.listenings.get(&id).map(|listening| &listening.source) else {
             return Ok(());
@@ -211,7 +212,7 @@ impl Primary {
         self.feed(Event::QueuesRead(id), now);
     }
 
-    /// How many connections wait in the daemon's own queue, where that matters.
+    /// Reads the number of connections in the daemon's own queue, if it matters.
     pub(super) fn read_own_queue(&mut self, id: ListeningId, now: Time) {
         if self.dispatcher.asks_for_waiting(id)
             && let Some(listening) = self.listenings.get(&id)
@@ -235,7 +236,7 @@ impl Primary {
     }
 }
 
-/// Whether an event may change what another daemon has to know. Nothing of a connection does.
+/// Whether an event may change the state for another daemon. Events about connections do not.
 fn changes_what_is_written(event: &Event) -> bool {
     match event {
         Event::Open(_)

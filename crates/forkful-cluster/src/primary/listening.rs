@@ -1,5 +1,5 @@
-//! The sockets that the daemon owns for one address that an app listens on. What becomes of its connections is decided by
-//! [`forkful_dispatch`].
+//! The daemon's sockets for an address on which an app listens. [`forkful_dispatch`] decides what happens to
+//! the connections.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,13 +16,13 @@ use serde_json::value::RawValue;
 use super::{Port, PrimaryConfig};
 use crate::protocol::incoming::{AddressKind, FLAG_IPV6_ONLY, FLAG_UDP_REUSE_ADDRESS, Query};
 
-/// What Node uses when the app names no backlog.
+/// Node's default backlog.
 const BACKLOG_DEFAULT: u32 = 511;
 
-/// Linux's errno for what the user may not do.
+/// Linux' errno for a missing permission.
 const EACCES: i32 = 13;
 
-/// Which queries mean the same listening.
+/// Identifies queries for the same listening.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct ListenKey {
     address: Option<String>,
@@ -53,24 +53,24 @@ impl ListenKey {
 pub(crate) struct Listening {
     pub(crate) key: ListenKey,
     pub(crate) source: Source,
-    /// The first worker's server data (TLS ticket keys), given to all, kept over reloads.
+    /// The first worker's server data (TLS ticket keys), passed to all workers and kept across reloads.
     pub(crate) data: Option<Box<RawValue>>,
     /// For people: `tcp://127.0.0.1:3000`.
     pub(crate) address: String,
     /// How the reactor watches each socket of the source.
     pub(crate) watched: Vec<Watch>,
-    /// What keeps each of the sockets; dropped with them.
+    /// The holds of the sockets; dropped with them.
     pub(crate) holds: Vec<Hold>,
 }
 
-/// The sockets behind an address.
+/// The sockets of an address.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A group of TCP sockets; member 0 is the daemon's, the others are handed to workers.
+    /// A group of TCP sockets; member 0 is the daemon's, the others are given to workers.
     Group(TcpGroup),
-    /// One socket for all.
+    /// One socket for all workers.
     Single {
-        /// Of a unix socket; removed at the end, before the socket is closed.
+        /// The file of a unix socket; removed at the end, before the socket is closed.
         file: Option<SocketFile>,
         socket: OwnedFd,
     },
@@ -90,7 +90,7 @@ impl Listening {
         self.holds.push(hold);
     }
 
-    /// What the dispatcher has to know of it.
+    /// Its description for the dispatcher.
     pub(crate) fn as_new(&self) -> NewListening {
         let kind = match self.key.kind() {
             AddressKind::Tcp4 | AddressKind::Tcp6 => Kind::Tcp,
@@ -100,7 +100,7 @@ impl Listening {
         NewListening { kind, group: matches!(self.source, Source::Group(_)) }
     }
 
-    /// Whether a `listening` message, which names the actual port, means this listening.
+    /// Whether a `listening` message, which contains the actual port, belongs to this listening.
     pub(crate) fn is_reported_as(&self, query: &Query) -> bool {
         let key = &self.key;
         if key.address != query.address || key.kind != query.kind {
@@ -114,12 +114,12 @@ impl Listening {
         matches!(self.key.kind, AddressKind::Tcp4 | AddressKind::Tcp6)
     }
 
-    /// The kernel's name of a connection that came in here, by which it tells of the end.
+    /// The kernel's cookie of a connection accepted here, by which its close is reported.
     pub(crate) fn cookie_of(&self, connection: &OwnedFd) -> Option<u64> {
         self.is_tcp().then(|| listener::cookie(connection.as_fd()).ok()).flatten()
     }
 
-    /// How an agent knows what it is to close: a port, or the path of a unix socket.
+    /// How an agent identifies the address to close: a port, or the path of a unix socket.
     pub(crate) fn closed_as(&self) -> Option<String> {
         match (self.file(), self.local_address()) {
             (Some(path), _) => Some(path.to_string_lossy().into_owned()),
@@ -136,7 +136,7 @@ impl Listening {
         }
     }
 
-    /// A further socket of a group.
+    /// Adds a socket to a group.
     pub(crate) fn add_member(&mut self) -> io::Result<usize> {
         let Source::Group(group) = &mut self.source else { return Ok(0) };
         let index = group.add_member()?;
@@ -172,7 +172,7 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
     match query.kind {
         AddressKind::Tcp4 | AddressKind::Tcp6 => {
             let bind = |address| {
-                // Open since before a restart of the service, with what waits in it.
+                // Open since before a restart of the service, with its queued connections.
                 let open = config.keeping.take_stored(|fd| listener::is_bound_to(fd, address, v6_only));
                 match (config.balance, open) {
                     (Balance::Shared, Some(socket)) => {
@@ -201,13 +201,13 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
             let (socket, file) = listener::bind_unix(Path::new(path), &options)?;
             Ok(Source::Single { file, socket })
         }
-        // A descriptor number means nothing in another process's table.
+        // A descriptor number is meaningless in another process.
         AddressKind::Descriptor => Err(io::Error::from_raw_os_error(9)),
     }
 }
 
-/// Binds to the query's address. Without one: every address of both families, or of IPv4 alone
-/// where there is no IPv6, as Node does.
+/// Binds to the query's address. Without one, as Node does: to all addresses of both families, or of IPv4 if
+/// there is no IPv6.
 fn bind_any(query: &Query, bind: impl Fn(SocketAddr) -> io::Result<Source>) -> io::Result<Source> {
     let port = u16::try_from(query.port.unwrap_or(0)).map_err(|_| invalid())?;
     let Some(text) = query.address.as_deref() else {
@@ -243,7 +243,7 @@ fn describe(query: &Query, source: &Source) -> String {
     address.map_or_else(|| format!("{scheme}://?"), |address| format!("{scheme}://{address}"))
 }
 
-/// The port that a query names; 0 is none.
+/// The port of a query; 0 is no port.
 pub(crate) fn port_of(query: &Query) -> Option<Port> {
     let port = query.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
     match query.kind {
@@ -253,7 +253,7 @@ pub(crate) fn port_of(query: &Query) -> Option<Port> {
     }
 }
 
-/// How a query's address is named when it could not be bound.
+/// The name of a query's address that could not be bound.
 pub(crate) fn describe_query(query: &Query) -> String {
     let port = query.port.unwrap_or(0);
     match (query.kind, query.address.as_deref()) {

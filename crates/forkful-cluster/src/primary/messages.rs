@@ -1,4 +1,4 @@
-//! What workers say: their channels read and understood.
+//! Reads and parses messages from workers' channels.
 
 use forkful_core::Time;
 use forkful_dispatch::{Event, WorkerId};
@@ -9,7 +9,7 @@ use crate::protocol::incoming::{AgentMessage, Incoming};
 use crate::protocol::outgoing;
 
 impl Primary {
-    /// Takes a turn's worth of what a worker says; whether there may be more.
+    /// Reads a turn's worth of a worker's messages. Returns whether there may be more.
     pub(super) fn read_channel(&mut self, id: WorkerId, now: Time) -> bool {
         let Some(channel) = self.channels.get_mut(&id) else { return false };
         let received = channel.read();

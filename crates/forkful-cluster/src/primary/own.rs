@@ -1,5 +1,5 @@
-//! Sockets that workers have opened by themselves with `SO_REUSEPORT`. What becomes of them is decided by
-//! [`forkful_core::steering::own_sockets`].
+//! Sockets that workers have opened themselves with `SO_REUSEPORT`. [`forkful_core::steering::own_sockets`]
+//! decides what happens to them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +14,10 @@ use forkful_os::reactor::{Interest, Reactor};
 
 use super::{Primary, Token};
 
-/// Ports that the workers of an app may share by themselves; those above are left to the workers.
+/// Maximum ports that an app's workers may share on their own; further ports are left to the workers.
 const GROUPS_MAX: usize = 64;
 
-/// The sockets of each port, by numbers that no other port of the app has had.
+/// The sockets of each port, by numbers that are not reused within the app.
 #[derive(Debug, Default)]
 pub(super) struct OwnGroups {
     groups: BTreeMap<usize, OwnGroup>,
@@ -29,13 +29,14 @@ struct OwnGroup {
     address: SocketAddr,
     sockets: AdoptedGroup,
     state: OwnSockets<WorkerId>,
-    /// The reactor's token of the first place; those of the others follow.
+    /// The reactor token of the first socket; those of the others follow.
     token: u64,
 }
 
-/// Sockets that are no worker's own by the protocol.
+/// Sockets that did not come through the cluster protocol.
 impl Primary {
-    /// Takes duplicates in of sockets that a worker has opened by itself. On an error the rest is the worker's alone.
+    /// Adopts duplicates of sockets that a worker has opened itself. On an error the remaining ones belong
+    /// only to the worker.
     pub fn adopt(&mut self, worker: WorkerId, sockets: Vec<OwnedFd>, now: Time) -> io::Result<()> {
         for socket in sockets {
             let address = listener::local_addr(socket.as_fd())?;
@@ -94,7 +95,7 @@ impl Primary {
         }
     }
 
-    /// No worker will come: what waits has nobody to go to.
+    /// No worker will be started: queued connections have no receiver.
     pub(super) fn give_up_own(&mut self) {
         for (_, group) in std::mem::take(&mut self.own.groups) {
             group.state.places().for_each(|place| group.forget(place, &self.reactor));
@@ -128,7 +129,7 @@ impl OwnGroup {
 
     fn perform(&mut self, action: Action, reactor: &Reactor) {
         match action {
-            // What fails leaves the choice as it was: the worker's socket is served by the worker.
+            // On an error the distribution is unchanged: the worker still serves its socket.
             Action::Steer(places) => {
                 let _as_before = self.sockets.steer(&places);
             }
@@ -150,7 +151,7 @@ impl OwnGroup {
         }
     }
 
-    /// The socket is open in its owner, too, and would be reported for ever.
+    /// The socket is still open in its owner, and would be reported for ever.
     fn forget(&self, place: u16, reactor: &Reactor) {
         if let Some(socket) = self.sockets.socket(usize::from(place)) {
             let _gone = reactor.remove(socket);

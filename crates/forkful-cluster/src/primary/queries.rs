@@ -1,4 +1,4 @@
-//! What workers listen on: queries answered and addresses bound.
+//! The addresses on which workers listen: answers queries and binds addresses.
 
 use std::io;
 
@@ -14,17 +14,17 @@ use crate::channel::{Reply, worker_key};
 use crate::protocol::incoming::Query;
 use crate::protocol::outgoing::{self, ReplyHead};
 
-/// Listenings of one app; a bound against an app that listens in a loop.
+/// Maximum listenings of an app, for apps that listen in a loop.
 const LISTENINGS_MAX: usize = 1024;
-/// The sockets of one app are at most this part of the descriptors that the daemon may have: each worker has a socket of
-/// its own for each address, and no app must use up what the others need.
+/// An app's sockets are limited to this fraction of the daemon's descriptors: each worker has its own socket
+/// for each address, and no app may use the descriptors that others need.
 const SOCKETS_PART: usize = 4;
 
-/// Linux errnos that go into replies.
+/// Linux errnos in replies.
 const EMFILE: i32 = 24;
 const EADDRINUSE: i32 = 98;
 
-/// How many sockets one app may have.
+/// The maximum number of sockets of an app.
 fn sockets_max() -> usize {
     let limit = open_files_limit().current.and_then(|limit| usize::try_from(limit).ok());
     limit.map_or(usize::MAX, |limit| limit / SOCKETS_PART)
@@ -67,7 +67,7 @@ impl Primary {
         self.send(id, outgoing::reply_error(ReplyHead { key: &key, ack, data, seq }, errno), now);
     }
 
-    /// The listening that a query means.
+    /// The listening for a query.
     fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> io::Result<ListeningId> {
         let key = ListenKey::of(query);
         let found = match self.by_key.get(&key).copied() {
@@ -84,7 +84,7 @@ impl Primary {
         Ok(found)
     }
 
-    /// Whether an address is another process's alone.
+    /// Whether an address belongs exclusively to another process.
     fn is_kept_from(&self, id: WorkerId, listening: ListeningId, query: &Query) -> bool {
         let is_of_others = || self.dispatcher.is_of_others(id, listening);
         if query.reuses_port() {
@@ -96,7 +96,7 @@ impl Primary {
         }
     }
 
-    /// Whether another process below the same one holds an address.
+    /// Whether another process below the same worker's process holds an address.
     fn is_of_relative(&self, id: WorkerId, listening: ListeningId) -> bool {
         let leader = |id: &WorkerId| self.channels.get(id).and_then(|channel| channel.leader).unwrap_or(*id);
         let relatives = self.channels.keys().filter(|other| leader(other) == leader(&id));
@@ -146,7 +146,7 @@ impl Primary {
         Ok(())
     }
 
-    /// Another socket of a group.
+    /// Adds a socket to a group.
     fn add_member(&mut self, id: ListeningId) -> io::Result<usize> {
         let Some(listening) = self.listenings.get_mut(&id) else { return Ok(0) };
         let member = listening.add_member()?;
@@ -167,19 +167,19 @@ impl Primary {
         }
     }
 
-    /// What `old` listens on and its successor does not (yet), for people; see
+    /// Addresses, for people, on which `old` listens and its successor does not (yet); see
     /// [`Dispatcher::missing_of`](forkful_dispatch::Dispatcher::missing_of).
     pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<&str> {
         self.named(self.dispatcher.missing_of(new, old).into_iter())
     }
 
-    /// What is to be known of a worker's sockets, see
+    /// Facts about a worker's sockets, see
     /// [`Dispatcher::sockets_of`](forkful_dispatch::Dispatcher::sockets_of).
     pub fn sockets_of(&self, id: WorkerId, old: Option<WorkerId>) -> Sockets {
         self.dispatcher.sockets_of(id, old)
     }
 
-    /// What a worker listens on, for people.
+    /// The addresses on which a worker listens, for people.
     pub fn listening_on(&self, id: WorkerId) -> Vec<&str> {
         self.named(self.dispatcher.listening_on(id))
     }
@@ -188,13 +188,13 @@ impl Primary {
         listenings.filter_map(|id| Some(self.listenings.get(&id)?.address.as_str())).collect()
     }
 
-    /// The worker has been told to end.
+    /// The worker was told to stop.
     pub fn stopping(&mut self, id: WorkerId, now: Time) {
         self.own_leaves(id, now);
         self.step(Event::Stopping(id), now);
     }
 
-    /// Whether the worker has listened, and listens on nothing any more.
+    /// Whether the worker has listened before, and now listens on no address.
     pub fn has_closed_all(&self, id: WorkerId) -> bool {
         self.dispatcher.has_closed_all(id)
     }

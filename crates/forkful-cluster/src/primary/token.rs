@@ -1,8 +1,8 @@
-//! Names of a primary's descriptors in the daemon's reactor.
+//! Tokens of a primary's descriptors in the daemon's reactor.
 
 use forkful_dispatch::WorkerId;
 
-/// The lower bits of a token that belong to the primary; the supervisor owns the rest.
+/// The lower bits of a token, which belong to the primary; the supervisor owns the others.
 pub const TOKEN_BITS: u32 = 44;
 
 const KIND_BIT: u64 = 1 << 43;
@@ -19,7 +19,7 @@ pub(super) enum Token {
         listening: usize,
         member: usize,
     },
-    /// A socket that a worker has opened by itself.
+    /// A socket that a worker has opened itself.
     Own {
         group: usize,
         place: usize,

@@ -1,5 +1,5 @@
-//! What the supervisor asks of single workers beside their traffic: reports of the agent, whether the
-//! loop turns or stood still, and a connection for exactly this worker (a health check).
+//! The supervisor's requests to single workers, apart from traffic: reports of the agent, whether the event
+//! loop is responsive or was blocked, and a connection for exactly this worker (a health check).
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 
 impl Primary {
-    /// Has the agents of all workers report so often; `None` ends it. Workers without an agent stay silent.
+    /// Makes all agents report at this pace; `None` stops them. Workers without an agent do not report.
     pub fn want_reports(&mut self, pace: Option<ReportPace>, now: Time) {
         if self.times.reports == pace {
             return;
@@ -26,7 +26,7 @@ impl Primary {
         self.perform_all(now);
     }
 
-    /// Has the agents of all workers tell when the event loop stood still for so long; `None` ends it.
+    /// Makes all agents report event-loop stalls of at least this length; `None` stops them.
     pub fn want_stalls(&mut self, from: Option<Duration>, now: Time) {
         if self.times.stalls_from == from {
             return;
@@ -64,7 +64,7 @@ impl Primary {
         self.send(id, outgoing::agent_report(in_ms(every), in_ms(quiet)), now);
     }
 
-    /// Tells an agent that the thread pool of its process is there, so that it may measure how long jobs wait for it.
+    /// Tells an agent that the thread pool of its process exists, so that it may measure how long jobs wait.
     pub fn tell_of_pool(&mut self, id: WorkerId, now: Time) {
         if self.dispatcher.has_agent(id) {
             self.send(id, outgoing::agent_pool().to_vec(), now);
@@ -72,13 +72,13 @@ impl Primary {
         }
     }
 
-    /// Asks an agent for what the app's prom-client has; [`PrimaryEvent::Metrics`] is the answer.
+    /// Asks an agent for the app's prom-client metrics; [`PrimaryEvent::Metrics`] is the answer.
     pub fn ask_for_metrics(&mut self, id: WorkerId, now: Time) {
         self.send(id, outgoing::agent_metrics().to_vec(), now);
         self.perform_all(now);
     }
 
-    /// How many connections wait in the queues that are a worker's own.
+    /// The number of connections in the queues of a worker's own sockets.
     pub fn queued(&self, id: WorkerId) -> u32 {
         let members = |(of, listening): (&ListeningId, &Listening)| {
             let own =
@@ -92,9 +92,9 @@ impl Primary {
         self.events.push_back(PrimaryEvent::Report { worker, report });
     }
 
-    /// Hands a connection to this worker and no other, as if it had come in by a TCP address that it
-    /// listens on. Gives it back when the worker has none, or has not answered the last line yet. One
-    /// that the worker refuses is closed.
+    /// Hands a connection to exactly this worker, as if it had arrived through a TCP address on which it
+    /// listens. Returns it if there is no such address, or if the worker has not replied to the last line. If
+    /// the worker refuses it, it is closed.
     pub fn hand_to(&mut self, id: WorkerId, connection: OwnedFd, now: Time) -> Result<(), OwnedFd> {
         let Some(listening) = self.dispatcher.delivers_by(id) else { return Err(connection) };
         let connection = self.connections.insert(connection);
@@ -102,18 +102,19 @@ impl Primary {
         Ok(())
     }
 
-    /// Whether the worker listens on a TCP address that it shares.
+    /// Whether the worker listens on a shared TCP address.
     pub fn shares_tcp(&self, id: WorkerId) -> bool {
         self.dispatcher.shares_tcp(id)
     }
 
-    /// Since when the worker owes an answer, if it does; it is not counted while other messages of the worker are read.
+    /// Since when the worker owes a reply, if it does; not counted while other messages of the worker are
+    /// read.
     pub fn owes_since(&self, id: WorkerId) -> Option<Time> {
         self.dispatcher.owes_since(id)
     }
 
-    /// Asks the worker to prove that its loop turns, unless an answer is owed already. Gives since when
-    /// one has been owed: the longest that the loop can have been stuck.
+    /// Asks the worker to prove that its event loop is responsive, unless it already owes a reply. Returns
+    /// since when it has owed one: the longest time that the event loop can have been stuck.
     pub fn ask_whether_it_turns(&mut self, id: WorkerId, now: Time) -> Option<Time> {
         self.step(Event::Ask(id), now);
         self.dispatcher.owes_since(id)

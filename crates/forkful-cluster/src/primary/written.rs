@@ -1,5 +1,5 @@
-//! The written-down state of a primary: a daemon that takes over from another one makes its primary from this. The sockets
-//! themselves are held by the keeper, under names that [`PrimaryConfig::socket_name`] makes.
+//! The saved state of a primary, from which a daemon that replaces another one creates its primary. The
+//! keeper holds the sockets, under the names from [`PrimaryConfig::socket_name`].
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,16 +45,16 @@ enum WrittenSource {
         backlog: u32,
     },
     Single {
-        /// Of a unix socket: its path, its device and its number there.
+        /// For a unix socket: path, device and inode.
         file: Option<(PathBuf, u64, u64)>,
     },
 }
 
-/// A descriptor that was kept, with what keeps it.
+/// A kept descriptor with its hold.
 pub type KeptSocket = (OwnedFd, Hold);
 
 impl PrimaryConfig {
-    /// Under what a socket of an address is kept.
+    /// The name under which a socket of an address is kept.
     pub fn socket_name(&self, listening: ListeningId, member: usize) -> Name {
         let app = (self.token_base >> TOKEN_BITS) as u32;
         Name { kind: Kind::Listener, app, of: listening.0 as u32, part: member as u32 }
@@ -62,12 +62,12 @@ impl PrimaryConfig {
 }
 
 impl Primary {
-    /// Whether what another daemon has to know has changed since the last call.
+    /// Whether the state for another daemon has changed since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
 
-    /// What another daemon has to know.
+    /// Returns the state for another daemon.
     pub fn write_down(&self) -> WrittenPrimary {
         let listenings = self.listenings.iter().map(|(id, listening)| WrittenListening {
             id: *id,
@@ -93,8 +93,8 @@ impl Primary {
         }
     }
 
-    /// Goes on from what was written down, with the sockets of which `take` gives each by its name. Workers follow by
-    /// [`Self::attach_again`], and then [`Self::taken_up`].
+    /// Restores the saved state, with the sockets that `take` returns by name. Workers follow by
+    /// [`Self::attach_again`], then call [`Self::taken_up`].
     pub fn take_up(
         config: PrimaryConfig,
         reactor: Rc<Reactor>,
@@ -118,7 +118,7 @@ impl Primary {
         Ok(primary)
     }
 
-    /// A worker of the daemon before; `false` when nothing was written down of its channel.
+    /// Attaches a worker of the previous daemon; returns `false` if its channel is not in the saved state.
     pub fn attach_again(
         &mut self,
         id: WorkerId,
@@ -140,7 +140,7 @@ impl Primary {
         Ok(true)
     }
 
-    /// All workers are there again that there are.
+    /// All existing workers are attached again.
     pub fn taken_up(&mut self, now: Time) {
         self.dispatcher.taken_up(now, &mut self.outbox);
         self.perform_all(now);
@@ -160,7 +160,7 @@ impl WrittenListening {
                 let handed_over = |(path, device, inode): &(PathBuf, u64, u64)| {
                     SocketFile::handed_over(path, (*device, *inode))
                 };
-                // A folder that is gone has no file that would have to be removed.
+                // If the folder is gone, there is no file to remove.
                 let file = file.as_ref().and_then(|file| handed_over(file).ok());
                 let socket = descriptors.pop().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
                 Source::Single { file, socket }

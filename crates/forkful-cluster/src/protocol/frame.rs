@@ -1,25 +1,25 @@
-//! Cuts a byte stream into lines, within a fixed bound of memory.
+//! Splits a byte stream into lines, with limited memory.
 
 use super::incoming;
 
-/// The longest line that is kept. Protocol lines are below 1 KiB; longer ones are messages of the
-/// app to its primary, which nobody reads, so they are skipped without being stored. One that came with
-/// a handle has to be acknowledged all the same: [`incoming::in_short`] stands for it.
+/// The longest line that is kept. Protocol lines are below 1 KiB; longer lines are messages of the app to its
+/// primary that have no reader, so they are skipped without being stored. A skipped line that came with a
+/// handle must still be acknowledged: [`incoming::in_short`] replaces it.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
-/// So much of the beginning of a line that is skipped is kept.
+/// Bytes kept of the beginning of a skipped line.
 const HEAD_BYTES: usize = 64;
 
 /// An incremental line splitter.
 #[derive(Debug, Default)]
 pub struct LineDecoder {
-    /// The line so far; for a line that is skipped, its head.
+    /// The current line; for a skipped line, its beginning.
     partial: Vec<u8>,
     skipping: bool,
     skipped: u64,
 }
 
 impl LineDecoder {
-    /// Feeds a chunk; calls `line` for each line that it completes, without its newline.
+    /// Feeds a chunk; calls `line` for each completed line, without its newline.
     pub fn feed(&mut self, mut chunk: &[u8], mut line: impl FnMut(&[u8])) {
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             let (head, rest) = chunk.split_at(end);
@@ -52,7 +52,7 @@ impl LineDecoder {
         }
     }
 
-    /// Of a line that is too long, keeps the head.
+    /// Keeps the beginning of a line that is too long.
     fn skip(&mut self, more: &[u8]) {
         let missing = HEAD_BYTES.saturating_sub(self.partial.len());
         self.partial.extend_from_slice(&more[..missing.min(more.len())]);
@@ -60,7 +60,7 @@ impl LineDecoder {
         self.partial.shrink_to(HEAD_BYTES);
     }
 
-    /// Lines that were skipped because they were longer than [`LINE_BYTES_MAX`].
+    /// The number of lines skipped because they were longer than [`LINE_BYTES_MAX`].
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -126,7 +126,7 @@ mod tests {
         .concat();
         let short = incoming::in_short(&long).unwrap();
         for piece in [1, 7, 1000, long.len()] {
-            // Byte for byte only where the head ends, or it would take long.
+            // Byte by byte only where the kept beginning ends; otherwise it would take too long.
             let mut decoder = LineDecoder::default();
             let mut seen = Vec::new();
             let (head, rest) = long.split_at(200);

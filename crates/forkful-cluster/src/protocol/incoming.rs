@@ -1,4 +1,4 @@
-//! What a worker says to its primary. Hostile input: whatever does not parse is [`Incoming::Ignored`].
+//! Messages of a worker to its primary. Untrusted input: invalid lines become [`Incoming::Ignored`].
 
 pub use forkful_core::metrics::AgentReport;
 use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Latency, Readings};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// A line from a worker, understood.
+/// A parsed line of a worker.
 #[derive(Debug)]
 pub enum Incoming {
     /// The worker's cluster module is loaded; user code has not run yet.
@@ -20,104 +20,104 @@ pub enum Incoming {
     QueryServer {
         /// What to listen on.
         query: Query,
-        /// To be named in the reply's `ack`.
+        /// For the reply's `ack`.
         seq: u64,
     },
-    /// A query that makes no sense; it gets an error reply, because `listen` would wait for ever.
+    /// An invalid query; it gets an error reply, because otherwise `listen` would wait for ever.
     BadQuery {
-        /// To be named in the reply's `ack`.
+        /// For the reply's `ack`.
         seq: u64,
     },
     /// The listen succeeded; the members are those of its query, with the actual port.
     Listening(Query),
-    /// The app closed the server that was given this key.
+    /// The app closed the server with this key.
     Close {
         /// The key from our reply.
         key: String,
     },
-    /// The worker leaves on its own account and waits for an ack.
+    /// The worker leaves by itself and waits for an acknowledgement.
     ExitedAfterDisconnect {
-        /// To be named in the ack.
+        /// For the acknowledgement.
         seq: u64,
     },
-    /// Answer to a pushed connection.
+    /// The reply to a pushed connection.
     Accepted {
         /// The push's `seq`.
         ack: u64,
-        /// False: refused (server closed or full); the handle was closed by the worker.
+        /// False: refused (server closed or full); the worker has closed the handle.
         accepted: bool,
     },
     /// A handle that we sent arrived.
     HandleAck,
-    /// A `NODE_HANDLE` line arrived without a handle: lost, or a probe's answer.
+    /// A `NODE_HANDLE` line arrived without a handle: it was lost, or this is a probe's reply.
     HandleNack,
-    /// The worker sent a handle of its own; it waits for an ack.
+    /// The worker sent a handle of its own, and waits for an acknowledgement.
     HandleSent,
-    /// A server whose connections the worker has sent to us wants to be closed, and waits until none of them is open.
+    /// A server whose connections the worker has sent to us is closing, and waits until all of them are
+    /// closed.
     SocketsClosed {
-        /// Names the server; to be named in the answer.
+        /// Identifies the server, also in the answer.
         key: String,
     },
-    /// Such a server wants to know how many of them are open.
+    /// Such a server asks how many of them are open.
     SocketsCounted {
-        /// Names the server; to be named in the answer.
+        /// Identifies the server, also in the answer.
         key: String,
     },
-    /// The agent's own messages.
+    /// A message of the agent.
     Agent(AgentMessage),
     /// `process.send('ready')`.
     Ready,
     /// Another message of the app.
     User,
-    /// An internal line that a primary has no use for, or one that makes no sense.
+    /// An internal line without a meaning for a primary, or an invalid line.
     Ignored,
 }
 
-/// What the preloaded agent says.
+/// A message of the preloaded agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentMessage {
-    /// It is loaded, into this version of Node.js if it says so.
+    /// It is loaded, with the version of Node.js if reported.
     Hello(Option<NodeVersion>),
-    /// No request is under way and the grace for idle connections is over.
+    /// No request is in progress and the grace period for idle connections is over.
     Drained,
-    /// What it was asked to report on.
-    /// The event loop stood still, so many times; at most [`STALLS_TOLD_MAX`], each within its bounds.
+    /// The requested stalls of the event loop; at most [`STALLS_TOLD_MAX`], each within its limits.
     Stalls(Vec<Stall>),
     Report(Box<AgentReport>),
-    /// prom-client has asked for the workers of a primary, of which a worker has none.
+    /// prom-client has asked for a primary's workers, and a worker has none.
     LacksWorkers,
-    /// What its prom-client has, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
+    /// The app's prom-client metrics, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
     Metrics(MetricsAnswer),
-    /// The connections that stay with it.
+    /// The number of connections that stay.
     Count(Connections),
-    /// It has got everything that was sent before the line that it echoes.
+    /// It has received everything sent before the line that it echoes.
     Echo,
 }
 
-/// An agent's answer to the question for the app's own metrics.
+/// An agent's answer to the request for the app's own metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricsAnswer {
     /// No prom-client is loaded.
     None,
-    /// What its prom-client has could not be read.
+    /// The metrics could not be read.
     Failed,
-    /// JSON, not read yet.
+    /// JSON, not parsed yet.
     Text(Box<str>),
 }
 
-/// A version of Node.js, without what may follow the three numbers.
+/// A version of Node.js, without any suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeVersion {
-    /// The line of releases.
+    /// Major version.
     pub major: u16,
-    /// Features within it.
+    /// Minor version.
     pub minor: u16,
-    /// Corrections.
+    /// Patch version.
     pub patch: u16,
 }
 
 impl NodeVersion {
-    /// Reads `22.11.0`; what follows the numbers, as in a nightly build, is left out.
+    /// Parses `22.11.0`; a suffix, as in a nightly build, is dropped.
     fn parse(text: &str) -> Option<Self> {
         let numbers = text.split(['-', '+']).next()?;
         let mut parts = numbers.split('.').map(|part| part.parse::<u16>().ok());
@@ -147,9 +147,9 @@ pub struct Query {
     pub index: u64,
     /// libuv bind flags: 1 is IPv6 only; for TCP 2 is reuse port, for UDP 4 is reuse address.
     pub flags: u32,
-    /// The agent's word: the app wants the address for this worker alone (`exclusive`).
+    /// Set by the agent: the app wants the address only for this worker (`exclusive`).
     pub exclusive: bool,
-    /// Length of the queue; 0 means not given.
+    /// Backlog; 0 means not given.
     pub backlog: u32,
     /// Unix socket readable by everyone.
     pub readable_all: bool,
@@ -160,7 +160,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether the app lets others listen on the port, too.
+    /// Whether the app allows others to listen on the port too.
     pub fn reuses_port(&self) -> bool {
         matches!(self.kind, AddressKind::Tcp4 | AddressKind::Tcp6) && self.flags & FLAG_TCP_REUSE_PORT != 0
     }
@@ -183,12 +183,12 @@ pub enum AddressKind {
     Descriptor,
 }
 
-/// The most server data that is kept and echoed; TLS ticket keys are 96 characters.
+/// Maximum server data that is kept and echoed; TLS ticket keys have 96 characters.
 pub const DATA_BYTES_MAX: usize = 4096;
 
 /// libuv's `UV_TCP_IPV6ONLY` and `UV_UDP_IPV6ONLY`.
 pub const FLAG_IPV6_ONLY: u32 = 1;
-/// libuv's `UV_TCP_REUSEPORT`: the app lets other processes of its user listen on the same port.
+/// libuv's `UV_TCP_REUSEPORT`: the app allows other processes of its user to listen on the same port.
 pub const FLAG_TCP_REUSE_PORT: u32 = 2;
 /// libuv's `UV_UDP_REUSEADDR`.
 pub const FLAG_UDP_REUSE_ADDRESS: u32 = 4;
@@ -213,11 +213,11 @@ struct Raw<'a> {
     fd: Option<i64>,
     flags: Option<u32>,
     exclusive: Option<bool>,
-    /// Node sends `false` for a backlog that was not given in some forms of `listen`.
+    /// In some forms of `listen`, Node sends `false` for a backlog that was not given.
     backlog: Option<serde_json::Value>,
     readable_all: Option<bool>,
     writable_all: Option<bool>,
-    // The agent's, in its own spelling.
+    // The agent's own field.
     #[serde(borrow)]
     node: Option<Cow<'a, str>>,
     requests: Option<u64>,
@@ -234,7 +234,7 @@ struct Raw<'a> {
     none: Option<bool>,
 }
 
-/// The values of a report by their names. Those that the table of metrics does not have are passed over.
+/// The values of a report by name. Names that are not in the table of metrics are skipped.
 struct Values(Readings);
 
 impl<'de> Deserialize<'de> for Values {
@@ -261,14 +261,14 @@ impl<'de> Visitor<'de> for ValuesVisitor {
     }
 }
 
-/// What a report has of latencies: a count for each bucket, and the sum.
+/// Numbers for latencies in a report: a count for each bucket, and the sum.
 const LATENCY_NUMBERS: usize = size_of::<Latency>() / 8;
-/// The same of the pauses of the garbage collector, of each kind.
+/// The same for garbage collection pauses, for each kind.
 const GC_NUMBERS: usize = GC_KINDS.len() * (size_of::<GcPauses>() / 8);
-/// The longest time between two reports that is believed: a day.
+/// The maximum accepted time between two reports: a day.
 const PERIOD_MS_MAX: f64 = 86_400_000.0;
 
-/// At most `N` numbers of a list; the others are passed over, and what is missing is 0.
+/// At most `N` numbers of a list; further numbers are skipped, and missing ones are 0.
 struct Numbers<const N: usize>([f64; N]);
 
 impl<'de, const N: usize> Deserialize<'de> for Numbers<N> {
@@ -299,7 +299,7 @@ impl<'de, const N: usize> Visitor<'de> for NumbersVisitor<N> {
     }
 }
 
-/// As much of a query as is needed to refuse it.
+/// The part of a query that is needed to refuse it.
 #[derive(Deserialize)]
 struct Head<'a> {
     cmd: &'a str,
@@ -316,14 +316,15 @@ enum RawKind {
     Null,
 }
 
-/// Understands one line (without its newline).
+/// Parses one line (without its newline).
 pub fn parse(line: &[u8]) -> Incoming {
     // Bun marks its internal lines with a 0x02 byte.
     let line = line.strip_prefix(b"\x02").unwrap_or(line);
     if line == b"\"ready\"" {
         return Incoming::Ready;
     }
-    // Only objects that name a NODE_ command can be internal; everything else is the app's, and is not parsed.
+    // Only objects that contain a NODE_ command can be internal; everything else belongs to the app and is
+    // not parsed.
     if !contains(line, b"\"NODE_") {
         return Incoming::User;
     }
@@ -339,33 +340,35 @@ pub fn parse(line: &[u8]) -> Incoming {
     }
 }
 
-/// The internal message at the end of a line that is no JSON: somebody has written to the channel without ending the
-/// line, and what Node or the agent says next must not be lost with it (a lost `drained` would hold a reload up).
+/// The internal message at the end of a line that is not JSON: some code has written to the channel without
+/// ending its line, and the next message of Node or the agent must not be lost with it (a lost `drained`
+/// would delay a reload).
 fn behind_unfinished(line: &[u8]) -> Option<&[u8]> {
     const BEGIN: &[u8] = b"{\"cmd\":\"NODE_";
     let at = line.windows(BEGIN.len()).rposition(|window| window == BEGIN).filter(|at| *at > 0)?;
     serde_json::from_slice::<IgnoredAny>(line).is_err().then_some(&line[at..])
 }
 
-/// What stands for a line that is too long to be kept, by its head: a message with a handle waits for its answer
-/// whatever else it says.
+/// The replacement for a line that is too long to keep, determined from its beginning: a message with a
+/// handle waits for its reply, whatever else it contains.
 pub(crate) fn in_short(head: &[u8]) -> Option<&'static [u8]> {
     // Node writes the members in this order.
     let head = head.strip_prefix(b"\x02").unwrap_or(head);
     head.starts_with(b"{\"cmd\":\"NODE_HANDLE\",").then_some(b"{\"cmd\":\"NODE_HANDLE\"}")
 }
 
-/// How far into a line its type is looked for; `@pm2/io` writes it first.
+/// How far into a line to search for its type; `@pm2/io` writes it first.
 const REPORT_HEAD_BYTES: usize = 128;
 
-/// Whether a line is one of `@pm2/io`'s messages to the process manager (`{"type":"axm:monitor","data":…}`): metrics,
-/// actions, and answers to them.
+/// Whether a line is a message of `@pm2/io` to the process manager (`{"type":"axm:monitor","data":…}`):
+/// metrics, actions, and replies to them.
 pub fn is_report(line: &[u8]) -> bool {
     let head = &line[..line.len().min(REPORT_HEAD_BYTES)];
     head.starts_with(b"{") && contains(head, b"\"type\":\"axm:")
 }
 
-/// Whether a line is one of log4js for a process that writes for all (`{"topic":"log4js:message","data":"…"}`).
+/// Whether a line is a message of log4js for the process that writes for all
+/// (`{"topic":"log4js:message","data":"…"}`).
 pub fn is_log4js(line: &[u8]) -> bool {
     line.starts_with(b"{\"topic\":\"log4js:message\",")
 }

@@ -1,4 +1,4 @@
-//! What the primary says to a worker: whole lines, newline included.
+//! Messages of the primary to a worker: complete lines including the newline.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use super::incoming::AddressKind;
 pub enum HandleKind {
     /// A listening or connected stream socket.
     Stream {
-        /// Whether it listens (Deno tells the two apart by a member that Node ignores).
+        /// Whether it is listening (Deno distinguishes the two by a member that Node ignores).
         listening: bool,
         /// Whether it is a unix socket.
         unix: bool,
@@ -62,21 +62,21 @@ struct Act<'a> {
     seq: u64,
 }
 
-/// The parts that each reply to a `queryServer` has.
+/// The common parts of replies to `queryServer`.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyHead<'a> {
-    /// Opaque to the worker; must not be live in it.
+    /// Opaque to the worker; must not be in use in it.
     pub key: &'a str,
     /// The query's `seq`.
     pub ack: u64,
-    /// The server's data, echoed even on errors: a TLS worker reads it before it looks at `errno`.
+    /// The server's data, echoed even on errors: a TLS worker reads it before it checks `errno`.
     pub data: Option<&'a RawValue>,
-    /// Our own counter.
+    /// Our own sequence number.
     pub seq: u64,
 }
 
-/// A reply without a handle: the worker makes a fake listener and waits for pushed connections.
-/// `address` is `None` for unix sockets.
+/// A reply without a handle: the worker creates a fake listener and waits for pushed connections. `address`
+/// is `None` for unix sockets.
 pub fn reply_push(head: ReplyHead<'_>, address: Option<SocketAddr>) -> Vec<u8> {
     let sockname = address.map(|address| SockName {
         address: address.ip().to_string(),
@@ -86,7 +86,7 @@ pub fn reply_push(head: ReplyHead<'_>, address: Option<SocketAddr>) -> Vec<u8> {
     line(&reply(head, None, sockname))
 }
 
-/// A reply that says why the listen failed; `errno` is positive, as the kernel gives it.
+/// A reply that the listen failed; `errno` is positive, as from the kernel.
 pub fn reply_error(head: ReplyHead<'_>, errno: i32) -> Vec<u8> {
     line(&reply(head, Some(-errno.abs()), None))
 }
@@ -124,25 +124,25 @@ struct Sockets<'a> {
     count: Option<u32>,
 }
 
-/// Says that none of the connections that a worker's server has sent to us is open: we close each as it comes.
+/// Says that no connection of a worker's server is open here: we close each as it arrives.
 pub fn sockets_all_closed(key: &str) -> Vec<u8> {
     line(&Sockets { cmd: "NODE_SOCKET_ALL_CLOSED", key, count: None })
 }
 
-/// Says how many of them are open.
+/// The number of its open connections.
 pub fn sockets_count(key: &str) -> Vec<u8> {
     line(&Sockets { cmd: "NODE_SOCKET_COUNT", key, count: Some(0) })
 }
 
-/// A handle line without a handle: every Node answers it from JavaScript with `NODE_HANDLE_NACK`,
-/// and the app sees nothing. It proves that the event loop turns.
+/// A handle line without a handle: every Node replies from JavaScript with `NODE_HANDLE_NACK`, invisible to
+/// the app. The reply proves that the event loop is responsive.
 pub fn probe() -> &'static [u8] {
     b"{\"cmd\":\"NODE_HANDLE\"}\n"
 }
 
-/// Asks the agent to make every response close its connection, and idle ones after `grace_ms`, and to stop listening on
-/// the addresses in `closes` (a port, or the path of a unix socket), which the app has given up. Connections that do not end by
-/// themselves are told to leave within `within_ms`.
+/// Asks the agent to make every response close its connection, to close idle connections after `grace_ms`,
+/// and to stop listening on the addresses in `closes` (a port, or the path of a unix socket), which the app
+/// has given up. Connections that do not end by themselves are told to leave within `within_ms`.
 pub fn agent_drain(grace_ms: u64, within_ms: Option<u64>, closes: &[String]) -> Vec<u8> {
     let mut line = serde_json::json!({ "cmd": "NODE_FORKFUL", "act": "drain", "grace_ms": grace_ms });
     if let Some(within_ms) = within_ms {
@@ -160,27 +160,27 @@ pub fn agent_report(every_ms: u64, quiet_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}{quiet}}}\n").into_bytes()
 }
 
-/// Tells the agent that the threads of libuv's pool are there.
+/// Tells the agent that the threads of libuv's pool exist.
 pub fn agent_pool() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"pool\"}\n"
 }
 
-/// Asks the agent to tell when the event loop stood still for so long; 0 ends that.
+/// Asks the agent to report event-loop stalls of at least this length; 0 stops it.
 pub fn agent_stalls(min_ms: u64) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"stalls\",\"min_ms\":{min_ms}}}\n").into_bytes()
 }
 
-/// Asks the agent for what the app's prom-client has.
+/// Asks the agent for the app's prom-client metrics.
 pub fn agent_metrics() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"metrics\"}\n"
 }
 
-/// Asks the agent how many connections its worker keeps; cancels the rest of an [`agent_move`].
+/// Asks the agent for its number of kept connections; cancels the rest of an [`agent_move`].
 pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"
 }
 
-/// Asks the agent for an echo, which comes after its worker's answers to all that was sent before.
+/// Asks the agent for an echo, which follows the worker's replies to everything sent before.
 pub fn agent_echo() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"echo\"}\n"
 }
@@ -190,7 +190,7 @@ pub fn agent_move(connections: u32) -> Vec<u8> {
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"move\",\"connections\":{connections}}}\n").into_bytes()
 }
 
-/// The kind of handle that a worker gets for an address.
+/// The kind of handle for an address.
 pub fn handle_kind(kind: AddressKind) -> HandleKind {
     match kind {
         AddressKind::Udp4 | AddressKind::Udp6 => HandleKind::Datagram,

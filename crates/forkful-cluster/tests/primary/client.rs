@@ -1,4 +1,4 @@
-//! Clients, the addresses that they connect to, and the kernel's view of both.
+//! Clients, the addresses they connect to, and the kernel's view of both.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::world::PATIENCE;
 
-/// Another end of a connection; knows which workers have answered it.
+/// A client's end of a connection; records which workers have answered it.
 pub(crate) struct Client {
     stream: Box<dyn Read>,
     partial: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn of(stream: TcpStream) -> Self {
         stream.set_nonblocking(true).unwrap();
-        // Closed at once, without the minute that the kernel remembers others for.
+        // Closed at once, without the kernel's TIME_WAIT state.
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         Self::new(stream)
     }
@@ -34,7 +34,7 @@ impl Client {
         Self { stream: Box::new(stream), partial: Vec::new(), answers: Vec::new(), ended: false }
     }
 
-    /// Reads what is there; gives the answers so far.
+    /// Reads available data; returns the answers so far.
     pub(crate) fn read(&mut self) -> &[u32] {
         let mut chunk = [0; 256];
         while !self.ended {
@@ -53,7 +53,7 @@ impl Client {
     }
 }
 
-/// Each client's one answer.
+/// The single answer of each client.
 pub(crate) fn only_answers(clients: &mut [Client]) -> Vec<u32> {
     let only = |client: &mut Client| {
         assert_eq!(client.read().len(), 1, "a connection is answered once: {:?}", client.answers);
@@ -76,7 +76,7 @@ pub(crate) fn connect_unix(path: &Path) -> Client {
     Client::new(stream)
 }
 
-/// A loopback address of this test's own, so that fixed ports never meet.
+/// A loopback address used only by this test, so that fixed ports do not collide.
 pub(crate) fn own_host() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -96,20 +96,20 @@ pub(crate) fn unix(path: &Path) -> Value {
     json!({ "index": 0, "data": null, "address": path, "port": -1, "addressType": -1, "backlog": 0 })
 }
 
-/// How many connections wait in the kernel's queue of a listening address, all its sockets together.
+/// The number of connections in the kernel's queues of a listening address, over all its sockets.
 pub(crate) fn queued(address: SocketAddr) -> usize {
     queues(address).into_iter().sum()
 }
 
 /// The queue of each socket that listens on an address.
 ///
-/// Asked of the kernel by `sock_diag(7)`: `/proc/net/tcp` is slow on a machine with many connections.
+/// Read with `sock_diag(7)`, because `/proc/net/tcp` is slow on a machine with many connections.
 pub(crate) fn queues(address: SocketAddr) -> Vec<usize> {
     let SocketAddr::V4(address) = address else { panic!("IPv4 only") };
     let protocol = Some(netlink::SOCK_DIAG);
     let socket =
         socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol).unwrap();
-    // A dump (0x301) by family (20) of TCP over IPv4 in the state LISTEN (10), of whatever address.
+    // A dump (0x301) by family (20) of IPv4 TCP sockets in the state LISTEN (10), for any address.
     let mut request = [0_u8; 72];
     request[..8].copy_from_slice(&[72, 0, 0, 0, 20, 0, 1, 3]);
     request[16..18].copy_from_slice(&[2, 6]);

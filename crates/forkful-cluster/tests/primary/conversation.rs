@@ -1,4 +1,4 @@
-//! What apps say to their primary, and what they are told.
+//! Messages between apps and their primary.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::world::{World, serving};
 
 const METRICS: &str = r#"{"type":"axm:monitor","data":{"Hits":{"value":1}}}"#;
 
-/// What the primary has passed on, oldest first.
+/// The messages that the primary has passed on, oldest first.
 fn said(world: &World) -> Vec<(u32, String)> {
     let text = |event: &PrimaryEvent| match event {
         PrimaryEvent::Message { worker, line } => Some((worker.0, String::from_utf8(line.clone()).unwrap())),

@@ -1,5 +1,5 @@
-//! Who is known to have how many connections, when the kernel tells the ends of some ports alone: those that are
-//! in exact mode at the time.
+//! The counts of connections per worker, when the kernel reports only closes for the ports that are in exact
+//! mode at the time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::client::{Client, tcp};
 use super::direct::{RESCUED_WITHIN, fill_queue};
 use super::world::{World, serving};
 
-/// Opens connections one after the other; gives how many of them each worker has got.
+/// Opens connections one after the other; returns how many each worker got.
 fn open(world: &mut World, address: SocketAddr, count: usize) -> (Vec<Client>, Vec<usize>) {
     let before = world.totals();
     let clients = (0..count).map(|_| world.request(address).0).collect();
@@ -18,7 +18,7 @@ fn open(world: &mut World, address: SocketAddr, count: usize) -> (Vec<Client>, V
     (clients, gained)
 }
 
-/// Has connections of a stuck worker's queue served by the other, then everything closed.
+/// Has the connections of a stuck worker's queue served by the other worker, then closes everything.
 fn rescue_some(world: &mut World, stuck: u32, address: SocketAddr) {
     let rescued = |world: &World| world.primary.addresses().map(|(_, _, c)| c.rescued).sum::<u64>();
     let mut clients = fill_queue(world, stuck, address, 6);
@@ -34,7 +34,7 @@ fn rescue_some(world: &mut World, stuck: u32, address: SocketAddr) {
     world.settle();
 }
 
-/// Changes the balance, and waits until nobody is doubted because of what was before.
+/// Changes the balance, and waits until no worker is suspected because of earlier events.
 fn set_balance(world: &mut World, balance: Balance) {
     world.primary.set_balance(balance, world.now);
     world.advance(Duration::from_secs(2));

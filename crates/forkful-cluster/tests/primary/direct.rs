@@ -1,4 +1,4 @@
-//! The kernel spreads connections and workers accept by themselves: direct, sticky, shared, auto.
+//! The kernel distributes connections and workers accept by themselves: direct, sticky, shared, auto.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, so
 use super::client::{Client, connect_all, only_answers, queued, queues, tcp};
 use super::world::{World, serving};
 
-/// How long a stuck worker may hold up the connections in its queue, by the primary's own clock.
+/// How long a stuck worker may delay the connections in its queue, on the primary's clock.
 pub(super) const RESCUED_WITHIN: Duration = Duration::from_millis(20);
 
 fn counters(world: &World) -> Counters {
@@ -56,14 +56,14 @@ fn each_worker_gets_its_part() {
     let (mut world, _, address) = serving(Balance::Direct, 4);
     let mut clients = connect_all(address, 400);
     world.answered(&mut clients);
-    // Exact turns with the privilege; else at random: 100 each, give or take 8.7 (one deviation).
+    // Exact round robin with the privilege, otherwise random: 100 each, standard deviation 8.7.
     assert!(world.shares().iter().all(|share| (45..=155).contains(share)), "{:?}", world.shares());
 }
 
 #[test]
 fn a_stuck_workers_queue_is_rescued_and_it_gets_nothing_more() {
     let (mut world, workers, address) = serving(Balance::Direct, 4);
-    // By address, all of these connections belong to one worker: that is the one to block.
+    // By address, all of these connections go to one worker: block this one.
     let (_first, stuck) = world.request(address);
     let mut clients = fill_queue(&mut world, stuck, address, 5);
     world.run_until("the daemon has noticed that there is traffic", |world| {
@@ -93,7 +93,7 @@ fn a_suspect_that_could_not_be_asked_is_asked_when_it_reads_again() {
     let (mut world, _, address) = serving(Balance::Direct, 2);
     let (_first, stuck) = world.request(address);
     world.block(stuck);
-    // Its channel is full of what it does not read: there is no room for a probe.
+    // Its channel is full of unread data: there is no room for a probe.
     let message = serde_json::to_vec(&"x".repeat(400_000)).unwrap();
     assert_eq!(world.primary.send_message(WorkerId(stuck), &message, world.now), Ok(()));
     let mut clients = fill_queue(&mut world, stuck, address, 5);
@@ -115,7 +115,7 @@ fn a_suspect_that_could_not_be_asked_is_asked_when_it_reads_again() {
 #[test]
 fn in_sticky_mode_a_stuck_workers_queue_waits_for_it_and_clients_stay() {
     let (mut world, workers, address) = serving(Balance::Sticky, 4);
-    // By address, all of these connections belong to one worker: that is the one to block.
+    // By address, all of these connections go to one worker: block this one.
     let (_first, stuck) = world.request(address);
     let mut clients = fill_queue(&mut world, stuck, address, 5);
     world.advance(RESCUED_WITHIN * 100);
@@ -173,7 +173,7 @@ fn when_nobody_turns_the_queues_are_left_alone_and_nothing_spins() {
     world.run_until("the daemon has noticed", |world| world.primary.next_wake().is_some());
     let before = world.wakes;
     world.advance(Duration::from_secs(2));
-    // One look every 2 ms, and no more.
+    // One sample every 2 ms, and no more.
     assert!(world.wakes - before <= 1100, "{} wakes in two seconds", world.wakes - before);
     assert_eq!(counters(&world).suspected, 0);
     assert_eq!(queued(address), 30);
@@ -197,7 +197,7 @@ fn a_longer_queue_gets_fewer_connections() {
     let before = queues(address);
     clients.append(&mut connect_all(address, 45));
     let gained: Vec<usize> = queues(address).iter().zip(&before).map(|(now, then)| now - then).collect();
-    // A ninth each, give or take 2.1 (one deviation) where turns are at random: 22 would be even.
+    // A ninth each, with a standard deviation of 2.1 if turns are random; even would be 22.
     let long = before.iter().position(|queue| *queue >= 20).expect("the long queue");
     assert_eq!(gained.iter().sum::<usize>(), 45);
     assert!(gained[long] <= 15, "{before:?} gained {gained:?}");
@@ -249,7 +249,7 @@ fn without_traffic_there_is_no_timer() {
         let before = world.wakes;
         world.advance(Duration::from_secs(1000));
         assert_eq!(world.wakes, before);
-        // And it is noticed again when it comes.
+        // And the next one is noticed again.
         clients.append(&mut connect_all(address, 10));
         world.answered(&mut clients);
     }
@@ -317,7 +317,7 @@ fn connections_that_wait_when_the_kernel_takes_over_are_served() {
         world.block_all(&workers);
         let mut more = connect_all(address, 100);
         world.settle();
-        // Some wait in the daemon now, and the others in its queue.
+        // Some wait in the daemon now, the others in its queue.
         world.unblock_all(&workers);
         world.answered(&mut more);
         clients.append(&mut more);
@@ -325,7 +325,7 @@ fn connections_that_wait_when_the_kernel_takes_over_are_served() {
     only_answers(&mut clients);
 }
 
-/// Connects from a loopback address of the caller's choice.
+/// Connects from the given loopback address.
 fn connect_from(host: Ipv4Addr, address: SocketAddr) -> Client {
     let SocketAddr::V4(to) = address else { panic!("IPv4 only") };
     let stream: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that clients keep move to workers that have fewer of them.
+//! Kept connections move to workers that have fewer of them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::world::{World, serving};
 
 const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain","count","move"]}"#;
 
-/// Workers with agents that have just begun to serve.
+/// Workers with agents that have just started to serve.
 fn with_agents(balance: Balance, count: usize) -> (World, Vec<u32>) {
     let (mut world, workers, _) = serving(balance, count);
     for number in &workers {
@@ -31,7 +31,7 @@ fn moves(world: &World, number: u32) -> Vec<u64> {
     heard.filter_map(|line| line["connections"].as_u64()).collect()
 }
 
-/// The next look, at which each worker says what stays with it.
+/// The next check, in which each worker reports the number of connections that stay.
 fn look(world: &mut World, workers: &[u32], staying: &[u32]) {
     let before: Vec<usize> = workers.iter().map(|number| asked(world, *number)).collect();
     world.advance_until("the workers are asked", |world| {
@@ -87,7 +87,7 @@ fn nobody_is_asked_where_a_connection_may_not_move() {
         world.advance(Duration::from_secs(2));
         assert_eq!(asked(&world, workers[0]), 0, "{balance:?} over {count}");
     }
-    // One without an agent cannot be compared.
+    // A worker without an agent cannot be compared.
     let (mut world, workers, _) = serving(Balance::Auto, 2);
     world.worker(workers[0]).say(HELLO);
     world.advance(Duration::from_secs(2));

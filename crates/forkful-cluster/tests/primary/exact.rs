@@ -1,4 +1,4 @@
-//! Exact mode: who gets a connection, and who does not.
+//! Exact mode: which worker gets a connection.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use forkful_core::spec::Balance;
 use super::client::{Client, connect, connect_all, connect_unix, own_host, queued, tcp, unix};
 use super::world::{World, serving};
 
-/// From when a worker that has not answered is passed over.
+/// After this time a worker that has not replied is skipped.
 const LATE: Duration = Duration::from_millis(1);
 /// Connections that may wait in the daemon.
 const PENDING_MAX: usize = 64;
@@ -83,7 +83,8 @@ fn a_worker_that_does_not_answer_gets_no_connection_and_its_turn_passes_after_a_
     assert!(client.read().is_empty(), "its turn has not passed yet");
     world.advance(Duration::from_nanos(1));
     assert_eq!(world.answered(std::slice::from_mut(&mut client)), [workers[1]]);
-    // The further the other gets ahead, the longer the silent one is waited for, up to six times as long.
+    // The further the other worker gets ahead, the longer the silent one is waited for, up to six times as
+    // long.
     let mut more = connect_all(address, 20);
     world.advance(LATE * 6);
     world.advance_until("all are answered", |_| more.iter_mut().all(|c| !c.read().is_empty()));
@@ -129,7 +130,7 @@ fn a_worker_whose_loop_stood_still_comes_after_its_equals_for_a_second() {
 fn an_acknowledged_connection_is_no_proof_that_the_loop_turns() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let (_first, worker) = world.request(address);
-    // The request of that connection blocks the loop right after the acknowledgement.
+    // The request on that connection blocks the event loop right after the acknowledgement.
     world.block(worker);
     world.advance(LATE);
     let other = if worker == workers[0] { workers[1] } else { workers[0] };
@@ -148,7 +149,7 @@ fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
     let before = world.wakes;
     world.advance(Duration::from_secs(10));
     assert!(world.wakes - before <= 12, "{} wakes in ten silent seconds", world.wakes - before);
-    // Those that were taken before the silence was noticed cannot go back.
+    // Connections accepted before the silence was noticed cannot go back.
     let mut late = connect_all(address, 40);
     world.settle();
     world.run_until("they are in the kernel's queue", |_| queued(address) >= 40);
@@ -163,7 +164,7 @@ fn while_all_workers_are_silent_connections_stay_queued_and_nothing_spins() {
 fn few_connections_wait_in_the_daemon_and_the_rest_in_the_kernel() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     world.block_all(&workers);
-    // Time stands still: the workers are not late, only not yet turning.
+    // Time does not pass: the workers are not late, they only have not run yet.
     let mut clients = connect_all(address, 200);
     world.run_until("the daemon has taken its fill", |_| queued(address) <= 200 - PENDING_MAX);
     world.settle();
@@ -217,7 +218,7 @@ fn a_new_worker_takes_its_turn_at_a_unix_socket_too() {
     let query = unix(&path);
     let mut world = World::new(Balance::Exact);
     let workers = [world.spawn_serving(&query), world.spawn_serving(&query)];
-    // Their ends are never told: the kernel reports those of TCP alone.
+    // Their closes are never reported: the kernel only reports TCP.
     let mut clients: Vec<Client> = (0..40).map(|_| connect_unix(&path)).collect();
     world.answered(&mut clients);
     world.kill(workers[1]);

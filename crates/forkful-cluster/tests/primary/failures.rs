@@ -1,4 +1,4 @@
-//! Connections that a worker refuses, never gets, or takes into its grave.
+//! Connections that a worker refuses, never receives, or loses when it dies.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::client::{Client, connect, connect_all, only_answers, own_host, queued
 use super::worker::Manner;
 use super::world::{World, serving};
 
-/// Connects, and blocks the worker between its answer to the probe and the push that follows: a
-/// connection is in its channel then, unread.
+/// Connects, and blocks the worker between its reply to the probe and the following push: then its channel
+/// contains an unread connection.
 pub(super) fn catch_unread(world: &mut World, number: u32, address: SocketAddr) -> Client {
     catch_unread_behind(world, number, address, |_| {})
 }
 
-/// The same behind what the daemon sends it before the push.
+/// The same, after other data that the daemon sends before the push.
 pub(super) fn catch_unread_behind(
     world: &mut World,
     number: u32,
@@ -76,7 +76,7 @@ fn when_all_refuse_the_pauses_grow_and_nothing_is_lost() {
         let before = world.wakes;
         world.advance(Duration::from_secs(10));
         let pushed: usize = workers.iter().map(|worker| world.workers[worker].pushed).sum();
-        // 5, 10, 20 … 320 ms and 320 ms from then on: 37 pushes in ten seconds, per worker.
+        // 5, 10, 20 … 320 ms, and 320 ms from then on: 37 pushes in ten seconds, per worker.
         assert!((20..=80).contains(&pushed), "{pushed} pushes in ten seconds");
         assert!(world.wakes - before < 400, "{} wakes", world.wakes - before);
         for worker in &workers {
@@ -105,7 +105,7 @@ fn a_connection_that_a_dead_worker_has_not_read_is_answered_once_by_another() {
     }
 }
 
-/// More than is read of a worker in one turn, less than its channel takes.
+/// More than is read from a worker in one turn, less than its channel can hold.
 fn chatter() -> Vec<u8> {
     format!("{}\n", serde_json::json!({ "data": "x".repeat(1000) })).repeat(150).into_bytes()
 }
@@ -155,7 +155,7 @@ fn a_connection_that_a_given_up_worker_may_still_read_goes_to_no_other() {
         let query = tcp(own_host(), 8080);
         let workers = [world.spawn_serving(&query), world.spawn_serving(&query)];
         let address = world.address(workers[0], 1);
-        // The other one is silent, so that an overdue push stays where it is.
+        // The other worker is silent, so an overdue push stays where it is.
         world.block(workers[1]);
         let mut client = catch_unread(&mut world, workers[0], address);
         let nonsense =
@@ -215,7 +215,7 @@ fn a_connection_that_a_dead_worker_has_acknowledged_is_lost_alone() {
 fn a_connection_acknowledged_with_the_last_breath_is_not_given_to_another() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let mut client = catch_unread(&mut world, workers[0], address);
-    // It reads, acknowledges, serves and dies before the daemon looks again.
+    // It reads, acknowledges, serves and dies before the daemon runs again.
     world.unblock(workers[0]);
     assert!(world.worker(workers[0]).turn());
     world.kill(workers[0]);
@@ -232,7 +232,7 @@ fn a_dead_workers_last_words_are_heard_to_the_end() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let mut client = catch_unread(&mut world, workers[0], address);
     world.unblock(workers[0]);
-    // A handle of the app's ends a read early; the acknowledgement comes behind it.
+    // A handle of the app ends a read early; the acknowledgement comes after it.
     let (end, _far) = channel::pair().unwrap();
     let line = r#"{"cmd":"NODE_HANDLE","type":"net.Socket","msg":{},"key":null}"#;
     world.worker(workers[0]).say_with_handle(line, &end);

@@ -1,4 +1,5 @@
-//! A worker that says anything at all: nothing panics, nothing spins, nobody else notices.
+//! A worker that sends arbitrary data: nothing panics, nothing loops endlessly, and other workers are
+//! unaffected.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{connect_all, tcp};
 use super::world::{World, serving};
 
-/// A world whose worker 1 may do what it likes, while worker 2 serves; the check is that it goes on serving.
+/// Worker 1 may do anything while worker 2 serves; the check is that worker 2 keeps serving.
 struct Beside {
     world: World,
     hostile: u32,
@@ -37,7 +38,7 @@ impl Beside {
         self.world.advance(Duration::from_millis(20));
     }
 
-    /// The channel itself still works.
+    /// The channel still works.
     fn hostile_is_heard(&mut self) {
         self.say(b"\n\"ready\"\n");
         let ready = PrimaryEvent::Ready(forkful_cluster::WorkerId(self.hostile));
@@ -45,7 +46,7 @@ impl Beside {
     }
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random bytes, the same in every run.
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed | 1;
     std::iter::repeat_with(move || {
@@ -220,7 +221,7 @@ fn a_worker_that_floods_its_channel_owes_no_answer_until_the_flood_is_read() {
     let (mut world, workers, _) = serving(Balance::Exact, 1);
     let worker = WorkerId(workers[0]);
     let line = format!("{}\n", json!({ "type": "log", "data": "x".repeat(1000) }));
-    // Its answer is behind what it says.
+    // Its reply is queued behind its other messages.
     world.block(workers[0]);
     world.primary.ask_whether_it_turns(worker, world.now).expect("an answer is owed");
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Workers leave: asked to, on their own account, or one server at a time.
+//! Workers leave: on request, by themselves, or one server at a time.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::world::serving;
 const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#;
 const DRAINED: &str = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
 
-/// The acts of what it has heard since, in order.
+/// The `act`s received since, in order.
 fn acts(heard: &[Value]) -> Vec<&str> {
     heard.iter().filter_map(|line| line["act"].as_str()).collect()
 }
@@ -72,7 +72,8 @@ fn what_waits_at_a_leaving_worker_goes_to_the_others() {
     }
 }
 
-/// Node throws in the app when a handle line comes after its channel is closed, and a probe is one.
+/// Node throws an exception in the app if a handle line arrives after its channel is closed, and a probe is a
+/// handle line.
 #[test]
 fn nothing_with_a_handle_follows_disconnect() {
     for on_its_own_account in [false, true] {
@@ -268,7 +269,7 @@ fn a_worker_that_is_to_end_closes_its_server_and_clients_wait_for_the_next() {
     let key = world.reply(workers[0], 1).key();
     world.primary.stopping(WorkerId(workers[0]), world.now);
     world.worker(workers[0]).close_server(&key);
-    // Neither it, which still answers, nor a successor that is on its way can listen here.
+    // Neither it, which still replies, nor a starting successor can listen here.
     let next = world.spawn();
     world.open(next);
     world.advance(Duration::from_secs(3600));

@@ -1,7 +1,7 @@
-//! The primary, driven through its public face against fake workers and real sockets.
+//! Tests of the primary through its public interface, with fake workers and real sockets.
 //!
-//! `worker` speaks Node's side of the channel, `client` connects, `world` is the loop and the clock; the
-//! other modules are the behaviours, by topic.
+//! `worker` implements Node's side of the channel, `client` connects, `world` is the loop and the clock; the
+//! other modules are tests by topic.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod client;

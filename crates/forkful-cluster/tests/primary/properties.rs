@@ -1,7 +1,8 @@
-//! Whatever workers and clients do, in whatever order: no connection is lost, none is answered
-//! twice, messages to an app arrive whole and in order, no worker has two unanswered handles, nothing spins and nothing panics.
+//! For any sequence of actions by workers and clients: no connection is lost, none is answered twice,
+//! messages to an app arrive complete and in order, no worker has two unanswered handles, nothing loops
+//! endlessly and nothing panics.
 //!
-//! The last three are asserted by the world and its workers at every turn; see there.
+//! The world and its workers assert the last three at every turn.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,21 +17,21 @@ use super::client::{Client, connect, own_host, tcp};
 use super::worker::Manner;
 use super::world::World;
 
-/// Workers alive at a time, those that leave included.
+/// Maximum live workers at the same time, including leaving ones.
 const WORKERS_MAX: usize = 5;
-/// Some connections are tried in vain when this many are waiting already.
+/// Further connection attempts are skipped if this many are waiting.
 const CLIENTS_MAX: usize = 150;
 
-/// What happens next.
+/// The next action.
 #[derive(Debug, Clone)]
 enum Step {
     /// A few clients connect.
     Connect(u8),
-    /// The daemon's loop turns until it has nothing more to do.
+    /// Runs the daemon's loop until nothing is left to do.
     Daemon,
     /// A worker's event loop turns once.
     Turn(Index),
-    /// How a worker treats handles from now on.
+    /// How a worker handles handles from now on.
     Manner(Index, Manner),
     Spawn {
         open: bool,
@@ -42,13 +43,13 @@ enum Step {
     Drain(Index),
     /// The app closes its server, or listens again.
     ToggleServer(Index),
-    /// The worker ends its connections.
+    /// The worker closes its connections.
     Finish(Index),
-    /// The app talks to its primary.
+    /// The app sends messages to its primary.
     Chatter(Index),
-    /// The app is told something of so many bytes.
+    /// A message of this many bytes for the app.
     Tell(Index, usize),
-    /// A worker reads a piece of its channel, and is stuck before it deals with it.
+    /// A worker reads a piece of its channel, and is blocked before it handles it.
     Read(Index),
     Leave(Index),
     Advance(Duration),
@@ -82,7 +83,7 @@ struct System {
     host: std::net::Ipv4Addr,
     address: SocketAddr,
     clients: Vec<Client>,
-    /// How many messages each worker was sent.
+    /// The number of messages sent to each worker.
     told: BTreeMap<u32, u64>,
 }
 
@@ -195,7 +196,7 @@ impl System {
         }
     }
 
-    /// All obstacles are taken away: everybody is served.
+    /// All failures are removed: every client is served.
     fn recover(mut self) {
         for worker in self.world.workers.values_mut() {
             worker.manner = Manner::Serves;

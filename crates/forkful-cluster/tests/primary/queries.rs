@@ -1,4 +1,4 @@
-//! Every query gets exactly one reply, of the right shape.
+//! Every query gets exactly one reply of the right form.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
@@ -34,7 +34,7 @@ fn no_host_means_every_address_of_both_families() {
     world.open(worker);
     let mut query = tcp("0.0.0.0", 0);
     query["address"] = Value::Null;
-    query.as_object_mut().unwrap().remove("flags"); // as Node 18 and 20 say it
+    query.as_object_mut().unwrap().remove("flags"); // as Node 18 and 20 send it
     let seq = world.listen(worker, &query);
     assert_eq!(world.reply(worker, seq).message["sockname"]["address"], "::");
     let port = world.address(worker, seq).port();
@@ -82,7 +82,7 @@ fn a_report_is_understood_by_the_port_that_it_names() {
     second["index"] = 1.into();
     world.listen(worker, &tcp("127.0.0.1", 0));
     let seq = world.listen(worker, &second);
-    // The first one's socket may have been lost on the way and be on its second journey.
+    // The first reply's socket may have been lost and be on its second attempt.
     world.worker(worker).report(seq);
     world.settle();
     let address = world.address(worker, seq);
@@ -344,7 +344,7 @@ fn ports_below_the_lowest_are_refused_as_the_kernel_refuses_them() {
             panic!("{:?}", world.events)
         };
         assert_eq!((*errno, *port), (13, Some(Port::Tcp(1023))));
-        // Port 0 is no low port, and the lowest one is allowed.
+        // Port 0 is not a low port, and the lowest port is allowed.
         let host = own_host();
         world.listen(worker, &tcp(host, 0));
         world.listen(worker, &tcp(host, 1024));

@@ -1,4 +1,4 @@
-//! Pushes that are taken out of a stuck worker's channel, and the lines around them.
+//! Taking pushes out of a stuck worker's channel, and the lines around them.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::client::{connect_all, only_answers, own_host, tcp};
 use super::failures::{catch_unread, catch_unread_behind};
 use super::world::{World, serving};
 
-/// Tells a worker's app something of so many bytes, with a number to know it by.
+/// Sends a worker's app a message of this size, with a number to identify it.
 fn tell(world: &mut World, number: u32, count: usize, bytes: usize) {
     let line = json!({ "told": count, "text": "x".repeat(bytes) }).to_string();
     assert_eq!(world.primary.send_message(WorkerId(number), line.as_bytes(), world.now), Ok(()));
 }
 
-/// The numbers of what a worker's app was told, in the order in which it came.
+/// The numbers of the messages that a worker's app received, in order.
 fn told(world: &World, number: u32) -> Vec<u64> {
     world.workers[&number].heard.iter().filter_map(|line| line["told"].as_u64()).collect()
 }
@@ -54,7 +54,7 @@ fn lines_around_a_push_that_is_taken_back_still_arrive() {
 fn a_push_that_the_worker_has_read_is_not_taken_back_with_what_is_behind_it() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let mut client = catch_unread(&mut world, workers[0], address);
-    // It has read the connection, and is stuck before it can say so.
+    // It has read the connection, and is blocked before it can acknowledge it.
     assert!(world.worker(workers[0]).read_piece());
     let seq = world.worker(workers[0]).query(&tcp(own_host(), 8081));
     world.settle();
@@ -71,7 +71,7 @@ fn a_push_that_the_worker_has_read_is_not_taken_back_with_what_is_behind_it() {
 
 #[test]
 fn messages_before_and_behind_a_push_that_is_taken_back_arrive_whole_and_in_order() {
-    // Less than one read of Node's (64 KiB), more than one, and more than two.
+    // Less than one read of Node (64 KiB), more than one, and more than two.
     for size in [10, 20_000, 80_000, 140_000] {
         for half_read in [false, true] {
             let (mut world, workers, address) = serving(Balance::Exact, 2);
@@ -108,7 +108,7 @@ fn messages_behind_a_push_that_stays_arrive_behind_it() {
         let mut client =
             catch_unread_behind(&mut world, worker, address, |world| tell(world, worker, 0, 80_000));
         tell(&mut world, worker, 1, 10);
-        // It alone is there, so its connection stays with it.
+        // There is no other worker, so its connection stays with it.
         world.advance(Duration::from_secs(1));
         tell(&mut world, worker, 2, 10);
         world.unblock(worker);
@@ -121,7 +121,7 @@ fn messages_behind_a_push_that_stays_arrive_behind_it() {
 fn a_worker_that_must_be_heard_before_it_can_acknowledge_is_heard() {
     let (mut world, workers, address) = serving(Balance::Exact, 2);
     let mut client = catch_unread(&mut world, workers[0], address);
-    // Node keeps messages back, acknowledgements among them, until a handle that the app has sent is acknowledged.
+    // Node delays messages, including acknowledgements, until a handle sent by the app is acknowledged.
     let (end, _far) = forkful_os::channel::pair().unwrap();
     let line = r#"{"cmd":"NODE_HANDLE","type":"net.Socket","msg":{},"key":null}"#;
     world.worker(workers[0]).keeps_back = true;

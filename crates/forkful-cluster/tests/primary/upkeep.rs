@@ -14,7 +14,7 @@ use super::world::{World, serving};
 
 const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain","report"]}"#;
 
-/// A connection's two ends; the second is for a worker.
+/// Both ends of a connection; the second is for a worker.
 fn pair() -> (Client, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -136,7 +136,7 @@ fn agents_tell_of_stalls_and_what_they_tell_is_bounded() {
     assert_eq!(told[0][0].route.as_deref(), Some("GET /a"));
 }
 
-/// Fills a worker's channel with messages, until no more can wait.
+/// Fills a worker's channel with messages until it is full.
 fn fill_channel(world: &mut World, number: u32) {
     let message = serde_json::to_vec(&"x".repeat(150_000)).unwrap();
     while world.primary.send_message(WorkerId(number), &message, world.now).is_ok() {}

@@ -1,8 +1,8 @@
-//! The worker's side of the channel, as Node plays it: bytes in, bytes out, real descriptors, no Node.
+//! The worker's side of the channel, as Node implements it: bytes and real descriptors, without Node.
 //!
-//! What matters of Node is copied faithfully: one received descriptor is remembered, the next
-//! `NODE_HANDLE` line takes it, and a second one that comes earlier replaces (and loses) it; a
-//! pushed connection is acknowledged before the app sees it; a key that is live twice is fatal.
+//! It copies the relevant behaviour of Node: one received descriptor is remembered and the next `NODE_HANDLE`
+//! line takes it; a second one that arrives earlier replaces (and loses) it. A pushed connection is
+//! acknowledged before the app sees it. A key that is in use twice is fatal.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,14 +10,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use forkful_os::{channel, listener};
 use serde_json::{Value, json};
 
-/// What the worker does with a handle that it is sent.
+/// How the worker reacts to a received handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Takes it.
+    /// Accepts it.
     Serves,
-    /// Has its server closed or full: `accepted: false`.
+    /// Its server is closed or full: `accepted: false`.
     Refuses,
-    /// Has no descriptor free: the handle is lost on the way.
+    /// It has no free descriptor: the handle is lost in transit.
     LosesHandles,
 }
 
@@ -40,13 +40,13 @@ impl Reply {
     }
 }
 
-/// A connection that it has.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct Served {
     #[expect(dead_code, reason = "held open")]
     connection: OwnedFd,
     pub(crate) cookie: u64,
-    /// Its own port; `None` of a unix socket.
+    /// Its own port; `None` for a unix socket.
     pub(crate) port: Option<u16>,
 }
 
@@ -58,26 +58,27 @@ pub(crate) struct FakeWorker {
     partial: Vec<u8>,
     pub(crate) received_handle: Option<OwnedFd>,
     seq: u64,
-    /// Its event loop does not turn: it reads nothing, accepts nothing, answers nothing.
+    /// Its event loop is blocked: it reads, accepts and answers nothing.
     pub(crate) blocked: bool,
     pub(crate) manner: Manner,
     /// Reports `listening` as soon as a query is answered.
     pub(crate) reports: bool,
     queries: HashMap<u64, Value>,
     pub(crate) replies: HashMap<u64, Vec<Reply>>,
-    /// The servers of the app, by key; with a socket when it was given one.
+    /// The app's servers, by key; with a socket if it was given one.
     pub(crate) servers: HashMap<String, Option<OwnedFd>>,
     pub(crate) served: Vec<Served>,
-    /// Connections that it has had in all.
+    /// Total connections served.
     pub(crate) served_total: usize,
-    /// Connections that were pushed to it, whatever it did with them.
+    /// Connections pushed to it, accepted or not.
     pub(crate) pushed: usize,
     pub(crate) probed: usize,
-    /// Every line that it has read, understood.
+    /// Every parsed line that it has read.
     pub(crate) heard: Vec<Value>,
-    /// Connections that it has closed and the kernel has not told of yet: cookie and port.
+    /// Connections it has closed whose close the kernel has not reported: cookie and port.
     pub(crate) closed: Vec<(u64, u16)>,
-    /// A handle of the app's is on its way: what it says, but for answers to handles, waits for the acknowledgement.
+    /// A handle of the app is in transit: all messages except replies to handles wait for the
+    /// acknowledgement.
     pub(crate) keeps_back: bool,
     kept_back: Vec<u8>,
     unsent: Vec<u8>,
@@ -126,7 +127,7 @@ impl FakeWorker {
         }
     }
 
-    /// Sends a line that carries a descriptor of the app's own.
+    /// Sends a line with a descriptor of the app.
     pub(crate) fn say_with_handle(&mut self, line: &str, handle: &OwnedFd) {
         assert!(self.unsent.is_empty(), "a handle goes with the first byte of its line");
         let bytes = format!("{line}\n");
@@ -134,7 +135,7 @@ impl FakeWorker {
         assert_eq!(sent, bytes.len());
     }
 
-    /// Asks for an address, with the members given (`cmd`, `act` and `seq` are added); gives the query's `seq`.
+    /// Queries an address with these members (`cmd`, `act` and `seq` are added); returns the query's `seq`.
     pub(crate) fn query(&mut self, members: &Value) -> u64 {
         let seq = self.seq;
         self.queries.insert(seq, members.clone());
@@ -142,7 +143,7 @@ impl FakeWorker {
         seq
     }
 
-    /// Says that a server listens, with the actual port, as it is read off the reply.
+    /// Reports that a server is listening, with the actual port from the reply.
     pub(crate) fn report(&mut self, seq: u64) {
         let mut members = self.queries[&seq].clone();
         let reply = &self.replies[&seq][0];
@@ -162,12 +163,12 @@ impl FakeWorker {
         self.say_cluster("close", &json!({ "key": key }));
     }
 
-    /// Ends every connection that it has.
+    /// Closes all of its connections.
     pub(crate) fn close_connections(&mut self) {
         self.closed.extend(self.served.drain(..).filter_map(|served| Some((served.cookie, served.port?))));
     }
 
-    /// Ends those that came in by one port.
+    /// Closes those that arrived on one port.
     pub(crate) fn close_connections_of(&mut self, port: u16) {
         let ended = self.served.extract_if(.., |served| served.port == Some(port));
         self.closed.extend(ended.map(|served| (served.cookie, port)));
@@ -182,7 +183,7 @@ impl FakeWorker {
         self.say(&line.to_string());
     }
 
-    /// One turn of its event loop; says whether anything happened.
+    /// One turn of its event loop; returns whether anything happened.
     pub(crate) fn turn(&mut self) -> bool {
         if self.blocked {
             return false;
@@ -208,7 +209,7 @@ impl FakeWorker {
         acted
     }
 
-    /// How many messages of one act it has heard.
+    /// How many messages with this `act` it has received.
     pub(crate) fn heard_act(&self, act: &str) -> usize {
         let is_act = |line: &&Value| line["act"] == act || line["msg"]["act"] == act;
         self.heard.iter().filter(is_act).count()
@@ -222,7 +223,7 @@ impl FakeWorker {
         lines
     }
 
-    /// One read of the channel, of which nothing is dealt with yet; says whether it brought anything.
+    /// One read of the channel, without handling the data; returns whether it read anything.
     pub(crate) fn read_piece(&mut self) -> bool {
         let mut chunk = vec![0; 64 * 1024];
         let mut handles = Vec::new();
@@ -323,7 +324,7 @@ impl FakeWorker {
     /// The app's answer: the worker's number.
     fn serve(&mut self, connection: OwnedFd) {
         let cookie = listener::cookie(connection.as_fd()).unwrap();
-        // A client that has gone already needs no answer.
+        // A client that is gone needs no answer.
         let _sent = channel::send(connection.as_fd(), format!("{}\n", self.number).as_bytes(), None);
         let port = listener::local_addr(connection.as_fd()).ok().map(|address| address.port());
         self.served.push(Served { connection, cookie, port });

@@ -1,7 +1,7 @@
-//! A [`Primary`] with its reactor, a clock that is moved by hand, and fake workers.
+//! A [`Primary`] with its reactor, a manual clock, and fake workers.
 //!
-//! The loop is the daemon's: wait, feed events, let time pass. Time stands still unless a test
-//! moves it; the kernel's own delays (loopback) are waited for without moving it.
+//! The loop is the daemon's: wait, feed events, advance time. Time only passes when a test advances it;
+//! delays of the kernel (loopback) are waited for without advancing it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use super::client::{Client, connect, only_answers, own_host, tcp};
 use super::worker::{FakeWorker, Reply};
 
-/// How long the kernel may take for what it does at once.
+/// How long the kernel may take for operations that are usually immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Turns of the loop without an end: something spins.
+/// More turns mean an endless loop.
 const TURNS_MAX: usize = 20_000;
 
 /// See the module's documentation.
@@ -34,12 +34,12 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) workers: BTreeMap<u32, FakeWorker>,
     pub(crate) events: Vec<PrimaryEvent>,
-    /// How often the primary was called by the clock.
+    /// How often the clock woke the primary.
     pub(crate) wakes: usize,
-    /// CPU time of the primary, in all: what `examples/handover` measures.
+    /// Total CPU time of the primary, which `examples/handover` measures.
     pub(crate) spent: Duration,
     next_worker: u32,
-    /// Whether what a worker has not read can be taken back from it.
+    /// Whether what a worker has not read can be taken back.
     pub(crate) recalls: bool,
 }
 
@@ -48,7 +48,7 @@ impl World {
         Self::with_closes(balance, true)
     }
 
-    /// `counts_closes`: whether the primary is told of closed connections.
+    /// `counts_closes`: whether closed connections are reported to the primary.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
         let config = PrimaryConfig {
@@ -72,19 +72,19 @@ impl World {
         }
     }
 
-    /// Ports below are refused from now on.
+    /// Lower ports are refused from now on.
     pub(crate) fn refuse_ports_below(&mut self, port: u16) {
         self.primary.set_owner(None, port, false);
     }
 
-    /// A worker whose process has started; it has said `online`, and gets no traffic yet.
+    /// A worker whose process has started; it has sent `online`, and gets no traffic yet.
     pub(crate) fn spawn(&mut self) -> u32 {
         let (ours, theirs) = channel::pair().unwrap();
         let number = self.next_worker;
         self.next_worker += 1;
         let remote = self.recalls.then(|| remote_end(&theirs));
         self.primary.attach(WorkerId(number), (ours, forkful_os::keeper::Hold::default()), remote).unwrap();
-        // No process is behind it, so the scheduler has nothing to say of it.
+        // It has no process, so there are no scheduling statistics.
         let slot = u16::try_from(self.workers.len()).unwrap();
         self.primary.identify(WorkerId(number), u32::MAX, slot);
         let mut worker = FakeWorker::new(number, theirs);
@@ -107,7 +107,7 @@ impl World {
         self.settle();
     }
 
-    /// Queries, and waits for the one reply; gives the query's `seq`.
+    /// Queries, and waits for the reply; returns the query's `seq`.
     pub(crate) fn ask(&mut self, number: u32, address: &Value) -> u64 {
         let seq = self.worker(number).query(address);
         self.settle();
@@ -116,7 +116,7 @@ impl World {
         seq
     }
 
-    /// Queries, and gives the address that the worker listens on.
+    /// Queries, and returns the address on which the worker listens.
     pub(crate) fn listen(&mut self, number: u32, address: &Value) -> u64 {
         let seq = self.ask(number, address);
         let reply = self.reply(number, seq);
@@ -128,7 +128,7 @@ impl World {
         &self.workers[&number].replies[&seq][0]
     }
 
-    /// Where clients reach a reply's server.
+    /// The address of a reply's server for clients.
     pub(crate) fn address(&self, number: u32, seq: u64) -> SocketAddr {
         let reply = self.reply(number, seq);
         if let Some(handle) = &reply.handle {
@@ -143,14 +143,14 @@ impl World {
         self.workers.get_mut(&number).expect("a worker of this world")
     }
 
-    /// The process is gone: its descriptors are closed, then the daemon learns of it.
+    /// The process is gone: its descriptors are closed, then the daemon is informed.
     pub(crate) fn kill(&mut self, number: u32) {
         self.vanish(number);
         self.primary.detach(WorkerId(number), self.now);
         self.settle();
     }
 
-    /// The process is gone and the daemon has not been told.
+    /// The process is gone and the daemon is not yet informed.
     pub(crate) fn vanish(&mut self, number: u32) {
         let mut worker = self.workers.remove(&number).expect("a worker of this world");
         worker.close_connections();
@@ -159,7 +159,7 @@ impl World {
         self.tell_closed(&closed);
     }
 
-    /// One turn of the daemon's loop and of every worker's; says whether anything happened.
+    /// One turn of the daemon's loop and of every worker's; returns whether anything happened.
     pub(crate) fn turn(&mut self, timeout: Duration) -> bool {
         let mut ready = Vec::new();
         self.reactor.wait(&mut ready, Some(timeout)).unwrap();
@@ -181,7 +181,7 @@ impl World {
         acted
     }
 
-    /// The kernel tells of connections of the ports that it was asked for, and no others.
+    /// The kernel reports only closes for the requested ports.
     fn tell_closed(&mut self, closed: &[(u64, u16)]) {
         for (cookie, port) in closed {
             if self.primary.counted_ports().any(|counted| counted == *port) {
@@ -201,7 +201,7 @@ impl World {
         true
     }
 
-    /// Turns until nothing happens any more; time stands still.
+    /// Runs turns until nothing happens; time does not pass.
     pub(crate) fn settle(&mut self) {
         let mut turns = 0;
         while self.turn(Duration::ZERO) {
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// Turns until `done`; waits for the kernel, but time stands still.
+    /// Runs turns until `done`; waits for the kernel, but time does not pass.
     pub(crate) fn run_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let began = Instant::now();
         loop {
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Moves the clock, waking the primary when it wants to be.
+    /// Advances the clock, and wakes the primary when due.
     pub(crate) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
         self.settle();
@@ -235,7 +235,7 @@ impl World {
         self.settle();
     }
 
-    /// Moves the clock in small steps until `done`.
+    /// Advances the clock in small steps until `done`.
     pub(crate) fn advance_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let began = Instant::now();
         loop {
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Waits until every client has an answer; gives each client's worker.
+    /// Waits until every client has an answer; returns each client's worker.
     pub(crate) fn answered(&mut self, clients: &mut [Client]) -> Vec<u32> {
         self.run_until("every connection is answered", |_| {
             clients.iter_mut().all(|client| !client.read().is_empty())
@@ -257,19 +257,19 @@ impl World {
         only_answers(clients)
     }
 
-    /// Connects and waits until it is answered; gives the connection and the worker.
+    /// Connects and waits for the answer; returns the connection and the worker.
     pub(crate) fn request(&mut self, address: SocketAddr) -> (Client, u32) {
         let mut client = connect(address);
         let worker = self.answered(std::slice::from_mut(&mut client))[0];
         (client, worker)
     }
 
-    /// How many connections each worker has, in order.
+    /// The number of open connections of each worker, in order.
     pub(crate) fn shares(&self) -> Vec<usize> {
         self.workers.values().map(|worker| worker.served.len()).collect()
     }
 
-    /// How many connections each worker has had, in order.
+    /// The number of connections each worker has had, in order.
     pub(crate) fn totals(&self) -> Vec<usize> {
         self.workers.values().map(|worker| worker.served_total).collect()
     }
@@ -308,7 +308,7 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// The worker's end, as the daemon reaches it through the process; the process is this one.
+/// The worker's end, as the daemon accesses it through the process, which is this one.
 fn remote_end(theirs: &OwnedFd) -> RemoteEnd {
     let own = rustix::process::getpid();
     let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).unwrap();

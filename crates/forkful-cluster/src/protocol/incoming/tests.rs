@@ -1,8 +1,8 @@
-//! What workers really say, line by line: recorded from Node 18 to 26, Bun, and the agent.
+//! Real lines of workers, recorded from Node 18 to 26, Bun, and the agent.
 
 use super::*;
 
-/// A line's meaning in few words.
+/// A short description of a line's meaning.
 fn meaning(line: &str) -> String {
     match parse(line.as_bytes()) {
         Incoming::QueryServer { query, seq } => format!("query {seq}: {}", words(&query)),
@@ -55,7 +55,7 @@ fn the_agent_asks_for_what_a_worker_would_open_by_itself() {
 fn every_version_of_node_is_understood() {
     table(&[
         (r#"{"cmd":"NODE_CLUSTER","act":"online","seq":0}"#, "Online"),
-        // 22 and later say `flags` without a host, 18 and 20 do not.
+        // 22 and later send `flags` without a host, 18 and 20 do not.
         (
             r#"{"cmd":"NODE_CLUSTER","act":"queryServer","index":0,"data":null,"address":null,"port":18080,"addressType":4,"flags":0,"backlog":0,"seq":1}"#,
             "query 1: Tcp4 any port 18080",

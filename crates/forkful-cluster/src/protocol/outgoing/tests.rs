@@ -1,4 +1,4 @@
-//! What a primary says, byte for byte, as Node's own primary says it (two members more, for Deno).
+//! Messages of the primary, byte for byte as Node's own primary writes them (plus two members, for Deno).
 
 use super::*;
 
