@@ -11,7 +11,8 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..')
 
 export const launch = () => chromium.launch(LAUNCH);
 
-let renderer;
+/** The program that renders a document; built when the environment names none. */
+let renderer = process.env.FORKFUL_PAGE;
 
 /** The page of a document, by the same code that the command uses. */
 export function render(document) {
