@@ -9,7 +9,7 @@
 // - It never keeps the process alive: its timers are unref'd, and its listener is for an internal event, which does not
 //   hold the channel.
 // - It never writes to the app's stdout or stderr.
-// - It wraps no object of the app. It adds one property to an object of Node: a getter for `cluster.workers`, which a
+// - It wraps no object of the app, but for prom-client's where the app asks for it (`merged.cjs`). It adds one property to an object of Node: a getter for `cluster.workers`, which a
 //   worker does not have. `watchWorkers` removes the getter when prom-client has read it, or after 16 reads.
 'use strict';
 
@@ -76,6 +76,9 @@ let stalls;
 /** @type {import('./prom.cjs').Prom | undefined} Made when the app's own metrics are asked for. */
 let prom;
 
+/** @type {import('./merged.cjs').Merger | undefined} Where scrapes of the app's own metrics give those of all workers. */
+let merger;
+
 /** @type {import('./kept.cjs').Mover | undefined} Made when connections are counted. */
 let mover;
 
@@ -104,6 +107,9 @@ let post = (message) => {
   // With a callback, a closed channel is reported there instead of being thrown or emitted.
   if (process.connected) send.call(process, message, undefined, undefined, () => {});
 };
+
+/** Whether there is a way to the primary. */
+let isConnected = () => process.connected === true;
 
 /**
  * Sends a message of ours to the primary.
@@ -423,7 +429,8 @@ const DEEDS = {
   report: (message) => report(message.every_ms, message.quiet_ms),
   // libuv's pool has threads.
   pool: () => reporter?.usePool(),
-  metrics: () => (prom ??= new (require('./prom.cjs').Prom)(agent)).tell(),
+  metrics: () => (prom ??= new (require('./prom.cjs').Prom)(agent, merger)).tell(),
+  merged: (message) => merger?.hear(message),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   // A new daemon asks: everything that the one before has sent is answered when this is.
@@ -493,6 +500,7 @@ const clock = process.hrtime;
  * @property {(message: object) => void} post sends a message to the primary
  * @property {(message: object) => void} tell sends a message of ours to the primary
  * @property {(message: object, handle?: any) => void} hear takes a message of the primary
+ * @property {() => boolean} isConnected whether messages reach the primary
  * @property {() => void} greet says that we are there
  * @property {() => boolean} isLeaving whether a drain is under way
  * @property {() => void} leave begins one without having been told to
@@ -512,7 +520,7 @@ const clock = process.hrtime;
  */
 /** @type {Agent} */
 const agent = {
-  guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), greet, isLeaving: () => drain !== null, leave,
+  guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
   servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, held,
 };
 
@@ -572,6 +580,12 @@ function watchOwn() {
   };
 }
 
+/** Has scrapes of the app's own prom-client give what all workers have. */
+function mergeMetrics() {
+  merger = new (require('./merged.cjs').Merger)(agent);
+  merger.watch();
+}
+
 /** Says that we are there. */
 function greet() {
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo'], node: process.versions.node });
@@ -584,9 +598,11 @@ guarded(() => {
   if (isBelow ? !isMain() : typeof send !== 'function') return;
   agent.requestStart = held('http.server.request.start');
   watchServers();
+  if (process.env.FORKFUL_METRICS === 'merge') guarded(mergeMetrics)();
   guarded(() => { loans = lendTo?.(agent, LENDS, __filename); })();
   if (isBelow) {
     post = (message) => loans?.link?.say(message);
+    isConnected = () => loans?.link !== undefined;
     return;
   }
   process.on('internalMessage', agent.hear);

@@ -21,28 +21,45 @@ function number(value) {
   return value > 0 ? '+Inf' : '-Inf';
 }
 
-/** The registries of the prom-clients that the app has loaded. */
-function registries() {
+/** Whether a registry writes OpenMetrics; prom-client then takes `_total` from the names of counters. @param {any} registry */
+function isOpenMetrics({ contentType }) {
+  return typeof contentType === 'string' && contentType.startsWith('application/openmetrics-text');
+}
+
+/** What the prom-clients export that the app has loaded. @returns {any[]} */
+function packages() {
   const { cache } = require;
-  const found = new Set();
+  const found = [];
   for (const name of Object.keys(cache)) {
     if (!name.endsWith('index.js') || !ENTRY.test(name)) continue;
-    const register = cache[name]?.exports?.register;
-    if (typeof register?.getMetricsAsJSON === 'function') found.add(register);
+    const exports = cache[name]?.exports;
+    if (typeof exports?.register?.getMetricsAsJSON === 'function') found.push(exports);
   }
-  return [...found];
+  return found;
+}
+
+/** What a registry has now. A counter that prom-client has renamed has its own name again. */
+async function read([register, registry]) {
+  const list = await register.getMetricsAsJSON();
+  const isRenamed = ({ name, type }) => type === 'counter' && isOpenMetrics(register) && !register.getSingleMetric(name);
+  return list.map((family) => ({ ...family, registry, name: isRenamed(family) ? `${family.name}_total` : family.name }));
 }
 
 /** Answers the primary. */
 class Prom {
-  /** @param {import('./agent.cjs').Agent} agent */
-  constructor(agent) {
+  /**
+   * @param {import('./agent.cjs').Agent} agent
+   * @param {import('./merged.cjs').Merger} [merger] where scrapes of the app's own registries give what all workers have
+   */
+  constructor(agent, merger) {
     this.agent = agent;
+    this.merger = merger;
   }
 
   /** Tells the primary what the app's metrics are now. */
   tell() {
-    const found = registries();
+    const defaults = packages().map(({ register }) => [register, '']);
+    const found = [...defaults, ...this.merger?.registries() ?? []];
     if (found.length === 0) return this.agent.tell({ act: 'metrics', none: true });
     const { guarded, timer } = this.agent;
     let isTold = false;
@@ -53,7 +70,7 @@ class Prom {
     };
     timer(guarded(answer), COLLECT_MS_MAX, {}).unref();
     const failed = () => guarded(answer)({});
-    Promise.all(found.map(async (register) => register.getMetricsAsJSON()))
+    Promise.all(found.map(read))
       .then((lists) => answer({ metrics: shortened(lists) }))
       .catch(failed);
   }
@@ -67,10 +84,11 @@ function shortened(lists) {
   let bytes = 0;
   const families = [];
   const seen = new Set();
-  for (const { name, help, type, aggregator, values } of lists.flat()) {
+  for (const { name, registry, help, type, aggregator, values } of lists.flat()) {
     // Two copies of prom-client measure the same things of the process.
-    if (seen.has(name)) continue;
-    seen.add(name);
+    const key = `${registry} ${name}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
     bytes += 2 * SAMPLE_BYTES + String(name).length + String(help).length;
     const samples = [];
     for (const { metricName, labels, value } of values) {
@@ -85,11 +103,11 @@ function shortened(lists) {
       const shown = number(value);
       if (shown !== undefined) samples.push({ ...(isOther && { metricName }), labels: texts, value: shown });
     }
-    families.push({ name, help: String(help), type, aggregator, values: samples });
+    families.push({ name, ...(registry && { registry }), help: String(help), type, aggregator, values: samples });
   }
   // The estimate counts letters; only a long report has to be measured.
   const isLong = bytes * LETTER_BYTES_MAX > BYTES_MAX && Buffer.byteLength(JSON.stringify(families)) > BYTES_MAX;
   return isLong ? undefined : families;
 }
 
-module.exports = { Prom };
+module.exports = { Prom, ENTRY, isOpenMetrics, packages };

@@ -54,6 +54,8 @@ export interface App {
   agent?: boolean;
   /** Note each time that the event loop of a worker stands still for so long, with the route and the function (`forkful stalls`); `0` notes none. */
   stall_threshold?: number | string;
+  /** What a scrape of the app's own prom-client gives: `"own"` the values of the worker that answers, `"merge"` those of all workers together, by prom-client's rules. */
+  metrics?: 'own' | 'merge';
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;
   /** Prefix of the name, joined by a colon. */

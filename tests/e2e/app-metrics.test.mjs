@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 
 import { freePort, get } from './lib/http.mjs';
 import { MAJORS } from './lib/nodes.mjs';
+import { samplesOf } from './lib/samples.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { scrape } from './lib/scrape.mjs';
 import { waitUntil } from './lib/wait.mjs';
@@ -17,20 +18,6 @@ import { waitUntil } from './lib/wait.mjs';
 const { resolve } = createRequire(import.meta.url);
 const PROM_CLIENT = resolve('prom-client');
 const { AggregatorRegistry } = createRequire(import.meta.url)('prom-client');
-
-/** The samples of a page by name and labels; the labels in order, and without that of the app. */
-function samplesOf(text) {
-  const samples = {};
-  for (const line of text.split('\n')) {
-    if (!line || line.startsWith('#')) continue;
-    const { name, labels = '', value } = /^(?<name>[\w:]+)(?:\{(?<labels>.*)\})? (?<value>\S+)$/.exec(line)?.groups ?? assert.fail(line);
-    const own = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].filter(([, label]) => label !== 'app').map(([, label, text]) => `${label}=${text}`);
-    const series = `${name}{${own.sort().join()}}`;
-    assert.ok(!(series in samples), `twice: ${series}`);
-    samples[series] = Number(value.replace('Inf', 'Infinity').replace('Nan', 'NaN'));
-  }
-  return samples;
-}
 
 /** Metrics of every kind and with every aggregator, with other values in each worker; a file has them as JSON. */
 function everyKind({ require }) {

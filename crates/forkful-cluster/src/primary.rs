@@ -137,6 +137,10 @@ pub enum PrimaryEvent {
     Report { worker: WorkerId, report: Box<AgentReport> },
     /// Its agent's answer with the app's prom-client metrics, see [`Primary::ask_for_metrics`].
     Metrics { worker: WorkerId, answer: MetricsAnswer },
+    /// Its agent wants the merged metrics of all workers, see [`Primary::tell_merged`].
+    WantsMerged { worker: WorkerId, question: u64 },
+    /// Somebody got the metrics of this worker alone.
+    Unmerged(WorkerId),
     /// Its agent reports stalls of the event loop, see [`Primary::want_stalls`].
     Stalled { worker: WorkerId, stalls: Vec<Stall> },
 }

@@ -21,6 +21,8 @@ pub enum Lack {
     Log4jsVariable,
     /// Log lines could not be sent to the first worker, which writes the log files of log4js (`pm2: true`).
     Log4jsWriter,
+    /// A scrape of the app's own metrics got those of one worker alone (`metrics: "merge"`).
+    Unmerged,
 }
 
 impl fmt::Display for Lack {
@@ -49,6 +51,11 @@ impl fmt::Display for Lack {
             Self::Log4jsWriter => {
                 "log lines were lost: log4js (`pm2: true`) has the first worker write, which did not run or did not read \
                  its messages; with `disableClustering: true` each worker writes"
+            }
+            Self::Unmerged => {
+                "a scrape of the app's own metrics got those of one worker alone (`metrics: \"merge\"`): the daemon did not \
+                 answer the worker within 5 s, or all metrics together are longer than 500 KB; `forkful metrics` has the merged \
+                 metrics without these limits"
             }
         })
     }
@@ -173,6 +180,7 @@ mod tests {
             (Lack::Log4js, "pm2: true"),
             (Lack::Log4jsVariable, "pm2InstanceVar"),
             (Lack::Log4jsWriter, "disableClustering: true"),
+            (Lack::Unmerged, "forkful metrics"),
         ];
         for (lack, step) in all {
             let text = lack.to_string();

@@ -76,6 +76,9 @@ pub struct AppSpec {
     /// An event loop that stands still for so long is told by its agent; zero tells of none.
     #[serde(default = "stall_threshold")]
     pub stall_threshold: Duration,
+    /// Whether a scrape of the app's own prom-client metrics gives those of all workers.
+    #[serde(default)]
+    pub merge_metrics: bool,
     /// Whether Node workers share a folder of compiled code.
     #[serde(default = "yes")]
     pub compile_cache: bool,
@@ -140,6 +143,7 @@ impl AppSpec {
             logs: LogSpec::default(),
             agent: true,
             stall_threshold: stall_threshold(),
+            merge_metrics: false,
             compile_cache: true,
             autostart: true,
             pid_file: None,

@@ -67,6 +67,19 @@ and without `worker`.
   is not taken at all.
 - Not seen: registries that the app has made itself (`new Registry()`), prom-client within a bundle, and apps with `agent: false`.
 
+### At the app's own route: `metrics: \"merge\"`
+An app that serves `register.metrics()` itself gives, in a cluster, the values of the worker that happens to answer: rates and sums in Prometheus are wrong. With `metrics: \"merge\"` in
+the configuration, or `--metrics merge`, a scrape of the app's own port gives the values of all workers together, by the rules above. Neither the app nor Prometheus need a change.
+
+- `registry.metrics()` of prom-client 13 and later is merged: the default registry, registries that the app has made, and those that `Registry.merge` gives. The text is in prom-client's own
+  form, also as OpenMetrics (without exemplars). `getMetricsAsJSON()`, `getSingleMetricAsString()` and what push gateways are sent stay the worker's own.
+- A registry that the app has made is known by the name of its first metric, and by its place among registries with the same one; at most 16 in a worker. So all workers must make them in
+  the same order. Others give the worker's own values.
+- A registry that the app has merged of several workers (`AggregatorRegistry`) is left alone.
+- A scrape takes as long as the slowest worker needs to say what it has, and at most 1 s longer than before. Scrapes that come together share the work.
+- Where the daemon does not answer within 5 s, or all metrics together are longer than 500 KB, the scrape gives the worker's own values; the daemon's log and `forkful list` say so once.
+- A label that differs in each worker (a process id as a default label) makes a series for each worker, and those of workers that have ended stay: leave it out.
+
 ## Grafana and alerts
 - [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus.
 - [grafana/alerts.yml](grafana/alerts.yml) has alerts for Prometheus (`rule_files`): workers that are not online, crash, stand still or are saturated, HTTP errors, memory, CPU quotas,

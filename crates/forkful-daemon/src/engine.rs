@@ -140,6 +140,8 @@ fn app_of(event: &reactor::Event) -> Option<AppId> {
 pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
+    /// Metrics that workers want have been merged.
+    Merged(Box<app_metrics::Merged>),
     /// A configuration has been applied, or taken back.
     Applied(apply::Applied),
     /// Log files have been emptied.
@@ -427,6 +429,7 @@ impl Engine {
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
+            Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),
             Back::Applied(applied) => self.plans.end(applied),
             Back::Noted(incident) => {
                 let now = self.clock.now();

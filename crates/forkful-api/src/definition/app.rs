@@ -100,6 +100,9 @@ pub struct AppDefinition {
     /// Tell of event loops that stand still for so long; 0 tells of none.
     #[serde(default = "default_stall_threshold")]
     pub stall_threshold_ms: u64,
+    /// Give the metrics of all workers at a scrape of the app's own prom-client.
+    #[serde(default)]
+    pub merge_metrics: bool,
     /// Have Node.js workers share a folder of compiled code.
     #[serde(default = "yes")]
     pub compile_cache: bool,
@@ -277,6 +280,7 @@ impl From<&AppSpec> for AppDefinition {
             time: spec.logs.time,
             agent: spec.agent,
             stall_threshold_ms: millis(spec.stall_threshold),
+            merge_metrics: spec.merge_metrics,
             compile_cache: spec.compile_cache,
             namespace: spec.namespace.as_str().to_owned(),
             autostart: spec.autostart,
@@ -392,6 +396,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             logs,
             agent: definition.agent,
             stall_threshold: check.duration("stall_threshold_ms", definition.stall_threshold_ms)?,
+            merge_metrics: definition.merge_metrics,
             compile_cache: definition.compile_cache,
             name,
         })

@@ -33,13 +33,24 @@ impl Primary {
     /// Sends a message, one line of JSON without its newline, to the app in a worker, which receives it as
     /// `'message'`. Messages reserved for Node (a `cmd` that begins with `NODE_`) must not be sent.
     pub fn send_message(&mut self, id: WorkerId, line: &[u8], now: Time) -> Result<(), MessageRefused> {
+        let mut framed = Vec::with_capacity(line.len() + 1);
+        framed.extend_from_slice(line);
+        framed.push(b'\n');
+        self.send_line(id, framed, now)
+    }
+
+    /// The same with the newline, and with what Node keeps for itself.
+    pub(super) fn send_line(
+        &mut self,
+        id: WorkerId,
+        framed: Vec<u8>,
+        now: Time,
+    ) -> Result<(), MessageRefused> {
+        let Some((b'\n', line)) = framed.split_last() else { return Err(MessageRefused::TooLong) };
         if line.len() > MESSAGE_BYTES_MAX || line.contains(&b'\n') {
             return Err(MessageRefused::TooLong);
         }
         let Some(channel) = self.channels.get(&id) else { return Err(MessageRefused::NoChannel) };
-        let mut framed = Vec::with_capacity(line.len() + 1);
-        framed.extend_from_slice(line);
-        framed.push(b'\n');
         let is_broken = self.dispatcher.channel(id).is_none_or(forkful_dispatch::Channel::is_broken);
         if is_broken || !channel.fits_message(framed.len()) {
             return Err(MessageRefused::NotReading);

@@ -55,6 +55,12 @@ impl Primary {
                 return self.events.push_back(PrimaryEvent::Metrics { worker, answer });
             }
             Incoming::Agent(AgentMessage::Echo) => Event::Echoed(worker),
+            Incoming::Agent(AgentMessage::WantsMerged(question)) => {
+                return self.events.push_back(PrimaryEvent::WantsMerged { worker, question });
+            }
+            Incoming::Agent(AgentMessage::Unmerged) => {
+                return self.events.push_back(PrimaryEvent::Unmerged(worker));
+            }
             Incoming::Agent(AgentMessage::LacksWorkers) => {
                 return self.events.push_back(PrimaryEvent::LacksWorkers(worker));
             }

@@ -9,7 +9,7 @@ use forkful_dispatch::{Event, ListeningId, WorkerId};
 use forkful_os::listener::queue_length;
 
 use super::listening::Listening;
-use super::{Primary, PrimaryEvent, ReportPace};
+use super::{MessageRefused, Primary, PrimaryEvent, ReportPace};
 use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 
@@ -76,6 +76,22 @@ impl Primary {
     pub fn ask_for_metrics(&mut self, id: WorkerId, now: Time) {
         self.send(id, outgoing::agent_metrics().to_vec(), now);
         self.perform_all(now);
+    }
+
+    /// Answers an agent that wants the merged metrics (JSON in one line). One that cannot have them is told so.
+    pub fn tell_merged(
+        &mut self,
+        id: WorkerId,
+        question: u64,
+        metrics: &str,
+        now: Time,
+    ) -> Result<(), MessageRefused> {
+        let told = self.send_line(id, outgoing::agent_merged(question, Some(metrics)), now);
+        if told.is_err() {
+            // When this does not fit either, the agent goes on without an answer.
+            let _unread = self.send_line(id, outgoing::agent_merged(question, None), now);
+        }
+        told
     }
 
     /// The number of connections in the queues of a worker's own sockets.

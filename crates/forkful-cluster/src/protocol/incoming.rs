@@ -88,6 +88,10 @@ pub enum AgentMessage {
     LacksWorkers,
     /// The app's prom-client metrics, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
     Metrics(MetricsAnswer),
+    /// It wants the merged metrics of all workers, see [`Primary::tell_merged`](crate::Primary::tell_merged). The number is its own.
+    WantsMerged(u64),
+    /// Somebody got the metrics of this worker alone, because the merged ones did not come in time.
+    Unmerged,
     /// The number of connections that stay.
     Count(Connections),
     /// It has received everything sent before the line that it echoes.
@@ -232,6 +236,7 @@ struct Raw<'a> {
     #[serde(borrow)]
     metrics: Option<&'a RawValue>,
     none: Option<bool>,
+    question: Option<u64>,
 }
 
 /// The values of a report by name. Names that are not in the table of metrics are skipped.
@@ -409,6 +414,11 @@ impl Raw<'_> {
                     (None, Some(false) | None) => MetricsAnswer::Failed,
                 }))
             }
+            (Some("NODE_FORKFUL"), Some("merge")) => match self.question {
+                Some(question) => Incoming::Agent(AgentMessage::WantsMerged(question)),
+                None => Incoming::Ignored,
+            },
+            (Some("NODE_FORKFUL"), Some("unmerged")) => Incoming::Agent(AgentMessage::Unmerged),
             (Some("NODE_FORKFUL"), Some("lacks-workers")) => Incoming::Agent(AgentMessage::LacksWorkers),
             (Some("NODE_FORKFUL"), Some("count")) => match (self.staying, self.movable) {
                 (Some(staying), Some(movable)) if movable <= staying => {

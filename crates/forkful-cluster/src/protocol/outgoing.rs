@@ -175,6 +175,12 @@ pub fn agent_metrics() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"metrics\"}\n"
 }
 
+/// Tells the agent the merged metrics of all workers (JSON in one line), or that it cannot have them.
+pub fn agent_merged(question: u64, metrics: Option<&str>) -> Vec<u8> {
+    let metrics = metrics.map_or_else(String::new, |metrics| format!(",\"metrics\":{metrics}"));
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"merged\",\"question\":{question}{metrics}}}\n").into_bytes()
+}
+
 /// Asks the agent for its number of kept connections; cancels the rest of an [`agent_move`].
 pub fn agent_count() -> &'static [u8] {
     b"{\"cmd\":\"NODE_FORKFUL\",\"act\":\"count\"}\n"

@@ -71,6 +71,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("stall_threshold", Kind::Duration, "\"50ms\"", r#""100ms""#,
         "Note each time that the event loop of a worker stands still for so long, with the route and the function (`forkful stalls`); `0` notes none.")
         .is(&["stall_threshold_ms"]).option(takes("DURATION", "Event loops that stand still for so long are noted; 50ms by default, 0 for never")),
+    key("metrics", Kind::Switch(["own", "merge"]), "\"own\"", r#""merge""#,
+        "What a scrape of the app's own prom-client gives: `\"own\"` the values of the worker that answers, `\"merge\"` those of all workers together, by prom-client's rules.")
+        .is(&["merge_metrics"]).option(takes("MODE", "merge: a scrape of the app's own metrics (prom-client) gives those of all workers")),
     key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
         .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
     key("name_prefix", Kind::Text, "", r#""eu""#, "Prefix of the name, joined by a colon.")

@@ -25,13 +25,13 @@ struct Tally<'a> {
 /// Merges reports. A family is as the first report has it; another kind or aggregator under its name is left out.
 pub fn merge<'a>(reports: impl IntoIterator<Item = &'a AppReport>) -> AppReport {
     let mut families: Vec<Merging<'a>> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let (mut room, mut left_out, mut left_out_before) = (SERIES_MAX, 0, 0);
     for report in reports {
         // Each worker leaves out the same, as a rule.
         left_out_before = report.left_out.max(left_out_before);
         for family in report.families.iter().filter(|family| family.aggregator != Aggregator::Omit) {
-            let place = *places.entry(&family.name).or_insert_with(|| {
+            let place = *places.entry((&family.registry, &family.name)).or_insert_with(|| {
                 families.push(Merging { first: family, samples: Vec::new(), places: HashMap::new() });
                 families.len() - 1
             });
@@ -64,7 +64,7 @@ impl<'a> Merging<'a> {
     }
 
     fn finish(self) -> AppFamily {
-        let AppFamily { name, help, kind, aggregator, .. } = self.first;
+        let AppFamily { kind, aggregator, .. } = self.first;
         let samples = self.samples.iter().map(|tally| Sample {
             value: if *aggregator == Aggregator::Average {
                 tally.value / f64::from(tally.count)
@@ -77,8 +77,7 @@ impl<'a> Merging<'a> {
         if matches!(kind, SampleKind::Histogram | SampleKind::Summary) {
             put_together(&mut samples);
         }
-        let (name, help) = (name.clone(), help.clone());
-        AppFamily { name, help, kind: *kind, aggregator: *aggregator, samples }
+        self.first.with(samples)
     }
 }
 
@@ -170,6 +169,21 @@ mod tests {
             ("_countr=x", 1.0),
         ];
         assert_eq!(values(&merged), expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn each_registry_has_its_own_families() {
+        let of = |registry: &str, value: u32| {
+            let text = format!(
+                r#"[{{"name":"hits","registry":"{registry}","type":"counter","values":[{{"value":{value}}}]}}]"#
+            );
+            AppReport::read(&text).unwrap()
+        };
+        let merged = merge(&[of("", 1), of("a#0", 2), of("", 4), of("a#0", 8), of("a#1", 16)]);
+        let values: Vec<_> =
+            merged.families.iter().map(|family| (&*family.registry, family.samples[0].value)).collect();
+        assert_eq!(values, [("", 5.0), ("a#0", 10.0), ("a#1", 16.0)]);
+        assert_eq!(AppReport::read(&merged.write()), Some(merged));
     }
 
     #[test]

@@ -15,6 +15,8 @@ const FAMILIES_MAX: usize = 1000;
 const LABELS_MAX: usize = 32;
 /// The longest name of a family or a label, in bytes.
 const NAME_BYTES_MAX: usize = 200;
+/// The longest name of a registry, in bytes: that of a metric, and a number.
+const REGISTRY_BYTES_MAX: usize = NAME_BYTES_MAX + 10;
 /// The longest value of a label, in bytes.
 const VALUE_BYTES_MAX: usize = 1024;
 /// The longest help text, in characters.
@@ -81,6 +83,8 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppFamily {
     pub name: String,
+    /// The registry that it belongs to; empty for prom-client's default one. Others are told of with `metrics: "merge"` alone.
+    pub registry: String,
     pub help: String,
     pub kind: SampleKind,
     pub aggregator: Aggregator,
@@ -98,6 +102,8 @@ pub struct AppReport {
 #[derive(Serialize, Deserialize)]
 struct RawFamily {
     name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    registry: String,
     #[serde(default)]
     help: String,
     #[serde(rename = "type")]
@@ -161,15 +167,7 @@ impl AppReport {
                 SampleKind::Counter | SampleKind::Histogram => true,
             };
             let samples: Vec<Sample> = family.samples.iter().filter(lasts).cloned().collect();
-            let AppFamily { name, help, kind, aggregator, .. } = family;
-            let (name, help) = (name.clone(), help.clone());
-            (!samples.is_empty()).then_some(AppFamily {
-                name,
-                help,
-                kind: *kind,
-                aggregator: *aggregator,
-                samples,
-            })
+            (!samples.is_empty()).then(|| family.with(samples))
         });
         Self { families: families.collect(), left_out: 0 }
     }
@@ -177,7 +175,7 @@ impl AppReport {
 
 impl AppFamily {
     fn read(raw: RawFamily, room: &mut usize, left_out: &mut u32) -> Option<Self> {
-        if !is_metric_name(&raw.name) {
+        if !is_metric_name(&raw.name) || raw.registry.len() > REGISTRY_BYTES_MAX {
             return None;
         }
         let mut samples = Vec::with_capacity(raw.values.len().min(*room));
@@ -193,10 +191,18 @@ impl AppFamily {
         Some(Self {
             help: raw.help.chars().take(HELP_CHARS_MAX).collect(),
             name: raw.name,
+            registry: raw.registry,
             kind: raw.kind,
             aggregator: raw.aggregator,
             samples,
         })
+    }
+
+    /// The same family with other samples.
+    pub(super) fn with(&self, samples: Vec<Sample>) -> Self {
+        let Self { name, registry, help, kind, aggregator, .. } = self;
+        let (name, registry, help) = (name.clone(), registry.clone(), help.clone());
+        Self { name, registry, help, kind: *kind, aggregator: *aggregator, samples }
     }
 
     fn raw(&self) -> RawFamily {
@@ -213,6 +219,7 @@ impl AppFamily {
         };
         RawFamily {
             name: self.name.clone(),
+            registry: self.registry.clone(),
             help: self.help.clone(),
             kind: self.kind,
             aggregator: self.aggregator,
@@ -362,6 +369,10 @@ mod tests {
             &family("a", "gauge", r#"{"value":{},"labels":{}}"#),
             &family("a", "gauge", r#"{"value":1,"labels":[]}"#),
             &family(&"a".repeat(NAME_BYTES_MAX + 1), "gauge", ""),
+            &family("a", "gauge", "").replace(
+                "\"help\"",
+                &format!("\"registry\":\"{}\",\"help\"", "a".repeat(REGISTRY_BYTES_MAX + 1)),
+            ),
         ];
         for bad in bad_families {
             let report =

@@ -32,7 +32,9 @@ pub fn app_page(
     let mut claimed: HashSet<String> = HashSet::new();
     for (app, report) in apps {
         let mut left_out = report.left_out;
-        for family in report.families.iter().filter(|family| !family.samples.is_empty()) {
+        // Other registries are what the app shows elsewhere.
+        let shown = report.families.iter().filter(|family| family.registry.is_empty());
+        for family in shown.filter(|family| !family.samples.is_empty()) {
             let is_known = match families.get(family.name.as_str()) {
                 Some(written) => written.first.kind == family.kind,
                 None => {
@@ -162,6 +164,9 @@ mod tests {
             ("cold", "gauge", r#"{"value":"-Inf"},{"value":1,"labels":{"exported_app":"x"}}"#),
             ("none", "gauge", ""),
         ]);
+        let own = r#"[{"name":"elsewhere","registry":"elsewhere#0","type":"gauge","values":[{"value":1}]}]"#;
+        let mut api = api;
+        api.families.extend(AppReport::read(own).unwrap().families);
         app_page(&[(Some("web"), &web), (Some("api"), &api)], format, |name| name == "taken")
     }
 

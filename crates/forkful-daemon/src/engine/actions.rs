@@ -233,8 +233,17 @@ impl Engine {
                 entry.note_lack(worker, Lack::ClusterMetrics);
                 None
             }
+            PrimaryEvent::Unmerged(worker) => {
+                entry.note_lack(worker, Lack::Unmerged);
+                None
+            }
             PrimaryEvent::Metrics { worker, answer } => {
                 entry.on_metrics(worker, answer);
+                None
+            }
+            PrimaryEvent::WantsMerged { worker, question } => {
+                entry.metrics.askers.note(worker.0, question, now);
+                self.looks.begin_merge(app);
                 None
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),

@@ -361,7 +361,8 @@ impl App {
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.next_wake();
         let supervisor = self.supervisor.next_wake();
-        [later, supervisor, self.primary.next_wake(), self.next_upkeep(), self.next_look()]
+        let merge = self.metrics.askers.next_wake();
+        [later, supervisor, merge, self.primary.next_wake(), self.next_upkeep(), self.next_look()]
             .into_iter()
             .flatten()
             .min()

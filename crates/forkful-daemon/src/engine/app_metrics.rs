@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::MetricsAnswer;
+use forkful_cluster::{MessageRefused, WorkerId};
 use forkful_core::Time;
 use forkful_core::app_metrics::{AppReport, app_page, merge};
 use forkful_core::metrics::exposition::{Family, FamilyKind, Page, is_own};
+use forkful_core::primary_habits::Lack;
+use tokio::sync::mpsc;
 
+use super::Back;
 use super::app::{App, AppId};
 use super::apps::Apps;
 
@@ -43,6 +46,35 @@ impl MetricsOrder {
     }
 }
 
+/// The merged metrics of an app for workers that want them (`metrics: "merge"`).
+#[derive(Debug)]
+pub(super) struct MergeOrder {
+    app: AppId,
+    /// Each with its question.
+    askers: Vec<(u32, u64)>,
+    reports: Vec<Arc<AppReport>>,
+}
+
+/// What came of it: JSON.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    app: AppId,
+    askers: Vec<(u32, u64)>,
+    text: String,
+}
+
+impl MergeOrder {
+    /// Merges, away from the loop.
+    pub(super) fn merge(self, back: mpsc::UnboundedSender<Back>) {
+        let Self { app, askers, reports } = self;
+        tokio::task::spawn_blocking(move || {
+            let text = merge(reports.iter().map(AsRef::as_ref)).write();
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Merged(Box::new(Merged { app, askers, text })));
+        });
+    }
+}
+
 impl App {
     /// Asks its workers for what their prom-clients have.
     pub(super) fn ask_for_metrics(&mut self, now: Time) {
@@ -70,6 +102,38 @@ impl App {
 }
 
 impl Apps {
+    /// Asks the workers of an app for their metrics when one of them wants them all, and gives what is to be merged now. What it
+    /// counts is written down first, so that no counter falls when another daemon goes on.
+    pub(super) fn merge_order(&mut self, app: AppId, may_wait: bool, now: Time) -> Option<MergeOrder> {
+        let entry = self.get_mut(app)?;
+        if entry.metrics.askers.begin(now) {
+            entry.ask_for_metrics(now);
+        }
+        let is_awaited = may_wait && entry.metrics.own.is_awaited(now);
+        let askers = entry.metrics.askers.take_done(is_awaited, now);
+        if askers.is_empty() {
+            return None;
+        }
+        entry.write_counts();
+        let reports = entry.metrics.own.reports();
+        self.note_unwritten(app);
+        Some(MergeOrder { app, askers, reports })
+    }
+
+    /// Answers the workers that want the merged metrics.
+    pub(super) fn on_merged(&mut self, merged: &Merged, now: Time) {
+        let Some(entry) = self.get_mut(merged.app) else { return };
+        for (worker, question) in &merged.askers {
+            let worker = WorkerId(*worker);
+            match entry.primary.tell_merged(worker, *question, &merged.text, now) {
+                Ok(()) | Err(MessageRefused::NoChannel) => {}
+                Err(MessageRefused::NotReading | MessageRefused::TooLong) => {
+                    entry.note_lack(worker, Lack::Unmerged);
+                }
+            }
+        }
+    }
+
     /// Asks the workers of some apps for what their prom-clients have.
     pub(super) fn ask_for_metrics(&mut self, chosen: &[AppId], now: Time) {
         for id in chosen {

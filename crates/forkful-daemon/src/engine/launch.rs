@@ -23,6 +23,8 @@ pub(super) const CHANNEL_FD: i32 = 3;
 
 /// Tells the agent that the primary opens the sockets of a process that is no worker of a cluster.
 const LENDS_VARIABLE: &str = "FORKFUL_LENDS";
+/// Tells the agent what a scrape of the app's own metrics gives.
+const METRICS_VARIABLE: &str = "FORKFUL_METRICS";
 const OPTIONS_VARIABLE: &str = "NODE_OPTIONS";
 
 /// Everything that differs between two workers of an app.
@@ -273,6 +275,11 @@ fn environment(spec: &AppSpec, identity: &Identity<'_>) -> Vec<(String, String)>
         // Node.js below another program, such as npm, finds its options here.
         let options = env.entry(OPTIONS_VARIABLE.to_owned()).or_default();
         identity.heap.iter().for_each(|option| add_option(options, option));
+    }
+    if spec.merge_metrics && identity.agent.is_some() {
+        env.insert(METRICS_VARIABLE.to_owned(), "merge".to_owned());
+    } else {
+        env.remove(METRICS_VARIABLE);
     }
     if let Some(cache) = identity.cache {
         env.insert(code_cache::VARIABLE.to_owned(), cache.to_string_lossy().into_owned());

@@ -1,12 +1,15 @@
 //! Looks at the workers: those who ask for a list are told which event loops do not turn, so the workers are asked
 //! first, and those that do not answer at once are waited for, a little.
 
+use std::collections::BTreeSet;
+
 use forkful_core::Time;
 use forkful_core::app_metrics::ANSWER_PATIENCE;
 use forkful_core::probes::{Answer, Probe, Probes, Seen};
 use forkful_core::steering::blocked::{LOOK_PATIENCE, blocked_for, is_awaited};
 
-use super::app::App;
+use super::app::{App, AppId};
+use super::app_metrics::MergeOrder;
 use super::apps::Apps;
 use crate::command::Command;
 
@@ -14,6 +17,8 @@ use crate::command::Command;
 #[derive(Default)]
 pub(super) struct Looks {
     waiting: Vec<Look>,
+    /// Apps with workers that want the merged metrics.
+    merges: BTreeSet<AppId>,
     probes: Probes,
 }
 
@@ -56,6 +61,21 @@ impl Looks {
             !awaited || look.until <= now
         });
         done.map(|look| look.command).collect()
+    }
+
+    /// A worker of an app wants the merged metrics of all of them.
+    pub(super) fn begin_merge(&mut self, app: AppId) {
+        self.merges.insert(app);
+    }
+
+    /// Asks workers whose metrics are wanted by others of their app, and takes what is to be merged now.
+    pub(super) fn take_merges(&mut self, apps: &mut Apps, may_wait: bool, now: Time) -> Vec<MergeOrder> {
+        let mut orders = Vec::new();
+        self.merges.retain(|app| {
+            orders.extend(apps.merge_order(*app, may_wait, now));
+            apps.get(app).is_some_and(|entry| !entry.metrics.askers.is_empty())
+        });
+        orders
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {

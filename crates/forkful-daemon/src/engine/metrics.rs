@@ -15,7 +15,7 @@ use std::time::Duration;
 use forkful_cluster::ReportPace;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
-use forkful_core::app_metrics::Collection;
+use forkful_core::app_metrics::{Askers, Collection};
 use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Sample, Totals};
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
@@ -56,6 +56,8 @@ pub(crate) struct AppMetrics {
     pub(super) cpu: CpuSample,
     /// What its workers measure of themselves.
     pub(super) own: Collection,
+    /// Those of them that want all of it.
+    pub(super) askers: Askers,
     /// Its reloads: those that succeeded, those that did not.
     pub(super) reloads: [u64; 2],
 }

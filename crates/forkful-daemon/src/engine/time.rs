@@ -126,5 +126,8 @@ impl Engine {
         for command in self.looks.take_done(&self.apps, may_wait, self.clock.now()) {
             self.answer_look(command);
         }
+        for order in self.looks.take_merges(&mut self.apps, may_wait, self.clock.now()) {
+            order.merge(self.inbox.back.clone());
+        }
     }
 }

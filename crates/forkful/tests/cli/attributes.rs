@@ -84,6 +84,7 @@ fn cases(work: &Path) -> Vec<Case> {
 fn cases_of_start() -> Vec<Case> {
     vec![
         ("stall_threshold", json!("80ms"), json!({ "stall_threshold_ms": 80 })),
+        ("metrics", json!("merge"), json!({ "merge_metrics": true })),
         ("slow_start", json!("30s"), json!({ "slow_start_ms": 30_000 })),
         (
             "warmup",

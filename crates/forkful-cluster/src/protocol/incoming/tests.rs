@@ -151,6 +151,9 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":"4"}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"stalls"}"#, "Agent(Stalls([]))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"merge","question":3}"#, "Agent(WantsMerged(3))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"merge"}"#, "Ignored"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"unmerged"}"#, "Agent(Unmerged)"),
         (r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true}"#, "Agent(Metrics(None))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#, "Agent(Metrics(Failed))"),
         (
