@@ -229,22 +229,12 @@ impl Engine {
                 let found = entry.find_worker(worker).filter(|_| entry.is_leader(worker));
                 found.map(|(slot, generation)| Event::Slot(slot, slot::Event::Greeted(generation)))
             }
-            PrimaryEvent::LacksWorkers(worker) => {
-                entry.note_lack(worker, Lack::ClusterMetrics);
-                None
-            }
-            PrimaryEvent::Unmerged(worker) => {
-                entry.note_lack(worker, Lack::Unmerged);
-                None
-            }
-            PrimaryEvent::Metrics { worker, answer } => {
-                entry.on_metrics(worker, answer);
-                None
-            }
+            PrimaryEvent::LacksWorkers(worker) => return entry.note_lack(worker, Lack::ClusterMetrics),
+            PrimaryEvent::Unmerged(worker) => return entry.note_lack(worker, Lack::Unmerged),
+            PrimaryEvent::Metrics { worker, answer } => return entry.on_metrics(worker, answer),
             PrimaryEvent::WantsMerged { worker, question } => {
                 entry.metrics.askers.note(worker.0, question, now);
-                self.looks.begin_merge(app);
-                None
+                return self.looks.begin_merge(app);
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
             PrimaryEvent::Stalled { worker, stalls } => {
