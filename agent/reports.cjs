@@ -75,24 +75,29 @@ function watchRequests({ requestStart, held }, { performance }, wake) {
   };
   const onStart = ({ response, socket }) => {
     counts.requests += 1;
-    wake();
+    // The app's affair is none of it; a guard of its own would cost a call for each request.
     try {
+      wake();
       response[STARTED] = performance.now();
       if (socket[HEARD] === undefined) {
         socket[HEARD] = true;
         socket.on('close', onClose);
       }
     } catch {
-      // Not the app's affair.
+      // See above.
     }
   };
   const onFinish = ({ response }) => {
-    const started = response[STARTED];
-    if (started === undefined) return;
-    response[STARTED] = undefined;
-    counts.ended += 1;
-    counts.classes[Math.min(4, Math.max(0, Math.trunc(response.statusCode / 100) - 1))] += 1;
-    latency.add(performance.now() - started);
+    try {
+      const started = response[STARTED];
+      if (started === undefined) return;
+      response[STARTED] = undefined;
+      counts.ended += 1;
+      counts.classes[Math.min(4, Math.max(0, Math.trunc(response.statusCode / 100) - 1))] += 1;
+      latency.add(performance.now() - started);
+    } catch {
+      // See above.
+    }
   };
   requestStart.subscribe(onStart);
   finish.subscribe(onFinish);

@@ -187,6 +187,7 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
             argv.push(format!("--inspect-port={port}"));
         }
         if let Some(agent) = identity.agent {
+            argv.extend(permission_to_read(launch, agent));
             argv.push("--require".to_owned());
             argv.push(agent.to_string_lossy().into_owned());
         }
@@ -194,6 +195,15 @@ fn arguments(spec: &AppSpec, identity: &Identity<'_>) -> Vec<String> {
     argv.extend(launch.script.iter().cloned());
     argv.extend(launch.args.iter().cloned());
     argv
+}
+
+/// Where an app may read only what it is allowed to (`--permission`), Node.js would refuse to load the agent, and end.
+fn permission_to_read(launch: &Launch, agent: &Path) -> Option<String> {
+    let from_env = launch.env.get(OPTIONS_VARIABLE).map(String::as_str).unwrap_or_default();
+    let mut options = launch.program_args.iter().map(String::as_str).chain(from_env.split_whitespace());
+    let is_restricted = options.any(|option| ["--permission", "--experimental-permission"].contains(&option));
+    let folder = agent.parent().filter(|_| is_restricted)?;
+    Some(format!("--allow-fs-read={}/*", folder.display()))
 }
 
 /// Whether workers would write their profiles (`--prof`) over each other's; Node's primary gives them a name, too.
@@ -398,6 +408,22 @@ mod tests {
         assert_eq!(inspect_port(&with("", &["--inspect=0.0.0.0:7000"]), 3), Some(7002));
         assert_eq!(inspect_port(&with("--inspect-brk=127.0.0.1:0", &[]), 3), Some(0));
         assert_eq!(inspect_port(&with("", &["--inspect=65535"]), 2), Some(1024));
+    }
+
+    #[test]
+    fn an_app_with_permissions_may_read_the_agent() {
+        let agent = Path::new("/home/me/.forkful/agent-1/agent.cjs");
+        let allowed = Some("--allow-fs-read=/home/me/.forkful/agent-1/*".to_owned());
+        let args: &[(&str, &[&str], _)] = &[
+            ("", &["--permission", "--allow-fs-read=/app/*"], allowed.clone()),
+            ("", &["--experimental-permission"], allowed.clone()),
+            ("--permission --allow-net", &[], allowed),
+            ("", &["--permissions"], None),
+            ("", &[], None),
+        ];
+        for (options, args, expected) in args {
+            assert_eq!(permission_to_read(&with(options, args), agent), *expected, "{options} {args:?}");
+        }
     }
 
     #[test]
