@@ -27,6 +27,7 @@ pub mod memory_file;
 pub mod memory_limit;
 mod netlink;
 pub mod output;
+pub mod pipe;
 pub mod priority;
 pub mod process;
 pub mod procinfo;

@@ -18,6 +18,10 @@ pub(super) const DISK_WAIT_MAX: Duration = Duration::from_millis(25);
 const JOBS_KEPT: usize = 32;
 /// Used buffers that are kept for the next reads while lines flow.
 const SPARE_BUFFERS_MAX: usize = 8;
+/// Smaller ones are not worth it.
+const SPARE_BYTES_MIN: usize = 16 << 10;
+/// For so long after the last lines they are kept: each would otherwise come from the kernel for every read, page by page.
+const SPARE_BUFFERS_FOR: Duration = Duration::from_millis(200);
 
 /// The queue; both threads hold it.
 #[derive(Debug)]
@@ -44,6 +48,18 @@ struct State {
 impl State {
     fn has_room(&self, cost: usize) -> bool {
         self.bytes == 0 || self.bytes + self.partial_bytes + cost <= QUEUE_BYTES_MAX
+    }
+
+    /// Keeps a used buffer if there is room for it, or in place of a smaller one.
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        if self.spare.len() < SPARE_BUFFERS_MAX {
+            self.spare.push(buffer);
+        } else if let Some(least) = self.spare.iter_mut().min_by_key(|spare| spare.capacity())
+            && least.capacity() < buffer.capacity()
+        {
+            *least = buffer;
+        }
     }
 }
 
@@ -116,9 +132,10 @@ impl Queue {
         let mut state = self.lock();
         let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
         if idle(&mut state) {
-            state.spare = Vec::new();
             state.jobs.shrink_to(JOBS_KEPT);
             jobs.shrink_to(JOBS_KEPT);
+            let has_spare = !state.spare.is_empty();
+            let timeout = timeout.into_iter().chain(has_spare.then_some(SPARE_BUFFERS_FOR)).min();
             state = match timeout {
                 None => self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
                 Some(timeout) => {
@@ -128,6 +145,9 @@ impl Queue {
                         .0
                 }
             };
+        }
+        if idle(&mut state) {
+            state.spare = Vec::new();
         }
         jobs.append(&mut state.jobs);
         match (jobs.is_empty(), state.closed) {
@@ -142,12 +162,8 @@ impl Queue {
     pub(super) fn release(&self, cost: usize, buffer: Option<Vec<u8>>) -> u64 {
         let mut state = self.lock();
         state.bytes -= cost;
-        if let Some(mut buffer) = buffer
-            && buffer.capacity() >= super::reader::READ_BYTES_MAX
-            && state.spare.len() < SPARE_BUFFERS_MAX
-        {
-            buffer.clear();
-            state.spare.push(buffer);
+        if let Some(buffer) = buffer.filter(|buffer| buffer.capacity() >= SPARE_BYTES_MIN) {
+            state.keep_spare(buffer);
         }
         let over = if state.bytes + state.partial_bytes <= QUEUE_BYTES_MAX / 8 * 7 {
             state.shedding.take()
@@ -159,9 +175,17 @@ impl Queue {
         over.unwrap_or(0)
     }
 
-    /// An empty buffer, used before when there is one.
-    pub(super) fn spare_buffer(&self) -> Vec<u8> {
-        self.lock().spare.pop().unwrap_or_default()
+    /// An empty buffer for so many bytes, used before when there is one.
+    pub(super) fn buffer(&self, bytes: usize) -> Vec<u8> {
+        if bytes < SPARE_BYTES_MIN {
+            return Vec::with_capacity(bytes);
+        }
+        let mut state = self.lock();
+        match state.spare.iter().position(|spare| spare.capacity() >= bytes) {
+            Some(at) => state.spare.swap_remove(at),
+            // So that it fits the next read, too.
+            None => Vec::with_capacity(bytes.next_power_of_two()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -14,12 +14,13 @@ use std::{io, mem, thread};
 
 use forkful_api::types::LogStream;
 use forkful_os::keeper::Hold;
+use forkful_os::pipe::View;
 use forkful_os::reactor::{Interest, Reactor};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use super::careful::{Care, Done, Look, Receipt, Side};
+use super::careful::{Care, Look, Receipt};
 use super::follow::FollowRequest;
 use super::frame::Framer;
 use super::lines::LineSenders;
@@ -37,13 +38,13 @@ const PIPE_BYTES_MUCH: usize = 32 << 10;
 /// Who reads so much at once is behind, and goes on without letting anything gather.
 const BEHIND_BYTES_MIN: usize = READ_BYTES_MAX / 2;
 /// How long lines may gather, while they come without pause: no pipe of the usual size fills meanwhile at 60 MB/s.
-const GATHER: Duration = Duration::from_millis(1);
+pub(super) const GATHER: Duration = Duration::from_millis(1);
 /// The largest that an unprivileged user may ask for, by default.
 const PIPE_BYTES_LARGE: usize = 1 << 20;
 /// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
 /// (pipe(7), pipe-user-pages-soft), so half of that is left alone.
 const PIPES_LARGE_MAX: usize = 32;
-/// How a pipe is watched that is read with care: after each report it is silent until its bytes are written.
+/// How a pipe is watched that is read with care: after each report it is silent until a look has found nothing new in it.
 const CAREFULLY: Interest = Interest::READ_ONCE;
 /// The token of the wake-up descriptor; streams count from 0.
 const WAKE: u64 = u64::MAX;
@@ -73,8 +74,9 @@ pub(super) struct Reader {
     scratch: Vec<u8>,
     line_bytes_max: usize,
     /// For pipes that are read with care.
-    side: Option<Side>,
-    done: Arc<Done>,
+    view: Option<View>,
+    /// Those of them whose lines are on their way to the files.
+    owing: Vec<u64>,
     /// Memory of all framers.
     partial_bytes: usize,
     partial_bytes_max: usize,
@@ -127,8 +129,8 @@ impl Reader {
             processes: HashMap::new(),
             large_pipes: 0,
             scratch: Vec::new(),
-            side: None,
-            done: Arc::default(),
+            view: None,
+            owing: Vec::new(),
             line_bytes_max,
             partial_bytes: 0,
             partial_bytes_max,
@@ -168,7 +170,7 @@ impl Reader {
                     }
                 }
             }
-            self.settle_careful();
+            is_behind |= self.look_again();
             self.queue.wake(self.partial_bytes);
             if self.streams.is_empty() {
                 self.scratch = Vec::new();
@@ -212,13 +214,12 @@ impl Reader {
 
     fn attach(&mut self, info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold) {
         let token = self.next_token;
-        if self.side.is_none() && hold.word().is_some() {
+        if self.view.is_none() && hold.word().is_some() {
             // Without it, the pipe is read as any other.
-            self.side = Side::new().ok();
+            self.view = View::new().ok();
         }
         let nonblocking = rustix::io::ioctl_fionbio(&pipe, true).map_err(io::Error::from);
-        let care =
-            Care::new(token, &pipe, hold, (&self.wake, &self.done)).ok().filter(|_| self.side.is_some());
+        let care = self.view.as_ref().and_then(|view| Care::new(&pipe, hold, &self.wake, view));
         let interest = if care.is_some() { CAREFULLY } else { Interest::READ };
         let added = nonblocking.and_then(|()| self.reactor.add(pipe.as_fd(), token, interest));
         if let Err(fault) = added {
@@ -239,11 +240,11 @@ impl Reader {
     /// Reads once from a stream.
     fn turn(&mut self, token: u64) -> Turn {
         let Some(stream) = self.streams.get_mut(&token) else { return Turn::Empty };
-        self.scratch.clear();
-        self.scratch.reserve_exact(READ_BYTES_MAX);
         if stream.care.is_some() {
             return self.careful_turn(token);
         }
+        self.scratch.clear();
+        self.scratch.reserve_exact(READ_BYTES_MAX);
         match rustix::io::read(&stream.pipe, spare_capacity(&mut self.scratch)) {
             Ok(0) => {
                 self.end(token);
@@ -291,8 +292,10 @@ impl Reader {
             recent.push(&framed.head);
             recent.push(&self.scratch[framed.body.clone()]);
         }
-        let (body, body_range) = if framed.body.len() >= HAND_OVER_BYTES_MIN {
-            (mem::replace(&mut self.scratch, self.queue.spare_buffer()), framed.body)
+        let (body, body_range) = if receipt.is_some() {
+            (mem::take(&mut self.scratch), framed.body)
+        } else if framed.body.len() >= HAND_OVER_BYTES_MIN {
+            (mem::replace(&mut self.scratch, self.queue.buffer(READ_BYTES_MAX)), framed.body)
         } else {
             (self.scratch[framed.body.clone()].to_vec(), 0..framed.body.len())
         };
@@ -333,24 +336,30 @@ impl Reader {
 
     /// Looks once at a stream whose bytes stay until they are written.
     fn careful_turn(&mut self, token: u64) -> Turn {
-        let (Some(stream), Some(side)) = (self.streams.get_mut(&token), &self.side) else {
+        let (Some(stream), Some(view)) = (self.streams.get_mut(&token), &self.view) else {
             return Turn::Empty;
         };
         let Some(care) = stream.care.as_mut().filter(|care| !care.owes()) else { return Turn::Empty };
-        match care.look(&stream.pipe, side, &mut self.scratch) {
-            Look::Lines(receipt) => {
-                let count = self.scratch.len();
+        match care.look(&stream.pipe, view, |bytes| self.queue.buffer(bytes)) {
+            Look::Lines(bytes, receipt) => {
+                let count = bytes.len();
+                self.owing.push(token);
                 self.enlarge(token, count);
+                self.hurry(token, count);
+                self.scratch = bytes;
                 self.deliver(token, Some(receipt));
                 Turn::Read(count)
             }
-            Look::Beginning => {
-                let count = self.scratch.len();
+            Look::Beginning(bytes) => {
+                let count = bytes.len();
                 let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
+                self.scratch = bytes;
                 self.deliver(token, None);
+                self.scratch = Vec::new();
                 Turn::Read(count)
             }
             Look::Nothing => {
+                // The kernel has no reason to refuse what it has permitted.
                 let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
                 Turn::Empty
             }
@@ -361,36 +370,49 @@ impl Reader {
         }
     }
 
-    /// What is written leaves the pipes, and what is waited for too long.
-    fn settle_careful(&mut self) {
-        let mut tokens = self.done.take();
-        if self.patience() == Some(Duration::ZERO) {
-            let is_late = |stream: &Stream| {
-                let ends = stream.care.as_ref().and_then(Care::patience_ends);
-                ends.is_some_and(|at| at <= Instant::now())
-            };
-            tokens.extend(self.streams.iter().filter(|(_, stream)| is_late(stream)).map(|(token, _)| *token));
-        }
-        for token in tokens {
-            self.settle(token);
+    /// A pipe that had so much may be full before it is looked at again.
+    fn hurry(&mut self, token: u64, count: usize) {
+        let Some(stream) = self.streams.get_mut(&token) else { return };
+        let much = if stream.is_large { BEHIND_BYTES_MIN } else { PIPE_BYTES_MUCH };
+        if count >= much
+            && let Some(care) = &mut stream.care
+        {
+            care.hurry();
         }
     }
 
+    /// What is written leaves the pipes, and what is waited for too long; then they are looked at again. Whether one held
+    /// so much that this is behind.
+    fn look_again(&mut self) -> bool {
+        let now = Instant::now();
+        let mut is_behind = false;
+        for token in mem::take(&mut self.owing) {
+            let care = self.streams.get_mut(&token).and_then(|stream| stream.care.as_mut());
+            let Some(care) = care.filter(|care| care.owes()) else { continue };
+            if care.is_due(now) {
+                self.settle(token);
+                is_behind |= matches!(self.turn(token), Turn::Read(count) if count >= BEHIND_BYTES_MIN);
+            } else {
+                self.owing.push(token);
+            }
+        }
+        is_behind
+    }
+
+    /// What a pipe owes leaves it, whether it is written or not.
     fn settle(&mut self, token: u64) {
-        if let Some(stream) = self.streams.get_mut(&token)
+        if let (Some(stream), Some(view)) = (self.streams.get_mut(&token), &self.view)
             && let Some(care) = stream.care.as_mut().filter(|care| care.owes())
         {
-            care.settle(&stream.pipe);
-            // The kernel has no reason to refuse what it has permitted.
-            let _watched = self.reactor.modify(stream.pipe.as_fd(), token, CAREFULLY);
+            care.settle(&stream.pipe, view);
         }
     }
 
-    /// How long the writer is waited for, if it is.
+    /// How long to wait for other events until a pipe is to be looked at again.
     fn patience(&self) -> Option<Duration> {
-        self.side.as_ref()?;
-        let ends = self.streams.values().filter_map(|stream| stream.care.as_ref()?.patience_ends());
-        ends.min().map(|at| at.saturating_duration_since(Instant::now()))
+        let care = |token| self.streams.get(token)?.care.as_ref()?.look_at();
+        let first = self.owing.iter().filter_map(care).min();
+        first.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// A stream is over: its last line may lack a newline.
@@ -429,6 +451,7 @@ impl Reader {
             loop {
                 // Who wants all that is there now does not wait for the writer.
                 self.settle(token);
+                self.owing.retain(|owing| *owing != token);
                 match self.turn(token) {
                     Turn::Read(count) if left > 0 => left = left.saturating_sub(count as u64),
                     Turn::Read(_) | Turn::Empty | Turn::Ended => break,
