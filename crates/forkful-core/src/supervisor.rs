@@ -166,7 +166,7 @@ impl AppSupervisor {
         &self.policy
     }
 
-    pub fn slots(&self) -> &BTreeMap<u16, SlotRecord> {
+    pub fn slots(&self) -> &BTreeMap<u16, Box<SlotRecord>> {
         &self.slots
     }
 
@@ -228,7 +228,7 @@ impl AppSupervisor {
     /// left.
     pub fn saved_states(&self) -> FirstStates {
         let staying = self.slots.values().filter(|record| !record.slot.is_going());
-        let numbered: Vec<(u16, &SlotRecord)> = (0..).zip(staying).collect();
+        let numbered: Vec<(u16, &SlotRecord)> = (0..).zip(staying.map(|record| &**record)).collect();
         let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
             numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
         };

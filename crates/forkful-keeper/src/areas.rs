@@ -98,8 +98,9 @@ impl Areas {
         Ok((Self { file, sequence, behind: None }, Some(Found { state, additions })))
     }
 
-    /// Writes a state, which is the newest one from then on.
-    pub fn write(&mut self, content: &[u8]) -> Result<(), WriteFault> {
+    /// Writes a state, which is the newest one from then on. Gives where in the file its bytes are, until the next but one
+    /// is written.
+    pub fn write(&mut self, content: &[u8]) -> Result<u64, WriteFault> {
         if content.len() > STATE_BYTES_MAX {
             return Err(WriteFault::TooLarge(content.len()));
         }
@@ -109,19 +110,26 @@ impl Areas {
         let at = behind(content.len());
         let end = AREA_BYTES.min(at + ADDITIONS_BYTES_LEAST.max(content.len() as u64));
         self.behind = Some(Behind { number: 0, at, end });
-        Ok(())
+        Ok(sequence % 2 * AREA_BYTES + HEAD_BYTES as u64)
     }
 
-    /// Adds to the state that was written last; `false` when it should be written as a whole instead.
-    pub fn add(&mut self, content: &[u8]) -> Result<bool, WriteFault> {
-        let Some(Behind { number, at, end }) = self.behind else { return Ok(false) };
+    /// Adds to the state that was written last, and gives where in the file the bytes are; `None` when the state should be
+    /// written as a whole instead.
+    pub fn add(&mut self, content: &[u8]) -> Result<Option<u64>, WriteFault> {
+        let Some(Behind { number, at, end }) = self.behind else { return Ok(None) };
         let next = at + addition_bytes(content.len());
         if next > end {
-            return Ok(false);
+            return Ok(None);
         }
         self.write_parts(&addition(self.sequence, number, at, content))?;
         self.behind = Some(Behind { number: number + 1, at: next, end });
-        Ok(true)
+        Ok(Some(self.sequence % 2 * AREA_BYTES + at + ADDITION_HEAD_BYTES as u64))
+    }
+
+    /// Reads bytes that were written.
+    pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let read = memory_file::read_at(&self.file, at, buffer)?;
+        if read < buffer.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
     fn write_parts(&mut self, parts: &[(u64, Part<'_>)]) -> Result<(), WriteFault> {
@@ -340,18 +348,21 @@ mod tests {
     fn what_is_added_is_found_behind_its_state_and_goes_with_it() {
         let file = create().unwrap();
         let (mut areas, _) = Areas::open(file.try_clone().unwrap()).unwrap();
-        assert!(!areas.add(b"nothing to add to").unwrap());
+        assert!(areas.add(b"nothing to add to").unwrap().is_none());
         for round in 0..4 {
             areas.write(format!("state {round}").as_bytes()).unwrap();
             assert_eq!(additions(&file), Vec::<Vec<u8>>::new(), "those of two rounds before are no more");
             for content in [&b"one"[..], b"", b"three of them"] {
-                assert!(areas.add(content).unwrap());
+                let at = areas.add(content).unwrap().unwrap();
+                let mut read = vec![0; content.len()];
+                areas.read(at, &mut read).unwrap();
+                assert_eq!(read, *content);
             }
             assert_eq!(additions(&file), [&b"one"[..], b"", b"three of them"]);
         }
         // The next daemon begins with a whole state.
         let (mut next, _) = Areas::open(file.try_clone().unwrap()).unwrap();
-        assert!(!next.add(b"more").unwrap());
+        assert!(next.add(b"more").unwrap().is_none());
         next.write(b"of the next one").unwrap();
         assert_eq!((newest(&file).unwrap(), additions(&file).len()), (b"of the next one".to_vec(), 0));
     }
@@ -363,7 +374,7 @@ mod tests {
         for (state, most) in [(100, ADDITIONS_BYTES_LEAST), (1_000_000, 1_000_000), (STATE_BYTES_MAX, 0)] {
             areas.write(&vec![7; state]).unwrap();
             let mut added = 0;
-            while areas.add(&[1; 1000]).unwrap() {
+            while areas.add(&[1; 1000]).unwrap().is_some() {
                 added += addition_bytes(1000);
             }
             assert!(added <= most && added + 2 * addition_bytes(1000) > most, "{added} of {most}");
@@ -376,7 +387,7 @@ mod tests {
         let file = create().unwrap();
         let (mut areas, _) = Areas::open(file.try_clone().unwrap()).unwrap();
         areas.write(b"a state").unwrap();
-        assert!(areas.add(b"the first").unwrap());
+        assert!(areas.add(b"the first").unwrap().is_some());
         let Some(Behind { number, at, .. }) = areas.behind else { panic!("a state was written") };
         let content = b"the second one, of some length";
         let parts = addition(areas.sequence, number, at, content);
@@ -400,7 +411,7 @@ mod tests {
         let (mut areas, _) = Areas::open(file.try_clone().unwrap()).unwrap();
         areas.write(b"a state").unwrap();
         for content in [&b"12345678"[..], b"abcdefgh", b"ABCDEFGH"] {
-            assert!(areas.add(content).unwrap());
+            assert!(areas.add(content).unwrap().is_some());
         }
         let second = AREA_BYTES + behind(7) + addition_bytes(8);
         let mut bytes = vec![0; ADDITION_HEAD_BYTES + 8];

@@ -3,8 +3,6 @@
 //!
 //! Numbers are little-endian. A counter is known by a hash of its name, for versions differ in their rows.
 
-use std::collections::BTreeMap;
-
 use super::histogram::Histogram;
 use super::readings::Readings;
 use super::table::{Kind, METRICS};
@@ -44,7 +42,7 @@ impl Head {
         let (ended, living) = self.totals.parts();
         let mut ended = ended.clone();
         let apart = living.len().saturating_sub(LIVING_MAX);
-        living.values().take(apart).for_each(|counts| ended.add(counts));
+        living.iter().take(apart).for_each(|(_, counts)| ended.add(counts));
         write_counts(&ended, &mut bytes);
         bytes.extend(((living.len() - apart) as u32).to_le_bytes());
         for (generation, counts) in living.iter().skip(apart) {
@@ -66,9 +64,9 @@ impl Head {
         let reloads = [bytes.long()?, bytes.long()?];
         let ended = bytes.counts()?;
         let count = bytes.word()? as usize;
-        let mut living = BTreeMap::new();
+        let mut living = Vec::new();
         for _ in 0..count.min(LIVING_MAX) {
-            living.insert(Generation(bytes.word()?), bytes.counts()?);
+            living.push((Generation(bytes.word()?), bytes.counts()?));
         }
         Some(Self { app, slot, ticks, reloads, totals: Totals::resume(ended, living, |_| true) })
     }
@@ -169,7 +167,10 @@ mod tests {
         assert!(bytes.len() <= HEAD_BYTES, "{}", bytes.len());
         let read = Head::decode(&bytes).unwrap();
         assert_eq!(read.totals.sum(), head.totals.sum());
-        assert_eq!(read.totals.parts().1.keys().collect::<Vec<_>>(), [&Generation(3), &Generation(4)]);
+        assert_eq!(
+            read.totals.parts().1.iter().map(|(of, _)| *of).collect::<Vec<_>>(),
+            [Generation(3), Generation(4)]
+        );
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Counters of a slot over all its processes: what ended ones have counted stays, so that no counter falls when a worker ends.
 
-use std::collections::BTreeMap;
-
 use super::histogram::{GcPauses, Latency};
 use super::readings::Readings;
 use crate::slot::Generation;
@@ -35,43 +33,61 @@ impl Counts {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
     ended: Counts,
-    living: BTreeMap<Generation, Counts>,
+    /// In order. There is one process, or the two of a reload: a map would have room for eleven.
+    living: Vec<(Generation, Counts)>,
 }
 
 impl Totals {
     /// What one of its processes has counted since it began.
     pub fn note(&mut self, generation: Generation, counts: &Counts) {
-        self.living.entry(generation).or_default().raise(counts);
+        let at = match self.find(generation) {
+            Ok(at) => at,
+            Err(at) => {
+                self.living.reserve_exact(1);
+                self.living.insert(at, (generation, Counts::default()));
+                at
+            }
+        };
+        self.living[at].1.raise(counts);
     }
 
     /// A process has ended.
     pub fn end(&mut self, generation: Generation) {
-        if let Some(counts) = self.living.remove(&generation) {
-            self.ended.add(&counts);
+        if let Ok(at) = self.find(generation) {
+            self.ended.add(&self.living.remove(at).1);
+            self.living.shrink_to_fit();
         }
+    }
+
+    fn find(&self, generation: Generation) -> Result<usize, usize> {
+        self.living.binary_search_by_key(&generation, |(of, _)| *of)
     }
 
     /// Those of all its processes.
     pub fn sum(&self) -> Counts {
         let mut sum = self.ended.clone();
-        self.living.values().for_each(|counts| sum.add(counts));
+        self.living.iter().for_each(|(_, counts)| sum.add(counts));
         sum
     }
 
-    /// What ended processes have counted, and what the living ones have.
-    pub fn parts(&self) -> (&Counts, &BTreeMap<Generation, Counts>) {
+    /// What ended processes have counted, and what the living ones have, in order.
+    pub fn parts(&self) -> (&Counts, &[(Generation, Counts)]) {
         (&self.ended, &self.living)
     }
 
     /// Goes on from what [`Self::parts`] gave; processes that are not among `alive` have ended.
     pub fn resume(
         ended: Counts,
-        living: BTreeMap<Generation, Counts>,
+        living: impl IntoIterator<Item = (Generation, Counts)>,
         alive: impl Fn(Generation) -> bool,
     ) -> Self {
-        let mut totals = Self { ended, living };
-        let gone: Vec<_> = totals.living.keys().copied().filter(|generation| !alive(*generation)).collect();
-        gone.into_iter().for_each(|generation| totals.end(generation));
+        let mut totals = Self { ended, living: Vec::new() };
+        for (generation, counts) in living {
+            totals.note(generation, &counts);
+            if !alive(generation) {
+                totals.end(generation);
+            }
+        }
         totals
     }
 }
@@ -108,7 +124,7 @@ mod tests {
         totals.note(two, &counted(5.0));
         assert_eq!(requests(&totals), (Some(15.0), 15));
         let (ended, living) = totals.parts();
-        let resumed = Totals::resume(ended.clone(), living.clone(), |_| false);
+        let resumed = Totals::resume(ended.clone(), living.to_vec(), |_| false);
         assert_eq!(requests(&resumed), (Some(15.0), 15), "nobody lives any more");
         assert!(resumed.parts().1.is_empty());
     }

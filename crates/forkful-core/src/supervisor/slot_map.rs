@@ -14,7 +14,8 @@ use crate::wakes::Wakes;
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Slots {
-    all: BTreeMap<u16, SlotRecord>,
+    /// Each on its own: most apps have one, and a node of a map has room for eleven values.
+    all: BTreeMap<u16, Box<SlotRecord>>,
     /// Follows from the slots.
     #[serde(skip)]
     wakes: Wakes<u16>,
@@ -36,7 +37,7 @@ impl<'de> Deserialize<'de> for Slots {
 }
 
 impl Deref for Slots {
-    type Target = BTreeMap<u16, SlotRecord>;
+    type Target = BTreeMap<u16, Box<SlotRecord>>;
 
     fn deref(&self) -> &Self::Target {
         &self.all
@@ -45,10 +46,14 @@ impl Deref for Slots {
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as the functions of a map")]
 impl Slots {
+    pub(super) fn get(&self, slot: &u16) -> Option<&SlotRecord> {
+        self.all.get(slot).map(|record| &**record)
+    }
+
     /// A slot to be changed, after which it may be due at another time.
     pub(super) fn get_mut(&mut self, slot: &u16) -> Option<&mut SlotRecord> {
         self.wakes.note_change(*slot);
-        self.all.get_mut(slot)
+        self.all.get_mut(slot).map(|record| &mut **record)
     }
 
     /// The same of all slots.
@@ -56,18 +61,18 @@ impl Slots {
         let Self { all, wakes } = self;
         all.iter_mut().map(|(slot, record)| {
             wakes.note_change(*slot);
-            record
+            &mut **record
         })
     }
 
     pub(super) fn insert(&mut self, slot: u16, record: SlotRecord) {
         self.wakes.note_change(slot);
-        self.all.insert(slot, record);
+        self.all.insert(slot, Box::new(record));
     }
 
     pub(super) fn remove(&mut self, slot: &u16) -> Option<SlotRecord> {
         self.wakes.note_change(*slot);
-        self.all.remove(slot)
+        self.all.remove(slot).map(|record| *record)
     }
 
     /// Asks the slots that may have changed when they are due.

@@ -47,7 +47,7 @@ pub(crate) struct AppMetrics {
     /// When its processes are looked at next.
     next: Option<Time>,
     /// Counters of its slots; those of slots that are gone stay.
-    totals: BTreeMap<u16, Totals>,
+    totals: BTreeMap<u16, Box<Totals>>,
     /// What is recorded of its slots.
     records: Records,
     /// The CPU quotas that hold for all apps; looked for once.
@@ -179,7 +179,12 @@ impl App {
         let samples: Vec<_> = self.slots().filter_map(current).collect();
         let AppMetrics { totals, records, reloads, .. } = &mut self.metrics;
         for (slot, sample) in samples {
-            records.record(slot, &sample, totals.get(&slot).cloned().unwrap_or_default(), *reloads);
+            records.record(
+                slot,
+                &sample,
+                totals.get(&slot).map_or_else(Totals::default, |totals| (**totals).clone()),
+                *reloads,
+            );
         }
     }
 
@@ -192,13 +197,13 @@ impl App {
             let (ended, living) = head.totals.parts();
             let place = self.places.get_mut(&slot);
             for (generation, process) in place.into_iter().flat_map(|place| &mut place.processes) {
-                if let Some(counts) = living.get(generation) {
+                if let Some((_, counts)) = living.iter().find(|(of, _)| of == generation) {
                     process.metrics.outside = Some(Outside::resume(process.child.pid, &counts.values));
                 }
             }
             let is_there = |generation| self.process(slot, generation).is_some();
-            let totals = Totals::resume(ended.clone(), living.clone(), is_there);
-            self.metrics.totals.insert(slot, totals);
+            let totals = Totals::resume(ended.clone(), living.to_vec(), is_there);
+            self.metrics.totals.insert(slot, Box::new(totals));
             for (reloads, written) in self.metrics.reloads.iter_mut().zip(head.reloads) {
                 *reloads = (*reloads).max(written);
             }
@@ -232,13 +237,13 @@ impl App {
             for (generation, process) in &place.processes {
                 of_slot.note(*generation, &process.metrics.counts());
             }
-            records.write_totals(*slot, of_slot.clone(), *reloads);
+            records.write_totals(*slot, (**of_slot).clone(), *reloads);
         }
         self.metrics.own.write_down();
     }
 
     /// The counters of a slot over all its processes, as they were noted last.
     pub(super) fn counted(&self, slot: u16) -> Counts {
-        self.metrics.totals.get(&slot).map(Totals::sum).unwrap_or_default()
+        self.metrics.totals.get(&slot).map(|totals| totals.sum()).unwrap_or_default()
     }
 }

@@ -185,8 +185,8 @@ fn a_worker_counts_as_online_only_after_its_own_start() {
         let app = AppId(1);
         let online = |engine: &Engine| {
             let is_online =
-                |record: &&SlotRecord| matches!(record.slot.state, forkful_core::slot::State::Online(_));
-            engine.apps[&app].supervisor.slots().values().filter(is_online).count()
+                |record: &SlotRecord| matches!(record.slot.state, forkful_core::slot::State::Online(_));
+            engine.apps[&app].supervisor.slots().values().filter(|record| is_online(record)).count()
         };
         for _ in 0..3 {
             world.engine.on_time();

@@ -189,15 +189,47 @@ const HANDED_OVER: Duration = Duration::from_secs(60);
 /// Writes down what changes.
 pub(super) struct Writing {
     file: StateFile,
-    /// The apps, each in words.
-    apps: BTreeMap<AppId, Vec<u8>>,
+    /// Where in the file each app is as it was written last.
+    pieces: BTreeMap<AppId, Piece>,
+    /// Those that have changed since.
+    changed: BTreeSet<AppId>,
     daemon: WrittenDaemon,
     /// Until then, everything is written as a whole.
     whole_until: Option<Instant>,
-    /// What is being written, kept for its memory.
-    bytes: Vec<u8>,
     /// It is told once that something cannot be written down.
     is_told: bool,
+}
+
+/// A part of the file.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    at: u64,
+    bytes: usize,
+}
+
+/// Apps in words, one after the other.
+#[derive(Default)]
+struct InWords {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<(AppId, usize)>,
+}
+
+impl InWords {
+    fn add(&mut self, id: AppId, app: &App) -> Result<(), Fault> {
+        snapshot::write(&written_app(id, app), &mut self.bytes)?;
+        self.ends.push((id, self.bytes.len()));
+        Ok(())
+    }
+
+    /// The pieces that they are when they were written at an offset of the file.
+    fn pieces(&self, at: u64) -> impl Iterator<Item = (AppId, Piece)> {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
+        let piece = move |(begin, (id, end)): (usize, &(AppId, usize))| {
+            (*id, Piece { at: at + begin as u64, bytes: end - begin })
+        };
+        begins.zip(&self.ends).map(piece)
+    }
 }
 
 impl Writing {
@@ -205,10 +237,10 @@ impl Writing {
         let whole_until = file.is_on_trial.then(|| Instant::now() + 2 * TRIAL);
         Self {
             file,
-            apps: BTreeMap::new(),
+            pieces: BTreeMap::new(),
+            changed: BTreeSet::new(),
             daemon: WrittenDaemon::default(),
             whole_until,
-            bytes: Vec::new(),
             is_told: false,
         }
     }
@@ -219,8 +251,7 @@ impl Writing {
         if self.is_told {
             return Err("its apps cannot be written down, see daemon.log".to_owned());
         }
-        self.write_whole()?;
-        Ok(std::mem::take(&mut self.bytes))
+        self.write_whole(&InWords::default())
     }
 
     /// Writes down these apps as they are now, and the rest of the daemon.
@@ -229,8 +260,13 @@ impl Writing {
         if changed.is_empty() && daemon == self.daemon {
             return;
         }
-        match self.write_changes(changed, daemon, apps) {
-            Ok(()) => self.is_told = false,
+        // What could not be written the last time is tried again.
+        self.changed.extend(changed);
+        match self.write_changes(daemon, apps) {
+            Ok(()) => {
+                self.changed.clear();
+                self.is_told = false;
+            }
             Err(fault) => {
                 // What is there may lack something.
                 self.whole_until = Some(Instant::now() + HANDED_OVER);
@@ -242,58 +278,55 @@ impl Writing {
         }
     }
 
-    fn write_changes(
-        &mut self,
-        changed: &BTreeSet<AppId>,
-        daemon: WrittenDaemon,
-        apps: &Apps,
-    ) -> Result<(), String> {
-        let mut gone = Vec::new();
-        for id in changed {
-            let mut bytes = self.apps.remove(id).unwrap_or_default();
-            bytes.clear();
-            if let Some(app) = apps.get(id) {
-                snapshot::write(&written_app(*id, app), &mut bytes).map_err(in_words)?;
-                self.apps.insert(*id, bytes);
-            } else {
-                gone.push(*id);
+    fn write_changes(&mut self, daemon: WrittenDaemon, apps: &Apps) -> Result<(), String> {
+        let (mut gone, mut new) = (Vec::new(), InWords::default());
+        for id in &self.changed {
+            self.pieces.remove(id);
+            match apps.get(id) {
+                Some(app) => new.add(*id, app).map_err(in_words)?,
+                None => gone.push(*id),
             }
         }
         let is_other_daemon = daemon != self.daemon;
         self.daemon = daemon;
         if self.whole_until.is_none_or(|until| until < Instant::now())
-            && self.add(changed, gone, is_other_daemon)?
+            && self.add(&new, gone, is_other_daemon)?
         {
             return Ok(());
         }
-        self.write_whole()?;
-        // Additions need little of it.
-        self.bytes = Vec::new();
-        Ok(())
+        self.write_whole(&new).map(drop)
     }
 
     /// Adds what has changed; `false` when everything has to be written instead.
-    fn add(
-        &mut self,
-        changed: &BTreeSet<AppId>,
-        gone: Vec<AppId>,
-        with_daemon: bool,
-    ) -> Result<bool, String> {
+    fn add(&mut self, new: &InWords, gone: Vec<AppId>, with_daemon: bool) -> Result<bool, String> {
         self.whole_until = None;
-        self.bytes.clear();
-        let apps = changed.len() - gone.len();
         let daemon = with_daemon.then_some(Cow::Borrowed(&self.daemon));
-        snapshot::write(&Change { daemon, gone, apps }, &mut self.bytes).map_err(in_words)?;
-        let changed = changed.iter().filter_map(|id| self.apps.get(id));
-        changed.for_each(|bytes| self.bytes.extend_from_slice(bytes));
-        self.file.areas.add(&self.bytes).map_err(in_words)
+        let mut bytes = Vec::new();
+        snapshot::write(&Change { daemon, gone, apps: new.ends.len() }, &mut bytes).map_err(in_words)?;
+        let head = bytes.len() as u64;
+        bytes.extend_from_slice(&new.bytes);
+        let Some(at) = self.file.areas.add(&bytes).map_err(in_words)? else { return Ok(false) };
+        self.pieces.extend(new.pieces(at + head));
+        Ok(true)
     }
 
-    fn write_whole(&mut self) -> Result<(), String> {
-        self.bytes.clear();
-        snapshot::write(&self.daemon, &mut self.bytes).map_err(in_words)?;
-        self.apps.values().for_each(|bytes| self.bytes.extend_from_slice(bytes));
-        self.file.areas.write(&self.bytes).map_err(in_words)
+    /// Writes everything: apps that have not changed are copied from where they are in the file.
+    fn write_whole(&mut self, new: &InWords) -> Result<Vec<u8>, String> {
+        let (mut bytes, mut pieces) = (Vec::new(), BTreeMap::new());
+        snapshot::write(&self.daemon, &mut bytes).map_err(in_words)?;
+        for (id, piece) in &self.pieces {
+            let begin = bytes.len();
+            bytes.resize(begin + piece.bytes, 0);
+            self.file.areas.read(piece.at, &mut bytes[begin..]).map_err(in_words)?;
+            pieces.insert(*id, Piece { at: begin as u64, bytes: piece.bytes });
+        }
+        let begin = bytes.len() as u64;
+        bytes.extend_from_slice(&new.bytes);
+        let at = self.file.areas.write(&bytes).map_err(in_words)?;
+        pieces.values_mut().for_each(|piece| piece.at += at);
+        pieces.extend(new.pieces(at + begin));
+        self.pieces = pieces;
+        Ok(bytes)
     }
 }
 
