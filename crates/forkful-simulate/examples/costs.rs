@@ -1,4 +1,4 @@
-//! What the dispatcher itself costs: its own CPU time, without system calls, by the number of workers.
+//! Measures the dispatcher's own CPU time, without system calls, by the number of workers.
 //!
 //! `cargo run --profile scale -p forkful-simulate --example costs`
 #![expect(clippy::print_stdout, reason = "a measurement")]

@@ -1,4 +1,4 @@
-//! The checks after each event, and at the end.
+//! The checks after each event and at the end.
 
 use forkful_core::slot::{Event, Generation, ReadySign, State, Verb};
 use forkful_core::supervisor::{AppId, Event as AppEvent, SlotRecord};
@@ -9,7 +9,7 @@ use crate::watch::Invariant;
 use crate::world::World;
 
 impl World {
-    /// All that must hold of the apps that have had an event.
+    /// Checks all apps that have had an event.
     pub(crate) fn check(&mut self) {
         for app in std::mem::take(&mut self.watch.touched) {
             if let Err((invariant, seen)) = self.check_app(app) {
@@ -64,7 +64,8 @@ impl World {
         }
     }
 
-    /// A slot holds the processes that it was not told the end of, and traffic goes to the one that is confirmed.
+    /// A slot holds exactly the processes whose end it was not informed of, and traffic goes to the confirmed
+    /// one.
     fn check_processes(&self, app: AppId, slot: u16, record: &SlotRecord) -> Result<(), (Invariant, String)> {
         let confirmed = match &record.slot.state {
             State::Online(running) | State::Replacing { old: running, .. } if running.confirmed => {
@@ -105,7 +106,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything rests, in the state that was asked for.
+    /// At the end, everything is at rest in the requested state.
     pub(crate) fn check_rest(&mut self, is_endless: bool) {
         if is_endless {
             return self.watch.fail(Invariant::ComesToRest, "things go on happening");
@@ -143,7 +144,7 @@ impl World {
         self.check_stuck();
     }
 
-    /// A slot gets an event about a process that it does not hold.
+    /// Feeds a slot an event about a process that it does not hold.
     pub(crate) fn stray(&mut self, number: u64, stray: Stray) {
         let Some((app, slot)) = self.nth_slot(number) else { return };
         let Some(entry) = self.daemon.apps.get(&app) else { return };
@@ -175,14 +176,14 @@ impl World {
         }
     }
 
-    /// A supervisor is told that time has passed, though nothing is due.
+    /// Feeds a supervisor a deadline although nothing is due.
     pub(crate) fn early_deadline(&mut self, number: u64) {
         if let Some((app, _)) = self.nth_slot(number) {
             self.supervise(app, AppEvent::Time);
         }
     }
 
-    /// The slot of this number, counted round and round.
+    /// The slot with this number, modulo the number of slots.
     fn nth_slot(&self, number: u64) -> Option<(AppId, u16)> {
         let slots = || {
             let of = |(id, entry): (&AppId, &crate::daemon::App)| {
@@ -196,7 +197,7 @@ impl World {
     }
 }
 
-/// Who waits at a slot is answered by something that is on its way.
+/// A job that waits at a slot will be answered by something in progress.
 fn check_waiting(record: &SlotRecord) -> Result<(), String> {
     let slot = &record.slot;
     for waiting in &slot.waiting {
@@ -218,14 +219,14 @@ fn check_waiting(record: &SlotRecord) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a slot is as it was asked to be, or was given up.
+/// Whether a slot is in its requested state, or was given up.
 fn rests(record: &SlotRecord) -> bool {
     if !record.slot.leaving.is_empty() || !record.slot.waiting.is_empty() {
         return false;
     }
     match &record.slot.state {
         State::Online(_) => record.wanted,
-        // Its program has ended for good, or the apps that it depends on have failed.
+        // Its program has ended for good, or its dependencies have failed.
         State::Stopped { .. } | State::Failed { .. } => true,
         State::Starting { .. } | State::Replacing { .. } | State::Stopping { .. } | State::Backoff { .. } => {
             false

@@ -1,8 +1,10 @@
-//! The simulated daemon: what the engine of the real one does around the pure parts, without processes and sockets.
+//! The simulated daemon: does what the real daemon's engine does around the pure parts, without processes and
+//! sockets.
 //!
-//! - `commands`: what clients ask, as events of supervisors · `effects`: what supervisors want done
-//! - `applying`: plans of several commands · `jobs`: commands under way, and their replies
-//! - `saving`: the saved state, a crash, and what comes back · `takeover`: a death of the daemon that its workers outlive
+//! - `commands`: clients' requests, as events of supervisors · `effects`: effects of supervisors
+//! - `applying`: plans of several commands · `jobs`: commands in progress, and their replies
+//! - `saving`: the saved state, a crash, and restoring it · `takeover`: a death of the daemon that its
+//!   workers survive
 
 mod applying;
 mod commands;
@@ -48,15 +50,15 @@ pub(crate) struct Daemon {
     pub(crate) jobs: BTreeMap<JobId, Job>,
     /// Configurations that are being applied.
     applies: Vec<Applying>,
-    /// The processes whose end the supervisors have not been told.
+    /// The processes whose end the supervisors were not informed of.
     pub(crate) pids: BTreeMap<Whose, Pid>,
-    /// Events that come from within.
+    /// Pending internal events.
     pub(crate) told: VecDeque<(AppId, AppEvent)>,
     holds_some: bool,
-    /// Some app may be further than when the apps that wait for others were last asked.
+    /// Some app may have progressed since the apps that wait for others were last checked.
     has_moved: bool,
     pub(crate) saving: Saving,
-    /// The newest state that is known to be on disk.
+    /// The newest state known to be on disk.
     saved: u64,
     /// Replies that wait for a state to be on disk.
     patient: Vec<Patient>,
@@ -66,9 +68,9 @@ pub(crate) struct Daemon {
     chance: Random,
     next_app: u32,
     next_job: u64,
-    /// The last command of the daemons before.
+    /// The last command of the previous daemons.
     jobs_before: u64,
-    /// Commands of the daemons before that no client waits for.
+    /// Commands of the previous daemons for which no client waits.
     unwatched: BTreeSet<JobId>,
     timer: Option<Time>,
 }
@@ -78,11 +80,11 @@ pub(crate) struct Daemon {
 struct Patient {
     request: usize,
     ticket: Option<u64>,
-    /// How many events had happened when it was ready.
+    /// The number of events at the time it was ready.
     ready: usize,
-    /// What should run by then.
+    /// The state that should be on disk by then.
     state: Vec<Saved>,
-    /// Apps of which workers are being deleted.
+    /// Apps whose workers are being deleted.
     going: Vec<AppName>,
 }
 
@@ -90,9 +92,9 @@ struct Patient {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) supervisor: AppSupervisor,
-    /// The slots that there are, as effects have told.
+    /// The existing slots, according to effects.
     pub(crate) places: BTreeSet<u16>,
-    /// Whose points in time renew it.
+    /// The cron pattern that renews it.
     pub(crate) cron: Option<Cron>,
 }
 
@@ -130,12 +132,12 @@ impl Daemon {
         self.apps.iter().find(|(_, app)| app.supervisor.spec().name == *name).map(|(id, _)| *id)
     }
 
-    /// Whether an app of this name exists, or is about to be started from the saved state.
+    /// Whether an app with this name exists, or is about to be started from the saved state.
     fn is_known(&self, name: &AppName) -> bool {
         self.find(name).is_some() || self.pending.iter().any(|saved| saved.spec.name == *name)
     }
 
-    /// When a supervisor is to be told that time has passed.
+    /// The next deadline of a supervisor.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let crons = self.apps.values().filter_map(|app| app.cron.as_ref()).map(Cron::next_look);
         self.apps.values().filter_map(|app| app.supervisor.next_wake()).chain(crons).min()
@@ -143,7 +145,7 @@ impl Daemon {
 }
 
 impl World {
-    /// Carries out what is due, and what the last event has left behind.
+    /// Performs what is due, and the consequences of the last event.
     pub(crate) fn turn(&mut self) {
         self.on_time();
         self.settle();
@@ -207,7 +209,7 @@ impl World {
         }
     }
 
-    /// The timer has fired; whether it is the one that is set.
+    /// The timer has fired; returns whether it is the current timer.
     pub(crate) fn on_wake(&mut self) -> bool {
         let is_set = self.daemon.timer.is_some_and(|at| at <= self.now);
         if is_set {
@@ -220,12 +222,12 @@ impl World {
         self.supervise(app, AppEvent::Slot(slot, event));
     }
 
-    /// Has an event fed to a slot after what is being done now.
+    /// Feeds an event to a slot after the current work.
     fn tell_later(&mut self, app: AppId, slot: u16, event: Event) {
         self.daemon.told.push_back((app, AppEvent::Slot(slot, event)));
     }
 
-    /// The sockets of a process are looked at.
+    /// Checks the sockets of a process.
     fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() else { return };
         let process = self.machine.processes.get(&pid);
@@ -235,7 +237,7 @@ impl World {
         }
     }
 
-    /// What is seen of the sockets of a living process.
+    /// The result of checking a live process's sockets.
     pub(crate) fn sockets_seen(&self, app: AppId, slot: u16, generation: Generation, pid: Pid) -> Sockets {
         let record = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.slot(slot));
         let old = record.and_then(|record| record.followed_by(generation));
@@ -250,7 +252,7 @@ impl World {
         seen
     }
 
-    /// When nothing of an app runs any more, its ports are free.
+    /// When no process of an app runs, its ports are free.
     fn free_ports(&mut self, app: AppId) {
         let is_at_rest = self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.is_at_rest());
         if is_at_rest && self.processes_of(app).next().is_none() {
@@ -258,7 +260,7 @@ impl World {
         }
     }
 
-    /// A worker is asked whether it is well.
+    /// Checks a worker's health.
     fn ask_health(&mut self, app: AppId, slot: u16, generation: Generation) {
         let asks_first = self.plant == Some(Plant::AskedBefore);
         if asks_first {
@@ -282,7 +284,7 @@ impl World {
         }
     }
 
-    /// A worker is sent a request before it has traffic.
+    /// Sends a worker a request before it gets traffic.
     fn warm_up(&mut self, app: AppId, slot: u16, generation: Generation) {
         match self.daemon.pids.get(&(app, slot, generation)).copied() {
             Some(pid) => {
@@ -297,7 +299,8 @@ impl World {
         }
     }
 
-    /// It answers, unless it hangs: then its time to warm up ends some day; whether the daemon that asked it is there.
+    /// It answers, unless it hangs; then its warm-up times out. Returns whether the daemon that sent the
+    /// request still exists.
     pub(crate) fn on_warmed(&mut self, pid: Pid, daemon: u32) -> bool {
         let Some(process) = self.machine.processes.get(&pid) else { return false };
         let (app, slot, generation) = process.whose;
@@ -308,7 +311,7 @@ impl World {
         is_told
     }
 
-    /// A worker that was asked answers, or does not; whether the daemon that asked it is there.
+    /// A worker answers a health check or fails it. Returns whether the daemon that asked still exists.
     pub(crate) fn on_asked(&mut self, pid: Pid, daemon: u32, by: Option<u32>) -> bool {
         let Some(process) = self.machine.processes.get(&pid) else { return false };
         let (app, slot, generation) = process.whose;
@@ -324,7 +327,7 @@ impl World {
         is_there
     }
 
-    /// Begins a start that was put off.
+    /// Begins a queued start.
     pub(crate) fn begin_start(&mut self, pid: Pid) {
         let refuses = self.now < self.machine.refuses_until && !self.calm;
         let forgets_group = self.plants(Plant::GroupForgotten);
@@ -347,7 +350,7 @@ impl World {
         self.feed(app, slot, Event::Begun(generation, self.now));
     }
 
-    /// A start has led to a process, or has not.
+    /// A start has succeeded or failed.
     pub(crate) fn on_start_over(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let (app, slot, generation) = process.whose;
@@ -366,7 +369,7 @@ impl World {
         }
     }
 
-    /// A process was never there: its slot is told soon.
+    /// A process was never created: its slot is informed soon.
     pub(crate) fn fail_start(&mut self, pid: Pid, why: &str) {
         let Some(process) = self.machine.processes.remove(&pid) else { return };
         let (app, slot, generation) = process.whose;
@@ -374,7 +377,7 @@ impl World {
         self.tell_later(app, slot, Event::SpawnFailed(generation, why.to_owned()));
     }
 
-    /// The daemon learns what a process has done.
+    /// Informs the daemon of what a process has done.
     pub(crate) fn tell(&mut self, pid: Pid, deed: &Deed) {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let (app, slot, generation) = process.whose;
@@ -388,7 +391,7 @@ impl World {
         self.feed(app, slot, event);
     }
 
-    /// A process without a channel may say that it is ready.
+    /// A process without a channel may report that it is ready.
     fn hear_ready(&mut self, app: AppId, slot: u16, generation: Generation, sign: ReadySign) {
         match sign {
             ReadySign::Message => self.supervise(app, AppEvent::SaidReady(slot, generation)),
@@ -396,7 +399,7 @@ impl World {
         }
     }
 
-    /// The daemon learns that a process has ended.
+    /// Informs the daemon that a process has ended.
     pub(crate) fn on_seen(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let ((app, slot, generation), exit) = (process.whose, process.exit.clone());
@@ -406,7 +409,7 @@ impl World {
             self.machine.processes.remove(&pid);
             return;
         }
-        // First of all: what the worker had not taken goes to others.
+        // First, the connections that the worker had not accepted go to other workers.
         self.detach(pid);
         self.feed(app, slot, Event::Exited(generation, exit.unwrap_or(Exit::Code(0))));
         if self.kept.is_dead {

@@ -1,4 +1,4 @@
-//! Apps as clients define them: a few numbers, from which the whole spec is made.
+//! Apps as clients define them: a few numbers, from which the whole spec is generated.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use forkful_core::spec::{
 use crate::dice::Dice;
 use crate::net::Port;
 
-/// Apps that clients know of.
+/// The number of apps known to clients.
 pub(crate) const APPS: usize = 4;
 /// Their names.
 const NAMES: [&str; APPS] = ["api", "web", "jobs", "mail"];
-/// The most workers of an app.
+/// Maximum workers of an app.
 pub(crate) const WORKERS_MAX: u16 = 8;
 
-/// How good the code of a version is.
+/// The quality of a version's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quality {
     Good,
@@ -31,21 +31,21 @@ pub(crate) enum Quality {
 /// A definition of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Definition {
-    /// Which of [`APPS`].
+    /// Index, below [`APPS`].
     pub(crate) app: usize,
-    /// Counts up with each definition of a run.
+    /// Increases with each definition of a run.
     pub(crate) version: u32,
     pub(crate) quality: Quality,
     pub(crate) instances: u16,
-    /// What the policies are made from; mostly the same for all versions of an app.
+    /// Seed for the policies; mostly the same for all versions of an app.
     pub(crate) shape: u64,
 }
 
-/// Patterns by which apps are renewed, and how far apart their points are, counted from the full hour.
+/// Cron patterns by which apps are renewed, and their periods, counted from the full hour.
 const CRONS: [(&str, Duration); 2] =
     [("* * * * *", Duration::from_secs(60)), ("*/5 * * * *", Duration::from_secs(300))];
 
-/// How often the clock renews an app.
+/// The period of an app's cron renewal.
 pub(crate) fn period_of(spec: &AppSpec) -> Option<Duration> {
     let pattern = spec.renewal.cron.as_ref()?;
     CRONS.iter().find(|(text, _)| *text == pattern.as_str()).map(|(_, period)| *period)
@@ -56,7 +56,7 @@ pub(crate) fn name(app: usize) -> AppName {
     AppName::new(NAMES[app]).expect("the names are names")
 }
 
-/// The quality of a spec that [`Definition::spec`] has made.
+/// The quality of a spec created by [`Definition::spec`].
 pub(crate) fn quality_of(spec: &AppSpec) -> Quality {
     match spec.launch.args.get(1).map(String::as_str) {
         Some("broken") => Quality::Broken,
@@ -65,12 +65,12 @@ pub(crate) fn quality_of(spec: &AppSpec) -> Quality {
     }
 }
 
-/// Where the processes of a spec listen, by what is drawn for them.
+/// The addresses on which a spec's processes listen, drawn randomly.
 pub(crate) fn ports_of(spec: &AppSpec, process: u64) -> Vec<Port> {
     let number = |at: usize| spec.launch.args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(0);
     let app = NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(0);
     let mut dice = Dice::of(&[number(2), app as u64, 7]);
-    // Now and then a version has moved.
+    // Occasionally a version listens on other ports.
     let mut moved = Dice::of(&[number(0), 8]);
     let mut has = |percent: u64| dice.percent(percent) != moved.percent(6);
     let ports = [
@@ -84,7 +84,7 @@ pub(crate) fn ports_of(spec: &AppSpec, process: u64) -> Vec<Port> {
     ports.into_iter().filter(|(has, _)| *has).map(|(_, port)| port).collect()
 }
 
-/// How new connections are spread.
+/// The balance mode.
 fn balance(dice: &mut Dice) -> Balance {
     match dice.below(20) {
         0..=6 => Balance::Auto,
@@ -109,7 +109,7 @@ impl Definition {
             drain_timeout: dice.millis(0, 6_000),
             ..StopPolicy::default()
         };
-        // Only on apps before it, so that there is no circle.
+        // Only on apps before it, so that there is no cycle.
         let needed = (0..self.app).filter(|_| dice.percent(25)).map(name).collect();
         let words = vec!["check".to_owned()];
         let health = dice.percent(25).then(|| HealthCheck {
@@ -153,7 +153,7 @@ impl Definition {
     }
 }
 
-/// When workers are too large, too old, or have served enough.
+/// Limits at which workers are renewed: memory, age, number of requests.
 fn renewal(dice: &mut Dice) -> Renewal {
     Renewal {
         max_memory_bytes: dice.percent(12).then(|| 60 + dice.below(1_000)),

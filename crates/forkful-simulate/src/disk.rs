@@ -1,4 +1,5 @@
-//! The simulated disk: one saved state, which is replaced as a whole or not at all, slowly, or not while it is full.
+//! The simulated disk: one saved state, which is replaced atomically and slowly, or not while the disk is
+//! full.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// Between two tries to write a state.
+/// Pause between two attempts to write a state.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// An app in a saved state.
@@ -22,13 +23,13 @@ pub(crate) struct Saved {
     pub(crate) first: FirstStates,
 }
 
-/// A state that is written.
+/// A state to write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     pub(crate) number: u64,
-    /// How many events had happened when it was taken.
+    /// The number of events at the time it was taken.
     pub(crate) taken: usize,
-    /// The state that it replaces belongs to the daemon before, and is kept.
+    /// The state that it replaces belongs to the previous daemon, and is kept.
     pub(crate) keep: bool,
     pub(crate) apps: Vec<Saved>,
 }
@@ -37,20 +38,20 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) state: State,
-    /// What daemons before have left, the newest last.
+    /// The states of previous daemons, newest last.
     pub(crate) previous: Vec<Vec<Saved>>,
-    /// Apps of daemons before that nobody has taken up.
+    /// Apps of previous daemons that were not restored.
     pub(crate) owed: Vec<Saved>,
     writing: Option<State>,
-    /// The newest state that waits for the one that is being written.
+    /// The newest state, which waits for the current write.
     waiting: Option<State>,
     pub(crate) full_until: Time,
-    /// Counts up with each write, so that one of an earlier daemon is not taken for a later one.
+    /// Increases with each write, to distinguish writes of different daemons.
     writes: u64,
 }
 
 impl Disk {
-    /// The state of a daemon before is kept beside the next one.
+    /// The previous daemon's state is kept next to the next one.
     fn keep_previous(&mut self) {
         let state = std::mem::take(&mut self.state.apps);
         if state.is_empty() {
@@ -65,7 +66,7 @@ impl Disk {
         self.previous.push(state);
     }
 
-    /// The daemon is gone: what it has saved is owed to whoever asks for it.
+    /// The daemon is gone: its saved apps can be restored by a client's request.
     pub(crate) fn leave(&mut self) {
         for saved in &self.state.apps {
             if self.owed.iter().all(|owed| owed.spec.name != saved.spec.name) {
@@ -74,7 +75,7 @@ impl Disk {
         }
     }
 
-    /// The newest state that holds an app; `own`: the first belongs to the daemon that asks.
+    /// The newest state with any apps; `own`: the first belongs to the daemon that asks.
     pub(crate) fn newest(&self, own: bool) -> Vec<Saved> {
         let first = Some(&self.state.apps).filter(|apps| !own && !apps.is_empty());
         first.or(self.previous.last()).cloned().unwrap_or_default()
@@ -82,7 +83,7 @@ impl Disk {
 }
 
 impl World {
-    /// Apps that nobody has taken up are still there, in one of the kept states.
+    /// Apps that were not restored are still in one of the kept states.
     fn check_kept(&mut self) {
         let disk = &self.disk;
         let holds = |apps: &[Saved], owed: &Saved| apps.iter().any(|saved| saved.spec.name == owed.spec.name);
@@ -95,10 +96,10 @@ impl World {
         }
     }
 
-    /// A state is handed over to be written.
+    /// Starts writing a state.
     pub(crate) fn write(&mut self, state: State) {
         if self.disk.writing.is_some() {
-            // Only the newest is written; what is to be kept before is kept with it.
+            // Only the newest is written; if a waiting one had to keep the previous state, so does this one.
             let keep = self.disk.waiting.as_ref().is_some_and(|waiting| waiting.keep);
             self.disk.waiting = Some(State { keep: keep || state.keep, ..state });
         } else {
@@ -114,7 +115,7 @@ impl World {
         self.after(after, Happening::Written(self.disk.writes));
     }
 
-    /// A write has come to its end; whether it is one that somebody waits for.
+    /// A write has ended. Returns whether it is the current one.
     pub(crate) fn on_written(&mut self, write: u64) -> bool {
         if write != self.disk.writes {
             return false;
@@ -125,7 +126,7 @@ impl World {
         }
         let is_full = self.now < self.disk.full_until && !self.calm;
         match self.disk.waiting.take() {
-            // Of several only the newest is written.
+            // Of several states only the newest is written.
             Some(mut newer) if is_full => {
                 newer.keep |= state.keep;
                 self.fail_replies(state.number);
@@ -150,10 +151,10 @@ impl World {
         true
     }
 
-    /// The daemon has crashed: what was being written is there, or is not; never a part of it.
+    /// The daemon has crashed: the current write is either complete or absent, never partial.
     pub(crate) fn crash_disk(&mut self) {
         if let Some(mut state) = self.disk.writing.take() {
-            // What is kept gets its other name first.
+            // The kept state is renamed first.
             let is_kept = !std::mem::take(&mut state.keep) || {
                 let keeps = self.dice.percent(60);
                 if keeps {

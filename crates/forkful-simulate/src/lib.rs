@@ -1,18 +1,19 @@
-//! The whole logic of the daemon in a simulated world: a clock that jumps, processes that follow a plan, clients that
-//! ask whatever they like, and faults at any moment. Everything follows from a seed: the same seed gives the same run.
+//! The daemon's whole logic in a simulated world: a clock that jumps, processes that follow a plan, clients
+//! with arbitrary requests, and faults at any moment. Everything is derived from a seed: the same seed gives
+//! the same run.
 //!
 //! ```text
-//! seed ─▶ script (what clients ask, what goes wrong) ─┐
+//! seed ─▶ script (requests of clients, faults) ────────┐
 //!                                                      ▼
-//!          queue (time, random order) ─▶ world ─▶ daemon (supervisors, commands under way, saved state)
+//!          queue (time, random order) ─▶ world ─▶ daemon (supervisors, commands in progress, saved state)
 //!                      ▲                   │         │ Spawn, Signal, Drain …
 //!                      └── machine ◀───────┴─────────┘   after each event: checks
 //! ```
 //!
-//! The daemon here performs what `forkful_core` decides, as the engine of the real one does, and with the same order of
-//! things: commands, then what is due, then what came from within. [`Invariant`] lists what must hold after each event;
-//! at the end of a run nothing goes wrong any more, and everything has to come to rest. A [`Plant`] is a mistake of a
-//! driver, to see that the invariants find it.
+//! This daemon performs the decisions of `forkful_core` like the real daemon's engine, in the same order:
+//! commands, then deadlines, then internal events. [`Invariant`] lists what must hold after each event. At
+//! the end of a run there are no more faults, and everything must come to rest. A [`Plant`] is a planted
+//! mistake of a driver, to show that the invariants detect it.
 //!
 //! `dev/simulate` runs many seeds; `dev/simulate --seed N` shows one run.
 

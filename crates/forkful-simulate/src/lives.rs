@@ -1,4 +1,4 @@
-//! What must hold of the lives of processes, by what supervisors order and report.
+//! Checks of processes' lives: what supervisors order and report.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use forkful_core::supervisor::{AppId, Event, Notice};
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// What went wrong shows no longer than this.
+/// After this time, the effects of faults must be over.
 const SETTLED: Duration = Duration::from_secs(300);
 
 impl World {
-    /// Somebody asks for processes of an app: starts without a pause are counted anew.
+    /// A client requests processes of an app: resets the count of starts without a pause.
     pub(crate) fn note_asked(&mut self, app: AppId, event: &Event) {
         let asks = matches!(
             event,
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// A worker counts as ready when it has listened, or has said that it is ready.
+    /// A worker counts as ready once it has listened, or has reported that it is ready.
     fn check_online(&mut self, app: AppId, slot: u16, generation: Generation) {
         let entry = self.daemon.apps.get(&app);
         let clusters = entry.is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster);
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A worker that ends again and again is not started twice in a row without a pause.
+    /// A worker that fails repeatedly is not started twice in a row without a pause.
     pub(crate) fn check_report(&mut self, app: AppId, slot: u16, report: &Report) {
         if self.watch.is_again {
             return;
@@ -86,10 +86,10 @@ impl World {
         }
     }
 
-    /// A process gets the stop signal: it has so much time.
+    /// A process gets the stop signal: its kill timeout starts.
     pub(crate) fn note_stop_signal(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(entry) = self.daemon.apps.get(&app) else { return };
-        // The step that asked for it may have changed the definition, too.
+        // The step that requested it may have changed the definition too.
         let patience = entry.supervisor.policy().stop.kill_timeout.min(self.watch.kill_timeout);
         if let Some(pid) = self.daemon.pids.get(&(app, slot, generation))
             && let Some(process) = self.machine.processes.get_mut(pid)
@@ -98,9 +98,9 @@ impl World {
         }
     }
 
-    /// A process is killed when it has had its time after the stop signal, and once.
+    /// A process is killed once, after its kill timeout.
     pub(crate) fn check_kill(&mut self, app: AppId, slot: u16, generation: Generation) {
-        // A daemon that takes over sends what may not have been sent.
+        // A daemon that takes over repeats signals that may not have been sent.
         if self.watch.was_taken_over || self.watch.stuck.take_if(|stuck| *stuck == (app, slot)).is_some() {
             return;
         }

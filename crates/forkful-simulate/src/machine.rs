@@ -1,4 +1,4 @@
-//! The simulated machine: its processes, from the order to start one until its end has been seen.
+//! The simulated machine: its processes, from the order to start them until their end was reported.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::plan::Plan;
 use crate::queue::Happening;
 use crate::world::World;
 
-/// A process of the machine; no number is used twice.
+/// A process of the machine; numbers are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pid(pub(crate) u64);
 
-/// Which process of which slot one is.
+/// Identifies a process by app, slot and generation.
 pub(crate) type Whose = (AppId, u16, Generation);
 
-/// What a process does.
+/// An action of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
     Greet,
     Ready(ReadySign),
-    /// It listens on an address, or again.
+    /// It listens on an address, or listens again.
     Listen(Port),
     /// It closes a server.
     Close(Port),
@@ -33,12 +33,12 @@ pub(crate) enum Deed {
     Die(Exit),
 }
 
-/// How far a process is.
+/// The stage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The daemon has put its start off.
+    /// The daemon has queued its start.
     Queued,
-    /// Its start is under way.
+    /// Its start is in progress.
     Starting,
     Alive,
     Dead,
@@ -50,32 +50,32 @@ pub(crate) struct Process {
     pub(crate) whose: Whose,
     pub(crate) plan: Plan,
     pub(crate) phase: Phase,
-    /// Counts up with each start that is ordered.
+    /// Increases with each ordered start.
     pub(crate) ordered: u64,
-    /// When it may be killed, once it has got the stop signal.
+    /// When it may be killed after it got the stop signal.
     pub(crate) kill_at: Option<Time>,
     /// When its program began.
     pub(crate) began: Time,
-    /// It is in the group of its app, whose limits hold for it.
+    /// It is in its app's control group, whose limits apply to it.
     pub(crate) joins_group: bool,
-    /// Signals that wait until it runs; the last is SIGKILL if any is.
+    /// Signals that are kept until it runs; SIGKILL is last, if present.
     kept_signals: Vec<Signal>,
     pub(crate) exit: Option<Exit>,
-    /// The daemon has told it to end, in whatever way.
+    /// The daemon has told it to end, in any way.
     pub(crate) told_to_end: bool,
     /// It has opened its sockets.
     pub(crate) listens: bool,
-    /// It has listened, or has said that it is ready, whatever its app wants.
+    /// It has listened, or has reported that it is ready, independent of the app's ready sign.
     pub(crate) has_shown: bool,
-    /// It can serve, and has said so as its app wants it.
+    /// It can serve, and has given the app's ready sign.
     pub(crate) is_ready: bool,
-    /// New connections reach it.
+    /// It gets new connections.
     pub(crate) has_traffic: bool,
     pub(crate) has_closed_channel: bool,
     pub(crate) hangs: bool,
 }
 
-/// A signal of the daemon's.
+/// A signal sent by the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Stop,
@@ -91,12 +91,12 @@ pub(crate) struct Machine {
 }
 
 impl Process {
-    /// Whether it answers.
+    /// Whether it passes health checks.
     pub(crate) fn is_well(&self) -> bool {
         self.phase == Phase::Alive && !self.hangs
     }
 
-    /// Whether requests that come now are answered by it.
+    /// Whether it answers requests that arrive now.
     pub(crate) fn serves(&self) -> bool {
         self.phase == Phase::Alive
             && self.has_traffic
@@ -131,23 +131,23 @@ impl Machine {
         Pid(self.last_pid)
     }
 
-    /// The machine after a crash of the daemon: no process is left, and no number is used again.
+    /// The machine after a crash of the daemon: no processes are left, and numbers are not reused.
     pub(crate) fn reborn(&self) -> Self {
         Self { processes: BTreeMap::new(), last_pid: self.last_pid, refuses_until: self.refuses_until }
     }
 
-    /// The daemon is gone, and with it the starts that it had put off, and the signals that it had kept.
+    /// The daemon is gone, and with it its queued starts and kept signals.
     pub(crate) fn lose_unbegun(&mut self) {
         self.processes.values_mut().for_each(|process| process.kept_signals.clear());
         self.processes.retain(|_, process| process.phase != Phase::Queued);
     }
 
-    /// How many starts have been ordered so far.
+    /// The number of ordered starts so far.
     pub(crate) fn ordered(&self) -> u64 {
         self.last_pid
     }
 
-    /// The living process of this number, counted round and round.
+    /// The live process with this number, modulo their count.
     pub(crate) fn nth_living(&self, number: u64) -> Option<Pid> {
         let living = || self.processes.iter().filter(|(_, process)| process.phase == Phase::Alive);
         let count = living().count() as u64;
@@ -156,7 +156,7 @@ impl Machine {
 }
 
 impl World {
-    /// The program of a process runs: its life takes its course.
+    /// A process's program runs: schedules its actions.
     pub(crate) fn begin_life(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.get_mut(&pid) else { return };
         process.phase = Phase::Alive;
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// A process is told to finish what it has.
+    /// Tells a process to finish its connections.
     pub(crate) fn drain(&mut self, pid: Pid) {
         if let Some(process) = self.machine.processes.get_mut(&pid) {
             process.told_to_end = true;
@@ -213,14 +213,14 @@ impl World {
         }
     }
 
-    /// A process need not serve any more, by what it does itself.
+    /// A process need not serve any more, because of its own actions.
     pub(crate) fn excuse(&mut self, pid: Pid) {
         if let Some(process) = self.machine.processes.get(&pid).filter(|process| !process.told_to_end) {
             self.watch.excuse(process.whose.0, process.whose.1);
         }
     }
 
-    /// A process does something, and the daemon learns of it sooner or later.
+    /// A process performs an action; the daemon is informed later.
     pub(crate) fn perform_deed(&mut self, pid: Pid, deed: Deed) {
         let accepts = self.accepts(pid, &deed);
         let Some(process) = self.machine.processes.get_mut(&pid) else { return };
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// A living process does nothing any more, whoever asks.
+    /// A live process hangs from now on.
     pub(crate) fn hang(&mut self, pid: Pid) {
         if let Some(process) = self.machine.processes.get_mut(&pid) {
             process.hangs = true;

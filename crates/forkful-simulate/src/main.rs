@@ -1,4 +1,4 @@
-//! `dev/simulate`: runs seeds, and shows a run that fails.
+//! `dev/simulate`: runs seeds, and shows a failing run.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ dev/simulate: the daemon's logic in simulated worlds
                               tables into docs/SCALE.md (two minutes)
 ";
 
-/// The bound on a search for a planted fault.
+/// Time limit of a search for a planted fault.
 const PLANT_TIME: Duration = Duration::from_secs(60);
 
 struct Arguments {
@@ -71,7 +71,7 @@ fn show(failure: &Failure, options: Options, full: bool) {
     println!("\n`dev/simulate --seed {} --events {}{plant}` shows this again", failure.seed, options.events);
 }
 
-/// Plants each fault; says whether all were found.
+/// Plants each fault; returns whether all were found.
 fn plants(options: Options) -> bool {
     let mut all = true;
     for (plant, name, text) in Plant::ALL {
@@ -138,7 +138,7 @@ fn main() -> ExitCode {
     if scales {
         return scale_page();
     }
-    // A panic of the daemon's logic is a finding, and is shown as one.
+    // A panic of the daemon's logic is reported like a broken invariant.
     std::panic::set_hook(Box::new(|_| ()));
     if all_plants {
         return if plants(options) { ExitCode::SUCCESS } else { ExitCode::FAILURE };

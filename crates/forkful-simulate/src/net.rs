@@ -1,18 +1,20 @@
-//! Connections in the simulated world: sockets that the kernel fills, channels between the daemon and its workers, the
-//! event loops of workers, and clients.
+//! Connections in the simulated world: sockets filled by the kernel, channels between the daemon and its
+//! workers, the workers' event loops, and clients.
 //!
 //! ```text
 //! client ─▶ address (queues of sockets, bounded) ──▶ worker's loop ──▶ served
 //!               │ watched                               ▲  │
-//!               ▼                                       │  ▼ said
+//!               ▼                                       │  ▼ messages
 //!           primary: forkful_dispatch's decisions ──▶ channel
 //! ```
 //!
-//! - `address`: the sockets of one address, as the kernel keeps them · `channel`: one worker's channel, both ends
-//! - `primary`: performs what the dispatcher decides, as `forkful_cluster` does · `reactor`: what is ready, and what is due
-//! - `hearing`: what workers say
-//! - `worker`: the event loop of a worker · `group`: how much CPU time an app gets · `client`: connections, from the first packet to their end
-//! - `pinned`: connections of health checks · `faults`: what goes wrong · `checks`: what must hold after each event
+//! - `address`: the sockets of one address in the kernel · `channel`: one worker's channel, both ends
+//! - `primary`: performs the dispatcher's actions, like `forkful_cluster` · `reactor`: ready descriptors and
+//!   timers
+//! - `hearing`: messages of workers
+//! - `worker`: a worker's event loop · `group`: an app's CPU limit · `client`: connections, from the first
+//!   packet to the end
+//! - `pinned`: connections of health checks · `faults`: faults · `checks`: the checks after each event
 
 mod address;
 mod channel;
@@ -41,18 +43,18 @@ pub(crate) use pinned::Asking;
 pub(crate) use primary::Primary;
 pub(crate) use worker::{Manner, Worker};
 
-/// An address, as far as apps tell it from others.
+/// An address, as apps distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Port {
-    /// Of one app: its clients' port, or a further one.
+    /// A port of one app: its clients' port, or another.
     Tcp(usize, u8),
     /// A unix socket of one app.
     Unix(usize),
     /// A port that several apps want.
     Common,
-    /// A port that another program has.
+    /// A port used by another program.
     Taken,
-    /// A path that is made of the number of a process.
+    /// A path that contains a process id.
     Own(u64),
 }
 
@@ -62,33 +64,33 @@ impl Port {
     }
 }
 
-/// What there is of connections in a world.
+/// The state of connections in a world.
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     pub(crate) primaries: BTreeMap<AppId, Primary>,
     /// Processes with a channel.
     pub(crate) workers: BTreeMap<Pid, Worker>,
-    /// All that ever were; the place is the number.
+    /// All connections of the run; the index is the number.
     pub(crate) connections: Vec<Connection>,
     pub(crate) faults: Faults,
     /// The control groups of apps that have had a CPU limit.
     pub(crate) groups: BTreeMap<AppId, Group>,
-    /// Apps of which something has happened since the last look.
+    /// Apps with events since the last check.
     touched: BTreeSet<AppId>,
-    /// When the daemon is to be woken for a primary.
+    /// The daemon's timer for primaries.
     timer: Option<Time>,
-    /// How many things have happened here.
+    /// The number of connection events so far.
     pub(crate) happened: usize,
 }
 
 impl Net {
-    /// Another daemon has no timer yet.
+    /// A new daemon has no timer yet.
     pub(crate) fn forget_timer(&mut self) {
         self.timer = None;
         self.touched.extend(self.primaries.keys());
     }
 
-    /// After a crash of the daemon: no worker is left, and every client sees its connection end.
+    /// After a crash of the daemon: no workers are left, and every client sees its connection end.
     pub(crate) fn crash(&mut self) {
         self.primaries.clear();
         self.workers.clear();
@@ -99,7 +101,7 @@ impl Net {
     }
 }
 
-/// A worker is known to its primary by the number of its process.
+/// A primary identifies a worker by its process number.
 fn worker_of(pid: Pid) -> WorkerId {
     WorkerId(u32::try_from(pid.0).expect("a world has few processes"))
 }

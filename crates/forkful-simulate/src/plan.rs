@@ -1,4 +1,4 @@
-//! What a simulated process does with its life.
+//! The plan of a simulated process's life.
 
 use std::time::Duration;
 
@@ -11,40 +11,40 @@ use crate::net::Port;
 /// The life of a process, from the order to start it.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// How long the order waits until the start is begun.
+    /// How long the order is queued.
     pub(crate) queued: Duration,
     pub(crate) start: StartPlan,
-    /// From its start to its hello.
+    /// Time from its start to its hello.
     pub(crate) hello: Option<Duration>,
     pub(crate) ready: Option<(Duration, ReadySign)>,
     pub(crate) dies: Option<(Duration, Exit)>,
     /// When it closes its channel by itself.
     pub(crate) disconnects: Option<Duration>,
-    /// From the stop signal to its exit; `None` ignores the signal.
+    /// Time from the stop signal to its exit; `None`: it ignores the signal.
     pub(crate) obeys: Option<Duration>,
     pub(crate) drains: Drains,
-    /// Where a cluster worker listens, and how long after the first of these it asks.
+    /// The addresses of a cluster worker, and how long after the first it requests each.
     pub(crate) listens: Vec<(Duration, Port)>,
     /// A server that it closes, how long after its start, and for how long.
     pub(crate) closes: Option<(Duration, Port, Duration)>,
-    /// Bytes of memory: at first, and how many more each second.
+    /// Bytes of memory: initial, and growth per second.
     pub(crate) memory: (u64, u64),
-    /// It ends when it cannot listen.
+    /// It exits if it cannot listen.
     pub(crate) dies_when_refused: bool,
-    /// It closes its servers when it gets the stop signal, and ends when nothing is left.
+    /// On the stop signal it closes its servers, and exits when nothing is left.
     pub(crate) closes_when_stopped: bool,
-    /// How long the daemon takes to learn what it says.
+    /// How long it takes until the daemon reads its messages.
     pub(crate) latency: Duration,
-    /// How long the daemon takes to learn of its end.
+    /// How long it takes until the daemon learns of its end.
     pub(crate) mourning: Duration,
 }
 
-/// How the start of a process goes.
+/// The result of starting a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StartPlan {
     Runs(Duration),
     Refused(Duration),
-    /// It waits for a file system that does not answer.
+    /// It waits for a file system that does not respond.
     Hangs,
 }
 
@@ -59,13 +59,13 @@ pub(crate) enum Drains {
 const MS: Duration = Duration::from_millis(1);
 
 impl Plan {
-    /// A process as it should be.
+    /// A process without faults.
     pub(crate) fn good(ports: &[Port], dice: &mut Dice) -> Self {
         Self {
             queued: dice.millis(0, 2),
             start: StartPlan::Runs(dice.millis(1, 3)),
             hello: Some(30 * MS),
-            // Before the shortest bound on it.
+            // Before its shortest timeout.
             ready: Some((dice.millis(40, 180), ReadySign::Message)),
             dies: None,
             disconnects: None,
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// What a process of a version of this quality does.
+    /// The plan for a process of a version with this quality.
     pub(crate) fn of(quality: Quality, ports: &[Port], dice: &mut Dice) -> Self {
         match quality {
             Quality::Good if dice.percent(85) => Self::good(ports, dice),

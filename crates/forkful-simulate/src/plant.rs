@@ -1,4 +1,4 @@
-//! Faults that are planted, to see that the invariants find them: what a driver with a mistake would do.
+//! Planted faults, to show that the invariants detect them: mistakes that a driver could make.
 
 /// A mistake of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Plant {
 }
 
 impl Plant {
-    /// All of them: name, and what goes wrong.
+    /// All of them: name and description.
     pub const ALL: [(Self, &'static str, &'static str); 28] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),

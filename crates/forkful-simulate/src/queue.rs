@@ -1,4 +1,4 @@
-//! What will happen, in order of time; what happens at the same time does so in a random order.
+//! Future events in order of time; events at the same time have a random order.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,59 +8,59 @@ use forkful_core::supervisor::AppId;
 
 use crate::machine::{Deed, Pid};
 
-/// Something that happens at a time.
+/// A scheduled event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happening {
     /// The next step of the script.
     Act,
-    /// The daemon begins a start that it has put off.
+    /// The daemon begins a queued start.
     Begin(Pid),
-    /// A start is over.
+    /// A start has ended.
     StartOver(Pid),
     /// The daemon gives up a start.
     GiveUpStart(Pid),
-    /// A process does something.
+    /// A process performs an action.
     Deed(Pid, Deed),
-    /// The daemon is told of it.
+    /// The daemon is informed of it.
     Told(Pid, Deed),
-    /// A worker that this daemon has asked whether it is well answers, by this connection if there is one.
+    /// A worker answers this daemon's health check, with this connection if there is one.
     Asked(Pid, u32, Option<u32>),
-    /// A worker that this daemon has sent a request to warm it up answers.
+    /// A worker answers this daemon's warm-up request.
     Warmed(Pid, u32),
-    /// The daemon learns that a process has ended, and that its tree is gone.
+    /// The daemon learns that a process has ended and that its tree is gone.
     Seen(Pid),
-    /// A write of the saved state has come to its end.
+    /// A write of the saved state has ended.
     Written(u64),
-    /// The reply to a request has waited long enough for the disk.
+    /// A reply has waited long enough for the disk.
     Patience(usize),
     /// The daemon of this life has read the saved state.
     Revive(u32),
-    /// The next step of an apply that a client has asked for.
+    /// The next step of a client's apply.
     NextStep(usize),
     /// The daemon's timer.
     Wake,
-    /// Another daemon takes the place of one that has died.
+    /// Another daemon replaces one that has died.
     TakeOver,
     /// A client sends its first packet.
     Connect(u32),
-    /// A client does not wait any longer for a worker to take its connection.
+    /// A client gives up waiting for a worker.
     GiveUp(u32),
-    /// A connection that a worker has ends.
+    /// A connection of a worker ends.
     Finish(u32),
-    /// The event loop of a worker turns.
+    /// A worker's event loop runs.
     Turn(Pid),
     /// The daemon reads a worker's channel.
     Heard(Pid),
-    /// The daemon's reactor tells what is ready of an app.
+    /// The daemon's reactor reports an app's ready descriptors.
     Ring(AppId),
-    /// The daemon's timer, for what its primaries do.
+    /// The daemon's timer for its primaries.
     NetWake,
-    /// Ends of connections are told again.
+    /// Closes of connections are reported again.
     CountCloses,
 }
 
 impl Happening {
-    /// Whether it is about connections alone.
+    /// Whether it only concerns connections.
     pub(crate) fn is_of_connections(&self) -> bool {
         match self {
             Self::Connect(_)

@@ -1,5 +1,5 @@
-//! Runs of seeds, and what is shown of one that has failed: a script from which every step is gone that is not needed
-//! for the failure (delta debugging: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+//! Runs seeds, and shortens the script of a failure: removes every step that the failure does not need (delta
+//! debugging: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,55 +13,55 @@ use crate::script::{Step, script};
 use crate::watch::{Broken, Invariant};
 use crate::world::World;
 
-/// Steps of the script for each 100 events.
+/// Steps of the script per 100 events.
 const STEPS_PER_100: usize = 35;
-/// Seeds between two reports of how far a search is.
+/// Seeds between two progress reports of a search.
 const REPORT_EVERY: u64 = 2_500;
-/// Runs that the shortening of a script may take.
+/// Maximum runs for shortening a script.
 const SHORTENING_RUNS_MAX: usize = 2_000;
 
-/// How runs are made.
+/// Options of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Events of a run before nothing goes wrong any more.
+    /// Events of a run before faults stop.
     pub events: usize,
     pub plant: Option<Plant>,
-    /// The script of a failure is shortened, which takes as long as a thousand runs.
+    /// Shorten the script of a failure, which takes as long as a thousand runs.
     pub shortens: bool,
 }
 
-/// A run in which an invariant was broken.
+/// A run that violated an invariant.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub seed: u64,
     pub broken: Broken,
-    /// How many steps of the script were carried out, and how many of them the shortened script has.
+    /// The number of executed steps of the script, and of the shortened script's steps.
     pub steps: usize,
     pub steps_left: usize,
-    /// What happened, a line for each event and each effect.
+    /// The trace: a line for each event and each effect.
     pub trace: Vec<String>,
-    /// The same with the shortened script.
+    /// The trace with the shortened script.
     pub shortened: Vec<String>,
 }
 
-/// How much has happened.
+/// Counts of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     pub events: u64,
-    /// Things that happened to connections alone, which are not counted as events.
+    /// Events that only concern connections, which are counted separately.
     pub of_connections: u64,
 }
 
-/// What many seeds have come to.
+/// The result of many seeds.
 #[derive(Debug, Default)]
 pub struct Search {
     pub runs: u64,
     pub counts: Counts,
-    /// The failure of the lowest seed that has one.
+    /// The failure with the lowest seed.
     pub failure: Option<Box<Failure>>,
 }
 
-/// One run over a script.
+/// Runs a script once.
 fn play(seed: u64, script: &Rc<[Step]>, options: Options, traces: bool) -> (World, Option<Broken>) {
     let mut world = World::new(seed, Rc::clone(script), options.plant, traces);
     let broken = catch_unwind(AssertUnwindSafe(|| world.run(options.events)));
@@ -98,7 +98,7 @@ pub fn run(seed: u64, options: Options) -> Result<Counts, Box<Failure>> {
     }))
 }
 
-/// Leaves out steps, in ever smaller pieces, as long as the same invariant is broken without them.
+/// Removes steps in ever smaller pieces, as long as the same invariant is violated without them.
 fn shorten(seed: u64, mut steps: Vec<Step>, invariant: Invariant, options: Options) -> Vec<Step> {
     let fails = |steps: &[Step]| {
         let (_, broken) = play(seed, &steps.into(), options, false);
@@ -120,7 +120,7 @@ fn shorten(seed: u64, mut steps: Vec<Step>, invariant: Invariant, options: Optio
                 at = end;
             }
         }
-        // With one step at a time it is done when none can be left out.
+        // With pieces of one step, it is complete when none can be removed.
         if !(piece == 1 && any) {
             piece /= 2;
         }

@@ -1,7 +1,8 @@
-//! What one daemon does on machines that are larger than the one at hand: the real dispatcher on virtual time over 8 to 128 cores, with up
-//! to a million kept connections. Each thing costs what it was measured to cost (`costs`), and the question is which resource ends first.
+//! Simulates one daemon on machines larger than the available one: the real dispatcher on virtual time with 8
+//! to 128 cores and up to a million kept connections. Each operation has its measured cost (`costs`); the
+//! question is which resource is exhausted first.
 //!
-//! `dev/simulate --scale` runs all of it and writes the tables into docs/SCALE.md.
+//! `dev/simulate --scale` runs everything and writes the tables into docs/SCALE.md.
 
 mod costs;
 mod driver;

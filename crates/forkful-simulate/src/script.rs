@@ -1,5 +1,5 @@
-//! What happens to the daemon from outside: what clients ask, and what goes wrong. It is drawn before the run, so that a
-//! failure can be replayed with parts of it left out.
+//! The external events of a run: clients' requests and faults. The script is drawn before the run, so that a
+//! failure can be replayed without some of its steps.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,50 +8,50 @@ use crate::definition::{APPS, Definition, Quality, WORKERS_MAX, name};
 use crate::dice::Dice;
 use crate::net::{Manner, Port, Rush, Trouble};
 
-/// An action, and how long after the one before it comes.
+/// An action with its delay after the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// From the beginning of the run.
+    /// Time since the start of the run.
     pub(crate) at: Duration,
     pub(crate) action: Action,
 }
 
-/// What happens from outside.
+/// An external event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A client starts apps that are new.
+    /// A client starts new apps.
     Start { definitions: Vec<Definition>, wait: bool },
-    /// A client gives apps a command.
+    /// A client sends a command for apps.
     Command { verb: Verb, target: Target, change: Option<Definition>, wait: bool },
-    /// The client of a command under way goes; which one, of those that wait.
+    /// The client of a command in progress disconnects; the number selects it.
     Leave(u64),
-    /// Workers are replaced because they are too old or too large.
+    /// Workers are replaced because of their age or memory.
     Renew(usize, Option<u16>),
-    /// A living process is killed by somebody else; which one.
+    /// A live process is killed from outside; the number selects it.
     Kill(u64),
-    /// A living process does nothing any more.
+    /// A live process hangs from now on.
     Hang(u64),
-    /// An event about a process that a slot has had, or never had.
+    /// An event about a process that a slot no longer has, or never had.
     Stray(u64, Stray),
-    /// A slot is told that time has passed though none of its deadlines has come.
+    /// A slot gets a deadline event although none is due.
     EarlyDeadline(u64),
     /// The daemon crashes with all its workers, and another one begins.
     Crash,
-    /// The daemon dies after this many things that it does, and another one goes on.
+    /// The daemon dies after this many more operations, and another one takes over.
     Die(u64),
-    /// A client has what is saved taken up.
+    /// A client requests restoring the saved apps.
     Resurrect,
-    /// Nothing can be written for so long.
+    /// The disk is full for this time.
     FillDisk(Duration),
-    /// No process can be started for so long.
+    /// No process can be started for this time.
     RefuseStarts(Duration),
     /// A client applies a configuration.
     Apply { definitions: Vec<Definition>, prune: bool },
-    /// Files of an app change.
+    /// An app's files change.
     Touch(usize),
     /// Clients connect.
     Rush(Rush),
-    /// Something goes wrong with connections, channels or event loops.
+    /// A fault of connections, channels or event loops.
     Trouble(Trouble),
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     Reset,
 }
 
-/// What a command is for.
+/// The target of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     All,
@@ -74,7 +74,7 @@ pub(crate) enum Target {
     Slot(usize, u16),
 }
 
-/// An event that comes too late.
+/// An event that arrives too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stray {
     Ready,
@@ -82,11 +82,11 @@ pub(crate) enum Stray {
     Drained,
     Disconnected,
     Greeted,
-    /// The answer to a health check that is not awaited.
+    /// An unexpected answer to a health check.
     Unhealthy,
 }
 
-/// What a daemon does before it dies, at most: some events and their effects.
+/// Maximum operations of the daemon before it dies: a few events and their effects.
 const THINGS_MAX: u64 = 40;
 
 const STRAYS: [Stray; 6] =
@@ -132,14 +132,14 @@ impl Writer {
             _ => Quality::Broken,
         };
         let instances = 1 + self.dice.below(u64::from(WORKERS_MAX)) as u16;
-        // Another shape now and then: an app changes its mode or its patience.
+        // Occasionally another shape: an app changes its mode or its timeouts.
         let shape = if self.dice.percent(85) { self.seed } else { self.dice.bits() };
         let definition = Definition { app, version: self.versions, quality, instances, shape };
         self.last[app] = Some(definition);
         definition
     }
 
-    /// A file that is applied again has changed in part, or in the number of workers.
+    /// A file that is applied again has changed in part, or only in the number of workers.
     fn definition_or_last(&mut self, app: usize) -> Definition {
         match self.last[app] {
             Some(last) if self.dice.percent(30) => last,

@@ -1,4 +1,5 @@
-//! What renews and kills workers in the simulated world: their memory, their requests, the clock, loops that stand still.
+//! Renewing and killing workers in the simulated world: memory, number of requests, cron patterns, blocked
+//! event loops.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::watch::Invariant;
 use crate::world::World;
 
 impl World {
-    /// The memory of an app's workers is looked at.
+    /// Reads the memory of an app's workers.
     pub(crate) fn observe(&mut self, app: AppId) {
         let calm = self.calm;
         let now = self.now;
@@ -31,7 +32,7 @@ impl World {
         self.daemon.told.push_back((app, Event::Observed(seen)));
     }
 
-    /// Whether a worker owes an answer is asked with each health check.
+    /// Each health check also checks whether a worker owes a reply.
     pub(crate) fn ask_whether_it_turns(&mut self, app: AppId, slot: u16, generation: Generation) {
         let check = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().health.clone());
         let pid = self.daemon.pids.get(&(app, slot, generation)).copied();
@@ -45,7 +46,7 @@ impl World {
         }
     }
 
-    /// The time of a worker that owes an answer is over.
+    /// The time limit of a worker that owes a reply has passed.
     pub(crate) fn look_whether_stuck(&mut self, app: AppId, slot: u16, generation: Generation) {
         let pid = self.daemon.pids.get(&(app, slot, generation)).copied();
         if let Some(pid) = pid
@@ -57,12 +58,13 @@ impl World {
         }
     }
 
-    /// What the wall clock shows: the run begins at a full hour.
+    /// The wall-clock time: the run begins at a full hour.
     fn wall(&self) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + self.now.since_start()
     }
 
-    /// An app is new, or has another definition, or another daemon has it: the next point of its pattern is waited for.
+    /// An app is new, or has a new definition, or another daemon: waits for the next time of its cron
+    /// pattern.
     pub(crate) fn follow_clock(&mut self, app: AppId) {
         let (now, wall) = (self.now, self.wall());
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
@@ -71,7 +73,7 @@ impl World {
         self.watch.renewed.insert(app, now);
     }
 
-    /// Renews the apps whose hour has come.
+    /// Renews the apps whose time has come.
     pub(crate) fn look_at_clock(&mut self) {
         let (now, wall) = (self.now, self.wall());
         let strikes = |entry: &mut App| entry.cron.as_mut().is_some_and(|cron| cron.strikes(now, &wall));
@@ -85,11 +87,11 @@ impl World {
         }
     }
 
-    /// Time moves on: what the clock was to renew has been renewed.
+    /// Time advances: all due cron renewals were performed.
     pub(crate) fn check_clock(&mut self, to: Time) {
         let late = self.daemon.apps.iter().find_map(|(app, entry)| {
             let period = period_of(entry.supervisor.spec())?.as_millis();
-            // A look comes a millisecond later.
+            // The check runs a millisecond later.
             let reached = to.since_start().saturating_sub(Duration::from_millis(2)).as_millis();
             let renewed = self.watch.renewed.get(app)?.since_start().as_millis();
             (reached / period > renewed / period).then(|| entry.supervisor.spec().name.clone())
@@ -99,7 +101,7 @@ impl World {
         }
     }
 
-    /// Files of an app have changed.
+    /// An app's files have changed.
     pub(crate) fn touch_files(&mut self, app: usize) {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         if self.daemon.apps[&id].supervisor.spec().watch.is_some() {
@@ -108,7 +110,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more: what hangs goes on, or is killed by somebody else, or by the daemon.
+    /// Faults are over: hanging processes continue, or are killed from outside or by the daemon.
     pub(crate) fn release_hung(&mut self) {
         let hung = self.machine.processes.iter().filter(|(_, process)| process.hangs);
         for pid in hung.map(|(pid, _)| *pid).collect::<Vec<_>>() {
@@ -125,7 +127,7 @@ impl World {
         }
     }
 
-    /// A worker whose loop is watched stands still from now on: nobody but the daemon ends it.
+    /// A worker whose event loop is watched hangs from now on: only the daemon can end it.
     pub(crate) fn hang_one_that_is_watched(&mut self) {
         let Some(pid) = self.machine.nth_living(self.dice.bits()) else { return };
         let app = self.machine.processes[&pid].whose.0;
@@ -135,7 +137,7 @@ impl World {
         }
     }
 
-    /// At the end no worker serves whose loop has stood still for longer than its limit.
+    /// At the end no worker serves whose event loop was blocked for longer than its limit.
     pub(crate) fn check_stuck(&mut self) {
         let stuck = self.daemon.apps.iter().find_map(|(app, entry)| {
             let check = entry.supervisor.spec().health.as_ref()?;
@@ -152,7 +154,7 @@ impl World {
         }
     }
 
-    /// Whether some worker is being replaced: ages go on counting when nothing goes wrong any more.
+    /// Whether a worker is being replaced: ages still increase after faults are over.
     pub(crate) fn renews(&self) -> bool {
         self.daemon.apps.values().any(|entry| {
             let supervisor = &entry.supervisor;

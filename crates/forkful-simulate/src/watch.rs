@@ -1,4 +1,4 @@
-//! What must hold after every event, and what a run remembers for it.
+//! What must hold after every event, and the data that a run keeps for the checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::AppId;
 
-/// What must hold.
+/// An invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
     AnsweredOnce,
@@ -48,7 +48,7 @@ pub enum Invariant {
 }
 
 impl Invariant {
-    /// In words.
+    /// Its description.
     pub fn text(self) -> &'static str {
         match self {
             Self::AnsweredOnce => "every command is answered once",
@@ -117,45 +117,45 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// An invariant that does not hold, and what was seen.
+/// A violated invariant, with the observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     pub invariant: Invariant,
     pub seen: String,
 }
 
-/// What the checks remember.
+/// The data that the checks keep.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The first that was found.
+    /// The first violation.
     pub(crate) broken: Option<Broken>,
-    /// Apps that have had an event since the last check.
+    /// Apps with events since the last check.
     pub(crate) touched: BTreeSet<AppId>,
-    /// Apps whose primaries have had an event since the last check.
+    /// Apps whose primaries have had events since the last check.
     pub(crate) net_touched: BTreeSet<AppId>,
-    /// Slots that have to serve while a rolling reload is under way.
+    /// Slots that must serve during a rolling reload.
     guarded: BTreeMap<AppId, BTreeSet<u16>>,
-    /// The generation that each slot may start next.
+    /// The next generation that each slot may start.
     next_generation: BTreeMap<(AppId, u16), u32>,
     /// Restarts and crashes of each slot at the last check.
     counters: BTreeMap<(AppId, u16), (u32, u32)>,
-    /// A daemon has gone on from what another one has written.
+    /// A daemon has taken over from another.
     pub(crate) was_taken_over: bool,
     /// Effects are performed that may have been performed before.
     pub(crate) is_again: bool,
-    /// Whether the app was in cluster mode before the step under way.
+    /// Whether the app was in cluster mode before the current step.
     pub(crate) clusters: bool,
-    /// The time after a stop signal, by what the app was before the step under way.
+    /// The kill timeout, from the app's definition before the current step.
     pub(crate) kill_timeout: Duration,
-    /// A worker that is about to be killed because its loop stands still.
+    /// A worker that is about to be killed because its event loop is blocked.
     pub(crate) stuck: Option<(AppId, u16)>,
-    /// Starts of a slot without a pause, since somebody asked for one or a process lived long enough.
+    /// Starts of a slot without a pause, since a client requested one or a process lived long enough.
     pub(crate) unpaused: BTreeMap<(AppId, u16), u32>,
-    /// Up to when the points of cron patterns have been dealt with.
+    /// Until when the times of cron patterns were handled.
     pub(crate) renewed: BTreeMap<AppId, Time>,
-    /// New apps whose start waits for apps that they depend on.
+    /// New apps whose start waits for their dependencies.
     pub(crate) waits_for_needed: BTreeSet<AppId>,
-    /// Apps that are stopped when these do not run any more.
+    /// Apps that are stopped when these no longer run.
     pub(crate) stops_after: BTreeMap<AppId, BTreeSet<AppId>>,
 }
 
@@ -166,7 +166,7 @@ impl Watch {
         }
     }
 
-    /// A slot need not serve: its process has ended by itself, or a command says so.
+    /// A slot need not serve: its process has ended by itself, or because of a command.
     pub(crate) fn excuse(&mut self, app: AppId, slot: u16) {
         if let Some(guarded) = self.guarded.get_mut(&app) {
             guarded.remove(&slot);
@@ -177,7 +177,7 @@ impl Watch {
         self.guarded.remove(&app);
     }
 
-    /// From now on these slots have to serve.
+    /// From now on these slots must serve.
     pub(crate) fn guard(&mut self, app: AppId, slots: BTreeSet<u16>) {
         self.guarded.insert(app, slots);
     }
@@ -186,7 +186,7 @@ impl Watch {
         self.guarded.get(&app).into_iter().flatten().copied()
     }
 
-    /// Notes a start; says whether the generation is a new one.
+    /// Records a start; returns whether the generation is new.
     pub(crate) fn is_new(&mut self, app: AppId, slot: u16, generation: Generation) -> bool {
         let next = self.next_generation.entry((app, slot)).or_default();
         let is_new = generation.0 >= *next;
@@ -194,13 +194,13 @@ impl Watch {
         is_new
     }
 
-    /// A start was ordered and is gone with the daemon: it may be ordered again.
+    /// An ordered start was lost with the daemon: it may be ordered again.
     pub(crate) fn allow_again(&mut self, app: AppId, slot: u16, generation: Generation) {
         let next = self.next_generation.entry((app, slot)).or_default();
         *next = (*next).min(generation.0);
     }
 
-    /// The counters of a slot as they were at the last check.
+    /// The counters of a slot at the last check.
     pub(crate) fn counters(&self, app: AppId, slot: u16) -> (u32, u32) {
         self.counters.get(&(app, slot)).copied().unwrap_or_default()
     }
@@ -209,13 +209,13 @@ impl Watch {
         self.counters.insert((app, slot), counters);
     }
 
-    /// Another command takes an app over: nothing of it waits for other apps any more.
+    /// Another command takes over an app: it no longer waits for other apps.
     pub(crate) fn forget_order(&mut self, app: AppId) {
         self.waits_for_needed.remove(&app);
         self.stops_after.remove(&app);
     }
 
-    /// A slot is gone; another one of its number begins anew.
+    /// A slot is removed; a later slot with the same number starts from zero.
     pub(crate) fn forget_slot(&mut self, app: AppId, slot: u16) {
         self.next_generation.remove(&(app, slot));
         self.counters.remove(&(app, slot));

@@ -1,4 +1,4 @@
-//! A world: the machine, the daemon and its clients under one clock, and the loop over what happens.
+//! A world: the machine, the daemon and its clients on one clock, and the event loop.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::queue::{Happening, Queue};
 use crate::script::{Action, Step};
 use crate::watch::{Broken, Invariant, Watch};
 
-/// A planted fault shows at one of so many occasions.
+/// A planted fault occurs at one of this many opportunities.
 const PLANT_EVERY: u64 = 4;
-/// In one of so many events what would be written is read again.
+/// In one of this many events, the state that would be written is read back.
 const READ_EVERY: usize = 32;
-/// After so long everything has come to rest; health checks go on for ever.
+/// After this time everything has come to rest; health checks never end.
 const CALM: Duration = Duration::from_secs(900);
-/// A renewal that is under way then takes no longer.
+/// Maximum duration of a renewal that is in progress then.
 const RENEWED: Duration = Duration::from_secs(300);
-/// More events than any world takes to come to rest; reaching it means that a loop does not end.
+/// More events than any world needs to come to rest; reaching it means an endless loop.
 const CALM_EVENTS_MAX: usize = 20_000;
-/// In so long, no more than this happens to connections.
+/// In this time there is a maximum number of connection events.
 const BUSY_SPAN: Duration = Duration::from_millis(100);
 const BUSY_MAX: usize = 20_000;
 
@@ -42,22 +42,22 @@ pub(crate) struct World {
     pub(crate) clients: Clients,
     pub(crate) watch: Watch,
     pub(crate) plant: Option<Plant>,
-    /// Nothing goes wrong any more.
+    /// Faults are over.
     pub(crate) calm: bool,
     pub(crate) calm_since: Option<Time>,
     pub(crate) trace: Option<Vec<String>>,
-    /// How many events have happened.
+    /// The number of events so far.
     pub(crate) events: usize,
-    /// How many effects of supervisors have been performed, looks apart.
+    /// The number of performed effects of supervisors, without checks.
     pub(crate) notable: usize,
-    /// How many steps of the script have been carried out.
+    /// The number of executed steps of the script.
     pub(crate) steps: usize,
-    /// Since when what happens to connections is counted, and how much had happened by then.
+    /// The start of the current period for counting connection events, and the count at that time.
     busy: (Time, usize),
     script: Rc<[Step]>,
-    /// Counts the daemons that had to begin anew.
+    /// The number of daemons that started from the saved state.
     pub(crate) life: u32,
-    /// Counts the daemons.
+    /// The number of daemons.
     pub(crate) daemons: u32,
     pub(crate) disk: Disk,
     queue: Queue,
@@ -96,9 +96,9 @@ impl World {
         world
     }
 
-    /// Runs until an invariant is broken, or until everything rests after so many events.
+    /// Runs until an invariant is violated, or until everything is at rest after this many events.
     pub(crate) fn run(&mut self, events: usize) -> Option<Broken> {
-        // A short script may leave apps whose timers go on for ever and change nothing.
+        // A short script may leave apps whose timers recur without changing anything.
         let mut last = (self.events, self.now);
         let goes_on = |world: &Self, quiet_since| world.events < events && world.now < quiet_since + CALM;
         while self.watch.broken.is_none() && goes_on(self, last.1) && self.happen() {
@@ -121,7 +121,7 @@ impl World {
         self.watch.broken.take()
     }
 
-    /// Something happens; false when nothing is left.
+    /// Handles the next event; returns false if there is none.
     fn happen(&mut self) -> bool {
         let notable = self.notable;
         let is_counted = loop {
@@ -156,12 +156,12 @@ impl World {
             self.check_net();
         }
         let (is_event, is_wake) = is_counted;
-        // A look at what has not changed is none.
+        // A check that changes nothing does not count.
         self.events += usize::from(is_event && (!is_wake || self.notable > notable));
         true
     }
 
-    /// Handles what happens; false when it concerns nobody any more.
+    /// Handles an event; returns false if it concerns nobody.
     pub(crate) fn handle(&mut self, happening: Happening) -> bool {
         match &happening {
             Happening::TakeOver if !self.kept.is_dead => return false,
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Carries out the next step of the script.
+    /// Performs the next step of the script.
     pub(crate) fn act(&mut self) {
         let script = Rc::clone(&self.script);
         let Some(step) = script.get(self.steps) else { return };
@@ -248,7 +248,7 @@ impl World {
         let now = self.now;
         self.trace(|| format!("{:9.3} s  {}", now.since_start().as_secs_f64(), step.action));
         match &step.action {
-            // A client finds nobody, and is told so by the system.
+            // The client finds no daemon, and the system reports that.
             Action::Start { .. } | Action::Command { .. } if self.kept.is_dead => {}
             Action::Renew(..) | Action::Stray(..) | Action::EarlyDeadline(_) if self.kept.is_dead => {}
             Action::Apply { .. } | Action::Resurrect | Action::Touch(_) if self.kept.is_dead => {}
@@ -266,7 +266,7 @@ impl World {
             Action::Hang(number) => {
                 if let Some(pid) = self.machine.nth_living(*number) {
                     self.hang(pid);
-                    // Mostly somebody sees to it.
+                    // Usually somebody restores the apps.
                     if self.dice.percent(70) {
                         let after = self.dice.millis(0, 10_000);
                         let deed = Deed::Die(forkful_core::slot::Exit::Signal(9));
@@ -298,7 +298,7 @@ impl World {
         self.queue.push(at, tie, happening);
     }
 
-    /// What the process of this generation will do.
+    /// The plan for the process of this generation.
     pub(crate) fn plan_of(&self, app: AppId, slot: u16, generation: Generation) -> Plan {
         let words = [
             self.seed,
@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    /// Whether what a process does is a sign of readiness to its app.
+    /// Whether an action of a process is its app's ready sign.
     pub(crate) fn accepts(&self, pid: Pid, deed: &Deed) -> bool {
         let Deed::Ready(sign) = deed else { return false };
         let Some(process) = self.machine.processes.get(&pid) else { return false };
@@ -325,7 +325,7 @@ impl World {
         entry.is_some_and(|entry| entry.supervisor.policy().accepts(*sign))
     }
 
-    /// Whether a planted fault is this one, and shows now.
+    /// Whether this is the planted fault, and whether it occurs now.
     pub(crate) fn plants(&mut self, plant: Plant) -> bool {
         self.plant == Some(plant) && self.dice.below(PLANT_EVERY) == 0
     }
@@ -336,12 +336,12 @@ impl World {
         }
     }
 
-    /// Whether what is written now is read again, to see that it is the same: a part of all that would be written.
+    /// Whether the state that is written now is read back and compared: for a part of all writes.
     pub(crate) fn is_checked(&self) -> bool {
         self.events.is_multiple_of(READ_EVERY)
     }
 
-    /// Time moves on: what was due has been done.
+    /// Time advances: everything due was performed.
     fn check_deadlines(&mut self, to: Time) {
         if self.kept.is_dead {
             return;

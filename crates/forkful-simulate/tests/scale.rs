@@ -1,4 +1,4 @@
-//! The scale mode in small: what it says of few workers, and that it says the same each time.
+//! The scale mode with few workers: its results, and that they are the same each time.
 
 use std::time::Duration;
 

@@ -1,15 +1,15 @@
-//! A few seeds in each run of the tests, and every planted fault; `dev/simulate` runs thousands, and `dev/simulate --plants`
-//! searches for each fault from the first seed on. `dev/check simulate` runs these tests with optimisation: without it a seed takes
-//! ten times as long.
+//! A few seeds in each test run, and every planted fault. `dev/simulate` runs thousands of seeds, and
+//! `dev/simulate --plants` searches for each fault from the first seed on. `dev/check simulate` runs these
+//! tests with optimisation: without it a seed takes ten times as long.
 
 use forkful_simulate::{Options, Plant, run};
 
 const OPTIONS: Options = Options { events: 500, plant: None, shortens: false };
 const SEEDS: u64 = 40;
-/// Seeds in which a planted fault has to be found.
+/// Seeds within which a planted fault must be found.
 const PLANT_SEEDS: u64 = 1_000;
-/// Where the search for a fault begins that the first few seeds do not find. When the scripts of seeds change, another seed
-/// may find it: the test then takes longer and prints which.
+/// Where the search starts for a fault that the first few seeds do not find. If the scripts of seeds change,
+/// another seed may find it: the test then takes longer and prints it.
 const SEARCH_FROM: [(Plant, u64); 6] = [
     (Plant::UnwrittenEffects, 45),
     (Plant::UnwrittenField, 7),

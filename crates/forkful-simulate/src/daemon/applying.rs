@@ -1,4 +1,5 @@
-//! `forkful apply` in the simulated daemon: a plan of `forkful_core::apply`, one command after the other.
+//! `forkful apply` in the simulated daemon: performs a plan of `forkful_core::apply`, one command after the
+//! other.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -20,30 +21,30 @@ use crate::world::World;
 #[derive(Debug, Clone)]
 struct Planned {
     name: AppName,
-    /// What it is to become; what it is, when it is to go.
+    /// Its new definition, or its current one if it will be deleted.
     wanted: Rc<AppSpec>,
-    /// What it was before, if it existed.
+    /// Its previous definition, if it existed.
     before: Option<Rc<AppSpec>>,
 }
 
-/// A plan under way.
+/// A plan in progress.
 #[derive(Debug)]
 pub(crate) struct Applying {
     plan: Apply<Planned>,
     request: usize,
-    /// The command of the step under way.
+    /// The command of the current step.
     job: Option<JobId>,
     current: Option<Action<Planned>>,
     /// The apps that it changes.
     names: BTreeSet<AppName>,
-    /// Nobody else has changed these apps since.
+    /// No other command has changed these apps since.
     is_alone: bool,
-    /// Nothing that was to be taken back has stayed.
+    /// Every change that had to be rolled back was rolled back.
     is_whole: bool,
 }
 
 impl World {
-    /// A client has the apps made what a file says.
+    /// A client applies a configuration file.
     pub(crate) fn apply(&mut self, definitions: &[Definition], prune: bool) {
         let request = self.clients.ask();
         let mut wanted: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
@@ -61,7 +62,7 @@ impl World {
         }
         let is_taken = |step: &Step<Planned>| {
             let names = self.daemon.applies.iter().any(|other| other.names.contains(&step.app.name));
-            // One that is only saved counts as one that exists.
+            // An app that is only saved counts as existing.
             names || step.app.before.is_none() && self.daemon.is_known(&step.app.name)
         };
         if steps.iter().any(is_taken) {
@@ -70,7 +71,7 @@ impl World {
         let changes = steps.iter().filter(|step| step.change != Change::Keep);
         let names: BTreeSet<AppName> = changes.map(|step| step.app.name.clone()).collect();
         names.iter().for_each(|name| self.note_change_of(name));
-        // What a command under way makes of an app is that command's to say.
+        // A command in progress determines its app's state.
         let is_busy = |name: &AppName| {
             let entry = self.daemon.find(name).and_then(|id| self.daemon.apps.get(&id));
             entry.is_some_and(|entry| {
@@ -87,7 +88,7 @@ impl World {
         self.plan_step(request);
     }
 
-    /// Each step is a command of its own, behind those that came before it.
+    /// Each step is a command of its own, queued behind earlier ones.
     fn plan_step(&mut self, request: usize) {
         let after = self.dice.micros(10, 500);
         self.after(after, Happening::NextStep(request));
@@ -115,14 +116,14 @@ impl World {
         specs.filter(|spec| !named.contains(&spec.name)).map(removal).collect()
     }
 
-    /// Another command changes an app: what a plan makes of it is not the plan's alone.
+    /// Another command changes an app: then its state is no longer determined by the plan alone.
     pub(crate) fn note_change_of(&mut self, name: &AppName) {
         for applying in &mut self.daemon.applies {
             applying.is_alone &= !applying.names.contains(name);
         }
     }
 
-    /// The command of a plan's step has its answers.
+    /// The command of a plan's step has all its answers.
     pub(super) fn end_step(&mut self, id: JobId, job: &Job) {
         let mut all = self.daemon.applies.iter_mut();
         let Some(applying) = all.find(|applying| applying.job == Some(id)) else { return };
@@ -140,7 +141,7 @@ impl World {
         self.plan_step(request);
     }
 
-    /// Begins the next step of a plan; whether there is one of this request.
+    /// Begins the next step of a plan. Returns whether this request has one.
     pub(crate) fn go_on_with_plan(&mut self, request: usize) -> bool {
         let is_its = |applying: &Applying| applying.request == request;
         let Some(at) = self.daemon.applies.iter().position(is_its) else { return false };
@@ -171,7 +172,7 @@ impl World {
             let refused = self.refusal(std::slice::from_ref(&*app.wanted)).is_some();
             match order {
                 Order::Start if !refused => self.create((*app.wanted).clone(), job, FirstStates::default()),
-                // What was never made is gone.
+                // An app that was never created is gone.
                 Order::Delete => {}
                 Order::Start | Order::Stop | Order::Scale(_) | Order::Reload(_) => self.fail_job(job),
             }
@@ -199,7 +200,7 @@ impl World {
         }
     }
 
-    /// An apply makes all apps what the file says, or leaves them as they were.
+    /// An apply changes all apps as the file says, or leaves them unchanged.
     fn check_applied(&mut self, applying: &Applying) {
         let Applying { plan, is_alone: true, is_whole: true, .. } = applying else { return };
         let spec_of = |name: &AppName| {
@@ -209,7 +210,7 @@ impl World {
         for step in plan.steps() {
             let meant = match (plan.has_failed(), step.change) {
                 (_, Change::Keep) => continue,
-                // The workers are stopped again; what they are is not taken back.
+                // The workers are stopped again; the definition is not rolled back.
                 (true, Change::Start) if step.existed => continue,
                 (true, _) => step.app.before.clone(),
                 (false, Change::Remove) => None,

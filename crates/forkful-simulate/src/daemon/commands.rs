@@ -1,4 +1,4 @@
-//! What clients ask, as events of supervisors.
+//! Clients' requests, as events of supervisors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::script::{Target, Verb};
 use crate::world::World;
 
 impl World {
-    /// A client starts apps that are new.
+    /// A client starts new apps.
     pub(crate) fn start(&mut self, definitions: &[Definition], wait: bool) {
         let request = self.clients.ask();
         let specs: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
@@ -43,7 +43,7 @@ impl World {
         self.lacks(specs)
     }
 
-    /// Why apps cannot be started or get another definition, as far as they depend on others.
+    /// Why apps cannot be started or changed because of their dependencies.
     fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
         let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
         let fault = needs::check(existing, wanted.into_iter().map(order::needs_of), &BTreeSet::new()).err();
@@ -62,7 +62,7 @@ impl World {
         self.supervise(id, Event::Create { first, job });
     }
 
-    /// A client gives apps a command.
+    /// A client sends a command for apps.
     pub(crate) fn command(&mut self, verb: Verb, target: Target, change: Option<Definition>, wait: bool) {
         let request = self.clients.ask();
         let selection = self.select(target);
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// Slots that a scale-down takes away need not serve.
+    /// Slots removed by a scale-down need not serve.
     pub(super) fn excuse_leaving(&mut self, app: AppId) {
         let Some(entry) = self.daemon.apps.get(&app) else { return };
         for slot in entry.supervisor.slots().keys() {
@@ -178,7 +178,7 @@ impl World {
         selection
     }
 
-    /// Workers are replaced though no client asks for it.
+    /// Workers are replaced without a client's request.
     pub(crate) fn renew(&mut self, app: usize, slot: Option<u16>) {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         self.watch.forget_order(id);

@@ -1,4 +1,4 @@
-//! What supervisors want done.
+//! Performs the effects of supervisors.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::watch::Invariant;
 use crate::world::World;
 
 impl World {
-    /// Feeds an event to an app's supervisor and performs what follows.
+    /// Feeds an event to an app's supervisor and performs the effects.
     pub(crate) fn supervise(&mut self, app: AppId, event: Event) {
         if !self.lives() {
             return;
@@ -34,7 +34,7 @@ impl World {
         self.daemon.has_moved |= event != Event::OthersMoved;
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
         let (jobs, clients, unwatched) = (&self.daemon.jobs, &self.clients, &self.daemon.unwatched);
-        // Clients of a daemon before have lost their connection.
+        // Clients of a previous daemon have lost their connection.
         let has_left = |id: &JobId| jobs.get(id).map_or(!unwatched.contains(id), |job| clients.has_left(job));
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now: self.now, others: &others, abandoned: &abandoned };
@@ -67,14 +67,14 @@ impl World {
         }
         self.daemon.effects = effects;
         self.excuse_leaving(app);
-        // With a rolling reload each slot that serves has to serve until it is over.
+        // During a rolling reload each serving slot must keep serving.
         if is_rolling && !was_rolling {
             let serving = self.serving_slots(app);
             self.watch.guard(app, serving);
         }
     }
 
-    /// The processes of an app whose end its supervisor has not been told.
+    /// The processes of an app whose end its supervisor was not informed of.
     pub(crate) fn processes_of(&self, app: AppId) -> impl Iterator<Item = (u16, Generation, &Process)> + '_ {
         let from = (app, 0, Generation(0));
         let to = (app, u16::MAX, Generation(u32::MAX));
@@ -175,7 +175,7 @@ impl World {
         self.after(queued, Happening::Begin(pid));
     }
 
-    /// A new app that depends on others is started when they are ready.
+    /// A new app with dependencies is started when they are ready.
     fn check_needed(&mut self, app: AppId) {
         if !self.watch.waits_for_needed.remove(&app) {
             return;
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// An app on which others depend is stopped when they do not run any more.
+    /// An app that others depend on is stopped when they no longer run.
     fn check_stop_order(&mut self, app: AppId, slot: u16) {
         let Some(first) = self.watch.stops_after.get(&app) else { return };
         let Some(entry) = self.daemon.apps.get(&app) else { return };
@@ -200,7 +200,7 @@ impl World {
         if !matches!(state, Some(State::Stopping { why: StopReason::Stop | StopReason::Delete, .. })) {
             return;
         }
-        // One that another command has start again is not waited for.
+        // An app that another command restarts is not waited for.
         let runs = |id: &&AppId| self.daemon.apps.get(id).is_some_and(|other| other.supervisor.is_ending());
         if let Some(other) = first.iter().find(runs) {
             let name = |id: &AppId| self.daemon.apps[id].supervisor.spec().name.clone();
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// An app has another definition: how its connections are spread follows.
+    /// An app has a new definition: its balance mode follows.
     fn follow_definition(&mut self, app: AppId) {
         if let Some(entry) = self.daemon.apps.get(&app) {
             let spec = entry.supervisor.spec();
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// The last slot of an app is gone, and the app with it.
+    /// The last slot of an app is removed, and with it the app.
     fn remove_app(&mut self, app: AppId) {
         self.daemon.apps.remove(&app);
         self.forget_written(app);
@@ -281,7 +281,7 @@ impl World {
         self.settled(job);
     }
 
-    /// When a stop is answered, nothing of the slot is left but what was started since.
+    /// When a stop is answered, the slot has no processes except those started since.
     fn check_stopped(&mut self, app: AppId, job: JobId, answer: &Answer) {
         let since = match answer.outcome {
             Outcome::Deleted => u64::MAX,
@@ -303,7 +303,7 @@ impl World {
         }
     }
 
-    /// A process is forgotten: its end has been told.
+    /// Removes a process whose end was reported.
     pub(super) fn forget_process(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.remove(&pid) else { return };
         if process.has_traffic {

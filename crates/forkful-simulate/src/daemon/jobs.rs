@@ -1,24 +1,24 @@
-//! Commands under way: how many answers they are owed, and the replies to clients.
+//! Commands in progress: the number of missing answers, and the replies to clients.
 
 use forkful_core::supervisor::{AppId, JobId, ReloadResult};
 
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// A command under way.
+/// A command in progress.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// The client that waits for it.
     pub(crate) request: Option<usize>,
     open: usize,
-    /// How many starts had been ordered when it began.
+    /// The number of ordered starts when it began.
     pub(crate) began_at: u64,
-    /// What has failed, and how many slots have answered or have a new process.
+    /// The number of failures, and of slots that have answered or have a new process.
     pub(crate) faults: usize,
     pub(crate) answered: usize,
 }
 
-/// What clients have asked.
+/// Clients' requests.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     pub(crate) requests: Vec<Request>,
@@ -36,13 +36,13 @@ impl Clients {
         job.request.is_some_and(|request| self.requests[request].has_left)
     }
 
-    /// A new request; yields its number.
+    /// A new request; returns its number.
     pub(crate) fn ask(&mut self) -> usize {
         self.requests.push(Request { answers: 0, has_left: false });
         self.requests.len() - 1
     }
 
-    /// The client of a command under way goes; which one, counted round and round.
+    /// The client of a command in progress disconnects; selected by number, modulo the number of clients.
     pub(crate) fn leave(&mut self, number: u64) {
         let waits = |request: &&mut Request| request.answers == 0 && !request.has_left;
         let mut waiting: Vec<&mut Request> = self.requests.iter_mut().filter(waits).collect();
@@ -109,14 +109,14 @@ impl World {
         }
     }
 
-    /// Something that a command is about has failed.
+    /// A part of a command has failed.
     pub(super) fn fail_job(&mut self, job: JobId) {
         if let Some(job) = self.daemon.jobs.get_mut(&job) {
             job.faults += 1;
         }
     }
 
-    /// A client is answered.
+    /// Replies to a client.
     pub(super) fn reply(&mut self, request: usize, what: &str) {
         if self.kept.is_dead {
             return;

@@ -1,4 +1,4 @@
-//! The saved state of the daemon, its crash, and what the next one makes of it.
+//! The daemon's saved state, its crash, and what the next daemon restores.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::queue::Happening;
 use crate::watch::{Invariant, Watch};
 use crate::world::World;
 
-/// How long a reply waits for the state to be on disk; then it tells that it is not.
+/// How long a reply waits for the state to be on disk; after that it reports that the state is not saved.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl World {
-    /// What should run, as it is saved.
+    /// The state to save: what should run.
     fn state(&self) -> Vec<Saved> {
         let saved = |app: &super::App| Saved {
             spec: Rc::clone(app.supervisor.spec()),
@@ -26,13 +26,13 @@ impl World {
         self.daemon.apps.values().map(saved).chain(self.daemon.pending.iter().cloned()).collect()
     }
 
-    /// The apps of which workers are being deleted.
+    /// The apps whose workers are being deleted.
     fn going(&self) -> Vec<AppName> {
         let goes = |app: &&super::App| app.supervisor.slots().values().any(|record| record.slot.is_going());
         self.daemon.apps.values().filter(goes).map(|app| app.supervisor.spec().name.clone()).collect()
     }
 
-    /// Hands the state over if there is something new.
+    /// Writes the state if it has changed.
     pub(super) fn save_changes(&mut self) {
         if let Some(save) = self.daemon.saving.begin() {
             let keep = save.keep && self.plant != Some(Plant::PreviousOverwritten);
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// A reply is ready: it goes out when the state behind it is on disk.
+    /// A reply is ready: it is sent when its state is on disk.
     pub(super) fn reply_when_saved(&mut self, request: usize) {
         let patient = Patient {
             request,
@@ -59,10 +59,10 @@ impl World {
         }
     }
 
-    /// A reply that says nothing of a fault holds after a crash.
+    /// A reply without an error is still true after a crash.
     fn reply_saved(&mut self, patient: &Patient) {
         let on_disk = &self.disk.state;
-        // What is being deleted is promised to nobody, neither way.
+        // For an app that is being deleted, nothing is promised either way.
         let stays = |saved: &&Saved| !patient.going.contains(&saved.spec.name);
         let is_same = on_disk.apps.iter().filter(stays).eq(patient.state.iter().filter(stays));
         if on_disk.taken < patient.ready && !is_same {
@@ -82,7 +82,7 @@ impl World {
         ready.iter().for_each(|patient| self.reply_saved(patient));
     }
 
-    /// A state could not be written: the replies that wait for it say so.
+    /// A state could not be written: the replies that wait for it report this.
     pub(crate) fn fail_replies(&mut self, number: u64) {
         let waiting = std::mem::take(&mut self.daemon.patient);
         let (told, waiting) = waiting.into_iter().partition(|patient| may_reply(patient.ticket, number));
@@ -91,7 +91,7 @@ impl World {
         told.iter().for_each(|patient| self.reply(patient.request, "done, and not saved"));
     }
 
-    /// A reply has waited long enough; whether it still waits.
+    /// A reply has waited long enough. Returns whether it still waits.
     pub(crate) fn lose_patience(&mut self, request: usize) -> bool {
         let Some(at) = self.daemon.patient.iter().position(|patient| patient.request == request) else {
             return false;
@@ -101,7 +101,7 @@ impl World {
         true
     }
 
-    /// The daemon is gone with all that it knew, and its workers with it. The next one begins.
+    /// The daemon and its workers are gone. The next daemon begins.
     pub(crate) fn crash(&mut self) {
         self.forget_kept();
         self.crash_disk();
@@ -118,13 +118,13 @@ impl World {
         self.watch = Watch::default();
         self.watch.broken = broken;
         self.disk.leave();
-        // A daemon that a command has begun takes nothing up until somebody asks for it.
+        // A daemon started by a command restores nothing until a client requests it.
         if self.dice.percent(70) || self.calm {
             self.resurrect();
         }
     }
 
-    /// What is saved is taken up, and belongs to this daemon from now on.
+    /// The saved apps are restored, and belong to this daemon from now on.
     pub(crate) fn resurrect(&mut self) {
         let is_own = self.daemon.saving.is_own();
         let loaded = self.disk.newest(is_own);
@@ -143,7 +143,7 @@ impl World {
         self.after(after, Happening::Revive(self.life));
     }
 
-    /// The saved apps are made.
+    /// Creates the saved apps.
     pub(crate) fn revive(&mut self) {
         let before = self.daemon.pending.clone();
         let job = self.new_job(None);

@@ -1,12 +1,13 @@
-//! The daemon dies at any moment while its workers live on, and another one goes on from what was written.
+//! The daemon dies at any moment while its workers live on, and another daemon continues from the written
+//! state.
 //!
-//! What outlives a daemon: the processes, what they have said and nobody has read, their ends that nobody was told
-//! (a keeper is their parent and holds their channels), and what the daemon has written. Before the effects of a step are
-//! performed, the supervisor and these effects are written; once they are performed, that is noted. So each effect is
-//! performed, and one that was under way when the daemon died may be performed twice. What comes from a process counts
-//! as taken when what follows from it is written.
+//! What survives a daemon: the processes, their unread messages, their unreported exits (a keeper is their
+//! parent and holds their channels), and the written state. Before the effects of a step are performed, the
+//! supervisor and these effects are written; after they are performed, this is recorded. So each effect is
+//! performed, and an effect in progress when the daemon died may be performed twice. A process's message
+//! counts as read once its consequences are written.
 //!
-//! Writing begins when the end of the daemon is near; nobody reads what was written before that.
+//! Writing begins shortly before the daemon dies, because earlier writes are never read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,41 +22,42 @@ use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// What outlives a daemon, and how far it is from its end.
+/// What survives a daemon, and how far it is from its death.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// How many things the daemon does before it dies.
+    /// The number of operations until the daemon dies.
     dies_in: Option<u64>,
     pub(crate) is_dead: bool,
-    /// It does not die before it has handed on what its primaries have noticed, which nobody would tell it again.
+    /// It does not die before it has passed on what its primaries have noticed, because nobody would report
+    /// that again.
     pub(crate) is_spared: bool,
     apps: BTreeMap<AppId, Record>,
     own: Own,
-    /// What nobody was there to be told.
+    /// Unreported events, because no daemon existed.
     untold: Vec<Happening>,
 }
 
-/// What was written of an app.
+/// The written state of an app.
 #[derive(Debug)]
 struct Record {
     bytes: Vec<u8>,
-    /// The effects in it have been performed.
+    /// Its effects were performed.
     is_performed: bool,
 }
 
-/// What a daemon writes of itself.
+/// The written state of the daemon itself.
 #[derive(Debug, Default, Clone)]
 struct Own {
     last_app: u32,
     last_job: u64,
-    /// Commands that go on without a client.
+    /// Commands that continue without a client.
     unwatched: BTreeSet<JobId>,
-    /// Apps of a saved state that are still to be made.
+    /// Apps of a saved state that are not created yet.
     pending: Vec<Saved>,
 }
 
 impl World {
-    /// From now on the daemon does this many things, and then no more.
+    /// The daemon performs this many more operations, then dies.
     pub(crate) fn die_after(&mut self, things: u64) {
         if self.kept.dies_in.is_some() || self.kept.is_dead {
             return;
@@ -66,7 +68,7 @@ impl World {
         self.write_own();
     }
 
-    /// Whether the daemon gets to do something more.
+    /// Whether the daemon may perform another operation.
     pub(super) fn lives(&mut self) -> bool {
         match &mut self.kept.dies_in {
             Some(_) if self.kept.is_spared => {}
@@ -90,17 +92,17 @@ impl World {
         self.after(after, Happening::TakeOver);
     }
 
-    /// The daemon without a keeper: nothing outlives it.
+    /// The daemon without a keeper: nothing survives it.
     pub(super) fn forget_kept(&mut self) {
         self.kept = Kept::default();
     }
 
-    /// What happens is told to the next daemon.
+    /// Keeps an event for the next daemon.
     pub(crate) fn keep(&mut self, happening: Happening) {
         self.kept.untold.push(happening);
     }
 
-    /// Writes an app with what is to be done next.
+    /// Writes an app with its next effects.
     pub(super) fn write_down(&mut self, app: AppId, effects: &[Effect]) {
         let checked = self.kept.dies_in.is_none() && self.is_checked();
         if self.kept.dies_in.is_none() && !checked {
@@ -132,14 +134,14 @@ impl World {
         self.write_own();
     }
 
-    /// The effects of the last step of an app have been performed.
+    /// The effects of an app's last step were performed.
     pub(super) fn note_performed(&mut self, app: AppId) {
         if let Some(record) = self.kept.apps.get_mut(&app) {
             record.is_performed = true;
         }
     }
 
-    /// An app is gone.
+    /// An app is removed.
     pub(super) fn forget_written(&mut self, app: AppId) {
         self.kept.apps.remove(&app);
     }
@@ -154,7 +156,7 @@ impl World {
         };
     }
 
-    /// Another daemon goes on.
+    /// Another daemon takes over.
     pub(crate) fn take_over(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         let seed = self.dice.bits();
@@ -192,14 +194,14 @@ impl World {
             let there = self.adopted(app);
             self.supervise(app, Event::TakenOver(there));
         }
-        // What has happened meanwhile comes before what is due meanwhile.
+        // Events from before the takeover come before deadlines from before it.
         for happening in kept.untold {
             self.handle(happening);
         }
     }
 
-    /// Takes the processes that are there. What the daemon before had not begun is gone with it, and so are signals that
-    /// it had kept for processes whose start was under way.
+    /// Adopts the existing processes. Starts that the previous daemon had queued are lost, and so are signals
+    /// that it kept for processes whose start was in progress.
     fn adopt_processes(&mut self) {
         self.machine.lose_unbegun();
         let there = self.machine.processes.iter().map(|(pid, process)| (process.whose, *pid));
@@ -214,7 +216,7 @@ impl World {
         }
     }
 
-    /// What is there of an app, for its supervisor.
+    /// What exists of an app, for its supervisor.
     fn adopted(&self, app: AppId) -> Vec<Adopted> {
         if self.plant == Some(Plant::NobodyAdopted) {
             return Vec::new();
@@ -227,19 +229,19 @@ impl World {
         .collect()
     }
 
-    /// Performs an effect that may have been performed.
+    /// Performs an effect that may have been performed before.
     fn perform_again(&mut self, app: AppId, effect: Effect) {
         self.watch.is_again = true;
         match effect {
             Effect::Spawn(slot, generation) if self.daemon.pids.contains_key(&(app, slot, generation)) => {}
-            // The supervisor asks again by itself.
+            // The supervisor requests this again by itself.
             Effect::LookAtSockets(..) | Effect::AskHealth(..) | Effect::WarmUp { .. } => {}
             effect => self.perform(app, effect),
         }
         self.watch.is_again = false;
     }
 
-    /// What happens while no daemon is there; false when it concerns nobody.
+    /// An event while there is no daemon; returns false if it concerns nobody.
     pub(crate) fn happen_unseen(&mut self, happening: Happening) -> bool {
         match happening {
             Happening::TakeOver => self.take_over(),
@@ -259,7 +261,7 @@ impl World {
             Happening::GiveUp(connection) => return self.client_gives_up(connection),
             Happening::Finish(connection) => return self.finish(connection),
             Happening::Turn(pid) => return self.turn_loop(pid),
-            // These were the daemon's own.
+            // These belonged to the daemon itself.
             Happening::Begin(_)
             | Happening::Asked(..)
             | Happening::Warmed(..)
@@ -272,13 +274,13 @@ impl World {
         true
     }
 
-    /// What the daemon was handling when it died, and has not come to write what follows, comes again.
+    /// Repeats what the daemon was handling when it died, if the consequences were not written.
     pub(crate) fn untold(&mut self, happening: &Happening) {
         match happening {
             Happening::Told(..) | Happening::Seen(_) | Happening::GiveUpStart(_) | Happening::Revive(_) => {
                 self.keep(happening.clone());
             }
-            // Whether the program runs is seen.
+            // Whether the program runs can be observed.
             Happening::StartOver(pid) => self.untold_start(*pid),
             Happening::Deed(pid, deed) => self.untold_deed(*pid, deed),
             Happening::Act
@@ -290,7 +292,7 @@ impl World {
             | Happening::Patience(_)
             | Happening::NextStep(_)
             | Happening::Wake => {}
-            // What primaries have is kept with the channels.
+            // The events of primaries are kept in the channels.
             Happening::Connect(_)
             | Happening::GiveUp(_)
             | Happening::Finish(_)
@@ -317,7 +319,7 @@ impl World {
     }
 }
 
-/// What is written when somebody has forgotten a field of slots.
+/// The written state if the code had forgotten a field of slots.
 fn without(value: &(&AppSupervisor, &[Effect]), forget: fn(&mut serde_json::Value)) -> Vec<u8> {
     let mut json = serde_json::to_value(value).expect("it was written before");
     let slots = json[0]["slots"].as_object_mut();
@@ -328,7 +330,7 @@ fn without(value: &(&AppSupervisor, &[Effect]), forget: fn(&mut serde_json::Valu
 }
 
 impl App {
-    /// An app that was read.
+    /// An app that was read from the written state.
     fn adopted(supervisor: AppSupervisor) -> Self {
         let places = supervisor.slots().keys().copied().collect();
         Self { supervisor, places, cron: None }

@@ -1,4 +1,4 @@
-//! The sockets of one address, as the kernel keeps them.
+//! The sockets of one address in the kernel.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,7 +6,7 @@ use forkful_dispatch::{Kind, NewListening, Steer, Watch};
 
 use super::Port;
 
-/// Connections that wait in the queue of one socket.
+/// Maximum connections in the queue of a socket.
 const BACKLOG: usize = 12;
 
 /// See the module's documentation.
@@ -17,11 +17,11 @@ pub(crate) struct Address {
     /// Connections in the queue of each socket; the first is the daemon's own.
     pub(super) queues: Vec<VecDeque<u32>>,
     pub(super) watched: Vec<Watch>,
-    /// A watch for the first connection has fired.
+    /// One-shot watches that have fired.
     disarmed: BTreeSet<usize>,
     pub(super) steer: Steer,
     turn: usize,
-    /// Connections that the daemon has handed over, and that it has lost, as the world has seen it.
+    /// Connections that the daemon has handed over, and lost, as observed by the world.
     pub(super) handed_over: u64,
     pub(super) lost: u64,
     /// The kernel has refused the last steering.
@@ -60,7 +60,7 @@ impl Address {
         self.disarmed.remove(&member);
     }
 
-    /// The members that the kernel gives connections to, the daemon's own apart.
+    /// The members to which the kernel assigns connections, without the daemon's own.
     pub(super) fn steered(&self) -> &[u16] {
         match &self.steer {
             Steer::Daemon => &[],
@@ -68,7 +68,7 @@ impl Address {
         }
     }
 
-    /// A client connects: the socket in whose queue it waits, if there is room.
+    /// A client connects: returns the socket in whose queue it waits, if there is room.
     pub(super) fn connect(&mut self, connection: u32) -> Option<usize> {
         let member = match &self.steer {
             Steer::Daemon => 0,
@@ -85,7 +85,7 @@ impl Address {
         })
     }
 
-    /// The sockets of which the reactor would tell now.
+    /// The sockets that the reactor would report now.
     pub(super) fn ready(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.queues.len()).filter(|member| {
             !self.queues[*member].is_empty()
@@ -97,7 +97,7 @@ impl Address {
         })
     }
 
-    /// The reactor tells of a socket; whether it still has to.
+    /// The reactor reports a socket. Returns whether it must be reported again.
     pub(super) fn tell(&mut self, member: usize) -> bool {
         let is_ready = self.ready().any(|ready| ready == member);
         self.disarmed.insert(member);

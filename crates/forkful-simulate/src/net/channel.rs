@@ -1,4 +1,4 @@
-//! One worker's channel: what the daemon writes, and what the worker says.
+//! One worker's channel: lines of the daemon, and messages of the worker.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,18 +6,18 @@ use forkful_dispatch::{HandleLine, ListeningId, Message, Pushed, ReplyId, Unsent
 
 use super::Port;
 
-/// Lines that the channel holds towards the worker.
+/// Capacity for lines towards the worker.
 const ROOM: usize = 6;
-/// Lines that it holds towards the daemon; what comes after them stays in the worker's memory.
+/// Capacity for lines towards the daemon; further lines stay in the worker's memory.
 const ROOM_BACK: usize = 12;
 
 /// A line for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
     Handle(HandleLine),
-    /// The answer to a query: connections will be pushed.
+    /// The reply to a query: connections will be pushed.
     Pushes(ListeningId, Port),
-    /// The answer to a query: it cannot listen there.
+    /// The reply to a query: listening failed.
     Refused(Port),
     Told(Message),
     /// A message for the app.
@@ -31,7 +31,7 @@ impl Item {
     }
 }
 
-/// A line of a worker.
+/// A line from a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Hello,
@@ -47,10 +47,10 @@ pub(crate) enum Said {
         accepted: bool,
     },
     Counted(u32),
-    /// It got an [`Message::Echo`].
+    /// It received a [`Message::Echo`].
     Echoed,
     Drained,
-    /// How many requests it has served.
+    /// The number of requests it has served.
     Served(u64),
     Chatter,
 }
@@ -58,23 +58,23 @@ pub(crate) enum Said {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// Lines that were written and not read.
+    /// Lines that were written but not read.
     pipe: VecDeque<Item>,
-    /// The last line of the pipe is there in part.
+    /// The last line of the pipe is incomplete.
     pub(super) torn: bool,
     /// Taken back with a push, to be written again before all others.
     pub(super) again: VecDeque<Item>,
     /// Lines of the daemon that wait for room.
     pub(super) lines: VecDeque<Item>,
-    /// Sockets on their way to the worker.
+    /// Sockets in transit to the worker.
     pub(super) replies: BTreeMap<ReplyId, (ListeningId, usize, Port)>,
-    /// Handle lines that were written and not answered.
+    /// Handle lines that were written but not answered.
     unanswered: usize,
     /// The line at which the worker closes its channel was written.
     is_ending: bool,
-    /// What the worker has said and the daemon has not read.
+    /// Messages of the worker that the daemon has not read.
     pub(super) said: VecDeque<Said>,
-    /// What it will say when there is room.
+    /// Messages of the worker that wait for room.
     kept: VecDeque<Said>,
 }
 
@@ -88,7 +88,7 @@ impl Channel {
         Unsent { rest: self.torn || !self.again.is_empty(), lines: !self.lines.is_empty() }
     }
 
-    /// Puts a line into the channel; what is wrong with that, if anything.
+    /// Writes a line to the channel; returns a violated rule, if any.
     pub(super) fn write(&mut self, item: Item, tears: bool) -> Result<(), String> {
         let mut fault = Ok(());
         if self.torn || !self.again.is_empty() {
@@ -108,13 +108,14 @@ impl Channel {
         fault
     }
 
-    /// The rest of a line, or what was taken back, is written.
+    /// Writes the rest of a line, or what was taken back.
     pub(super) fn write_rest(&mut self) {
         self.torn = false;
         self.pipe.append(&mut self.again);
     }
 
-    /// Takes out what was not read, if it ends with a push. `forgets`, a planted fault: the push stays all the same.
+    /// Takes out the unread data, if it ends with a push. `forgets`, a planted fault: the push stays
+    /// nevertheless.
     pub(super) fn take_back(&mut self, pushed: Pushed, forgets: bool) -> bool {
         let found = self.pipe.back() == Some(&Item::Handle(HandleLine::Connection(pushed)));
         if found && forgets {
@@ -129,20 +130,20 @@ impl Channel {
         found
     }
 
-    /// Takes out all that was not read; whether a push was among it.
+    /// Takes out all unread data. Returns whether it contained the push.
     pub(super) fn take_out(&mut self, pushed: Pushed) -> bool {
         let found = self.pipe.contains(&Item::Handle(HandleLine::Connection(pushed)));
         self.pipe.clear();
         found
     }
 
-    /// Whether a connection is on its way in it.
+    /// Whether this connection is in transit in it.
     pub(super) fn holds(&self, number: u32) -> bool {
         let is_it = |item: &Item| matches!(item, Item::Handle(HandleLine::Connection(pushed)) if pushed.connection.0 == number);
         self.pipe.iter().any(is_it)
     }
 
-    /// Takes a few lines of the worker; whether there are more.
+    /// Reads some lines of the worker. Returns whether there are more.
     pub(super) fn hear(&mut self, most: usize) -> (Vec<Said>, bool) {
         let count = most.min(self.said.len());
         (self.said.drain(..count).collect(), count == most)
@@ -151,7 +152,7 @@ impl Channel {
 
 /// The worker's end.
 impl Channel {
-    /// Whether there is a whole line to read.
+    /// Whether there is a complete line to read.
     pub(super) fn is_readable(&self) -> bool {
         self.pipe.len() > usize::from(self.torn)
     }
@@ -172,12 +173,12 @@ impl Channel {
         self.say_kept();
     }
 
-    /// Whether it has something to say for which there is room.
+    /// Whether it has a message for which there is room.
     pub(super) fn has_more_to_say(&self) -> bool {
         !self.kept.is_empty() && self.said.len() < ROOM_BACK
     }
 
-    /// Says what waits for room; whether something still does.
+    /// Writes messages that waited for room. Returns whether some still wait.
     pub(super) fn say_kept(&mut self) -> bool {
         while self.said.len() < ROOM_BACK
             && let Some(said) = self.kept.pop_front()

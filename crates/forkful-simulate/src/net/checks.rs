@@ -1,4 +1,4 @@
-//! What must hold of connections after each event, and at the end.
+//! The checks of connections after each event and at the end.
 
 use forkful_core::spec::Balance;
 use forkful_core::supervisor::AppId;
@@ -13,8 +13,8 @@ use crate::world::World;
 type Broken = (Invariant, String);
 
 impl World {
-    /// The workers that serve an address: they listen, their loops turn, connections may go to them, and the daemon has
-    /// their channels.
+    /// The workers that serve an address: they listen, their event loops are responsive, they may get
+    /// connections, and the daemon has their channels.
     pub(super) fn serving_workers(
         &self,
         app: AppId,
@@ -31,7 +31,7 @@ impl World {
         workers.into_iter().flatten().filter(serves).copied()
     }
 
-    /// A connection is on its way to a worker.
+    /// A connection is being sent to a worker.
     pub(super) fn check_given(&mut self, app: AppId, pid: Pid, pushed: Pushed) {
         let process = self.machine.processes.get(&pid);
         if process.is_some_and(|process| !process.has_traffic) {
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// All that must hold of the primaries of which something has happened.
+    /// Checks the primaries that have had an event.
     pub(crate) fn check_net(&mut self) {
         for app in std::mem::take(&mut self.watch.net_touched) {
             let Some(primary) = self.net.primaries.get(&app) else { continue };
@@ -79,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    /// The reactor tells of channels that have room for lines that wait.
+    /// The reactor reports channels that have room for waiting lines.
     fn check_room_told(&self, app: AppId, primary: &Primary) -> Result<(), Broken> {
         match self.writable(app).next() {
             Some(pid) if !primary.rings => {
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// The kernel gives connections to workers that may have them.
+    /// The kernel assigns connections only to workers that may get them.
     fn check_steered(&self, primary: &Primary, listening: ListeningId, member: usize) -> Result<(), Broken> {
         let mut is_held = false;
         let mut some_moves = false;
@@ -113,7 +113,7 @@ impl World {
         Err((Invariant::GivenToReady, seen))
     }
 
-    /// What the daemon takes a worker to listen on is what it listens on.
+    /// The daemon's view of a worker's addresses is correct.
     fn check_listens(&self, primary: &Primary, pid: Pid, worker: &Worker) -> Result<(), Broken> {
         if !worker.is_in_step() || worker.has_closed || !self.is_alive(pid) {
             return Ok(());
@@ -128,7 +128,7 @@ impl World {
         Err((Invariant::ListensTruly, seen))
     }
 
-    /// No connection waits while a worker with room exists, and no line while its channel has room.
+    /// No connection waits while there is a worker with room, and no line waits while its channel has room.
     pub(crate) fn check_waiting(&mut self) {
         let clients =
             self.net.connections.iter().enumerate().filter(|(_, connection)| connection.pinned_to.is_none());
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Whether a queue belongs to a worker whose clients stay with it though its loop does not turn.
+    /// Whether a queue belongs to a worker whose clients stay with it although its event loop is blocked.
     fn is_sticky_to(&self, app: AppId, listening: ListeningId, member: usize) -> bool {
         let Some(primary) = self.net.primaries.get(&app) else { return false };
         let is_sticky =
@@ -164,7 +164,7 @@ impl World {
         is_sticky && primary.dispatcher.is_owned(listening, member)
     }
 
-    /// Whether a connection was pushed to a worker that hangs, from which nothing can be taken back.
+    /// Whether a connection was pushed to a hanging worker from which nothing can be taken back.
     fn is_stuck_with(&self, app: AppId, number: u32) -> bool {
         let Some(primary) = self.net.primaries.get(&app) else { return false };
         primary.workers.iter().any(|pid| {

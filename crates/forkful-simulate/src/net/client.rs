@@ -1,4 +1,4 @@
-//! Connections of clients, from the first packet to their end.
+//! Clients' connections, from the first packet to the end.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// A client whose first packet finds no room in a queue sends it again after this.
+/// If a client's first packet finds no room in a queue, it is sent again after this time.
 const KNOCK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Workers say how many requests they have served, after so many.
+/// Workers report the number of served requests after this many.
 const REPORT_EVERY: u64 = 4;
 
-/// Clients that come at once, or nearly.
+/// Clients that arrive at the same time, or nearly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rush {
     pub(crate) port: Port,
     pub(crate) clients: u32,
-    /// The time in which they come.
+    /// The time within which they arrive.
     pub(crate) within: Duration,
-    /// How long a connection stays open once a worker has taken it.
+    /// How long a connection stays open after a worker has accepted it.
     pub(crate) stays: Duration,
     /// How long a client waits for a worker.
     pub(crate) patience: Duration,
@@ -38,28 +38,28 @@ pub(crate) struct Connection {
     pub(super) place: Place,
     stays: Duration,
     pub(super) client_is_gone: bool,
-    /// A worker has read from it, or written to it.
+    /// A worker has read from it or written to it.
     pub(super) is_touched: bool,
-    /// The daemon holds a descriptor of it.
+    /// The daemon has a descriptor of it.
     pub(super) is_held: bool,
-    /// By which address the daemon has accepted it.
+    /// The address through which the daemon has accepted it.
     pub(super) came_by: Option<(AppId, ListeningId)>,
     /// The daemon counts it as lost.
     pub(super) is_lost: bool,
-    /// It asks this worker, and no other, whether it is well.
+    /// It is a health check of exactly this worker.
     pub(super) pinned_to: Option<Pid>,
 }
 
-/// Where a connection is.
+/// The place of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The kernel has not let it in yet.
+    /// Not in a queue yet.
     Knocks,
     /// In the queue of a socket.
     Queued(AppId, ListeningId, usize),
     /// In the daemon, or on its way to a worker.
     Daemon(AppId, ListeningId),
-    /// A worker has taken it.
+    /// A worker has accepted it.
     Taken(Pid),
     Ended(End),
 }
@@ -68,15 +68,15 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Served,
-    /// Nobody listened.
+    /// There was no listener.
     Refused,
     /// Its address was given up while it waited.
     GivenUp,
-    /// The client did not wait any longer.
+    /// The client gave up waiting.
     NotWaited,
-    /// Its worker ended after it had taken it.
+    /// Its worker ended after accepting it.
     WithWorker,
-    /// Its worker ended, and may have had it; the daemon has counted it.
+    /// Its worker ended and may have had it; the daemon has counted it as lost.
     Lost,
     /// The daemon has crashed.
     Crash,
@@ -106,7 +106,7 @@ impl Connection {
 }
 
 impl World {
-    /// Clients come.
+    /// Clients connect.
     pub(crate) fn rush(&mut self, rush: Rush) {
         let Rush { port, clients, within, stays, patience } = rush;
         for _ in 0..clients {
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// A client sends its first packet, or sends it again; whether it still wants to.
+    /// A client sends its first packet, or repeats it. Returns whether it still wants to connect.
     pub(crate) fn connect(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
         if connection.place != Place::Knocks || connection.client_is_gone {
@@ -144,7 +144,7 @@ impl World {
         true
     }
 
-    /// A client does not wait any longer; whether it waited.
+    /// A client gives up waiting. Returns whether it was waiting.
     pub(crate) fn client_gives_up(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
         if self.calm || connection.client_is_gone {
@@ -153,14 +153,14 @@ impl World {
         match connection.place {
             Place::Taken(_) | Place::Ended(_) => return false,
             Place::Knocks => connection.place = Place::Ended(End::NotWaited),
-            // Whoever holds it sees the end when it reads.
+            // The current holder sees the end when it reads.
             Place::Queued(..) | Place::Daemon(..) => {}
         }
         connection.client_is_gone = true;
         true
     }
 
-    /// A worker takes a connection.
+    /// A worker accepts a connection.
     pub(super) fn take(&mut self, pid: Pid, number: u32) {
         let connection = &mut self.net.connections[number as usize];
         if let Place::Taken(other) = connection.place {
@@ -190,7 +190,7 @@ impl World {
         self.after(stays, Happening::Finish(number));
     }
 
-    /// A connection that a worker has ends; whether one had it.
+    /// A connection of a worker ends. Returns whether a worker had it.
     pub(crate) fn finish(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
         let Place::Taken(pid) = connection.place else { return false };
@@ -213,7 +213,7 @@ impl World {
         true
     }
 
-    /// A process has ended: its connections end with it, but for those whose answer the daemon still waits for.
+    /// A process has ended: its connections end, except those whose acknowledgement the daemon still expects.
     pub(super) fn end_connections(&mut self, pid: Pid) {
         let Some(worker) = self.net.workers.get_mut(&pid) else { return };
         let app = worker.app;
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Clients of an address that is given up see the end of their connections.
+    /// Clients of an address that is given up see their connections end.
     pub(super) fn give_up(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for number in numbers {
             self.net.connections[number as usize].place = Place::Ended(End::GivenUp);

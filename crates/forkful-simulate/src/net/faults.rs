@@ -1,4 +1,4 @@
-//! What goes wrong around connections.
+//! Faults around connections.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use crate::machine::Pid;
 use crate::queue::Happening;
 use crate::world::World;
 
-/// Something that goes wrong; a number says in which of the processes.
+/// A fault; the number selects a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// A worker's event loop stands still for so long.
+    /// A worker's event loop is blocked for this time.
     Block(u64, Duration),
-    /// A worker refuses connections, or cannot take descriptors, for so long.
+    /// A worker refuses connections, or cannot receive descriptors, for this time.
     Manner(u64, Manner, Duration),
-    /// A worker is sent so many messages.
+    /// This many messages are sent to a worker.
     Chatter(u64, u32),
-    /// A worker says so many things at once.
+    /// A worker sends this many messages at once.
     Flood(u64, u32),
-    /// A worker does not follow the protocol.
+    /// A worker violates the protocol.
     Nonsense(u64),
-    /// The daemon has no descriptor left for so long.
+    /// The daemon has no free descriptors for this time.
     NoDescriptors(Duration),
-    /// Too many descriptors are on their way for so long.
+    /// Too many descriptors are in flight for this time.
     HandlesFull(Duration),
-    /// The kernel takes no other steering and no further watch for so long.
+    /// The kernel refuses changes of steering and watches for this time.
     KernelRefuses(Duration),
-    /// Lines are taken in two parts for so long.
+    /// Lines are accepted in two parts for this time.
     Tears(Duration),
-    /// The kernel's reports of closed connections are lost, for so long.
+    /// The kernel's reports of closed connections are lost for this time.
     ClosesLost(Duration),
 }
 
-/// Until when things go wrong.
+/// Until when faults last.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(super) no_descriptors: Time,
@@ -46,7 +46,7 @@ pub(crate) struct Faults {
 }
 
 impl World {
-    /// Whether something goes wrong until then.
+    /// Whether a fault that lasts until then is active.
     pub(super) fn goes_wrong(&self, until: Time) -> bool {
         self.now < until && !self.calm
     }
@@ -115,13 +115,13 @@ impl World {
         if let Some(state) = primary.dispatcher.channel_mut(worker_of(pid)) {
             state.break_off();
             self.excuse(pid);
-            // The daemon reads it, and writes an answer.
+            // The daemon reads it, and writes a reply.
             self.flush(app, pid);
             self.perform_dispatch(app);
         }
     }
 
-    /// Says to all primaries whether ends of connections are told.
+    /// Tells all primaries whether closes of connections are reported.
     pub(crate) fn count_closes(&mut self, counts: bool) {
         for primary in self.net.primaries.values_mut() {
             primary.dispatcher.count_closes(counts);

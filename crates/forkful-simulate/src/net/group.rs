@@ -1,4 +1,4 @@
-//! The control group of an app with a CPU limit: in each period its processes get so much time together, and then wait.
+//! The control group of an app with a CPU limit: in each period its processes share a quota, and then wait.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::world::World;
 
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What the processes of an app have used.
+/// CPU time used by an app's processes.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// The last period of which some time is used, counted from the beginning of the run.
+    /// The last period of which CPU time is used, counted from the start of the run.
     period: u32,
     used: Duration,
 }
 
 impl Group {
-    /// Uses `work` from `now` on; gives how long it takes until it is done.
+    /// Uses `work` from `now` on; returns how long it takes to complete.
     fn run(&mut self, now: Duration, work: Duration, quota: Duration) -> Duration {
         let current = (now.as_nanos() / PERIOD.as_nanos()) as u32;
         if self.period < current {
@@ -36,7 +36,7 @@ impl Group {
 }
 
 impl World {
-    /// How long a worker needs for something, when its app has to share the CPU time that it may use.
+    /// How long a worker needs for its work if its app has a CPU limit.
     pub(super) fn throttled(&mut self, pid: Pid, work: Duration) -> Duration {
         let Some(process) = self.machine.processes.get(&pid) else { return work };
         let app = process.whose.0;

@@ -1,4 +1,4 @@
-//! What workers say, as the daemon hears it: queries answered, addresses bound, and what the supervisor is told.
+//! Handles messages of workers in the daemon: answers queries, binds addresses, and informs the supervisor.
 
 use forkful_core::Time;
 use forkful_core::slot;
@@ -14,13 +14,13 @@ use super::{Port, worker_of};
 use crate::machine::Pid;
 use crate::world::World;
 
-/// Lines taken from one worker in one turn.
+/// Lines read from a worker in one turn.
 const LINES_PER_TURN: usize = 4;
-/// Sockets of one app.
+/// Maximum sockets of an app.
 const SOCKETS_MAX: usize = 40;
 
 impl World {
-    /// The daemon reads a worker's channel; whether there was one.
+    /// The daemon reads a worker's channel. Returns whether there was one.
     pub(crate) fn hear(&mut self, pid: Pid) -> bool {
         let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
         worker.will_be_heard = false;
@@ -31,12 +31,12 @@ impl World {
         true
     }
 
-    /// Takes all that a worker has said, before it goes.
+    /// Reads all of a worker's messages before it is removed.
     pub(super) fn hear_all(&mut self, app: AppId, pid: Pid) {
         while self.hear_some(app, pid) {}
     }
 
-    /// Takes a turn's worth of what a worker says; whether there may be more.
+    /// Reads a turn's worth of a worker's messages. Returns whether there may be more.
     fn hear_some(&mut self, app: AppId, pid: Pid) -> bool {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return false };
         let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
@@ -53,7 +53,7 @@ impl World {
             self.on_said(app, pid, said);
             self.perform_dispatch(app);
         }
-        // There is room for what it has kept.
+        // There is room for the worker's waiting messages.
         self.wake_loop(pid);
         if is_over && let Some(primary) = self.net.primaries.get_mut(&app) {
             if primary.workers.contains(&pid) {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Binds an address, unless another app or another program has it.
+    /// Binds an address, unless another app or program uses it.
     fn bind(&mut self, app: AppId, port: Port) -> Option<ListeningId> {
         let is_taken = self.net.primaries.values().any(|primary| primary.by_port.contains_key(&port));
         if port == Port::Taken || is_taken || self.goes_wrong(self.net.faults.no_descriptors) {
@@ -173,13 +173,13 @@ impl World {
         true
     }
 
-    /// Since when a worker owes an answer.
+    /// Since when a worker owes a reply.
     pub(crate) fn owes_since(&self, pid: Pid) -> Option<Time> {
         let app = self.net.workers.get(&pid)?.app;
         self.net.primaries.get(&app)?.dispatcher.owes_since(worker_of(pid))
     }
 
-    /// What is seen of the sockets that a process shares.
+    /// Facts about the sockets that a process shares.
     pub(crate) fn shared_sockets(&self, app: AppId, pid: Pid, old: Option<Pid>) -> Sockets {
         let primary = self.net.primaries.get(&app);
         primary.map_or_else(Sockets::default, |primary| {
@@ -187,7 +187,7 @@ impl World {
         })
     }
 
-    /// The supervisor is told what a primary has noticed.
+    /// Informs the supervisor of what a primary has noticed.
     pub(super) fn on_told(&mut self, app: AppId, told: Told) {
         let whose = |world: &Self, pid: Pid| world.machine.processes.get(&pid).map(|process| process.whose);
         match told {

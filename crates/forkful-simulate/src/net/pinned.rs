@@ -1,4 +1,4 @@
-//! Connections of health checks: each asks one worker, and goes to no other.
+//! Connections of health checks: each is for exactly one worker.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::{Port, worker_of};
 use crate::machine::Pid;
 use crate::world::World;
 
-/// How a worker is asked whether it is well.
+/// How a worker's health is checked.
 pub(crate) enum Asking {
-    /// By a connection of this number, which it has to take within a time.
+    /// By this connection, which it must accept within this time.
     ByConnection(u32, Duration),
     /// Its channel has no room for a connection now.
     Busy,
@@ -21,7 +21,7 @@ pub(crate) enum Asking {
 }
 
 impl World {
-    /// Asks a worker by a connection of its own, if its app wants that and it shares a port.
+    /// Checks a worker by a connection, if its app is configured so and it shares a port.
     pub(crate) fn ask_by_connection(&mut self, app: AppId, pid: Pid) -> Asking {
         let worker = worker_of(pid);
         let check = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().health.as_ref());
@@ -45,7 +45,7 @@ impl World {
         Asking::ByConnection(number, timeout)
     }
 
-    /// Whether a worker has taken a connection.
+    /// Whether a worker has accepted a connection.
     pub(crate) fn was_taken(&self, number: u32) -> bool {
         self.net.connections[number as usize].is_touched
     }

@@ -1,4 +1,4 @@
-//! The primary of a simulated daemon: performs what `forkful_dispatch` decides, as `forkful_cluster` does.
+//! The primary of a simulated daemon: performs the actions of `forkful_dispatch`, like `forkful_cluster`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::plant::Plant;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// More turns of a primary in one moment than anything needs.
+/// More steps of a primary at one time than anything needs.
 const STEPS_MAX: usize = 10_000;
 
-/// What a primary has to tell its supervisor.
+/// An event of a primary for its supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     Greeted(Pid),
@@ -45,14 +45,14 @@ pub(crate) struct Primary {
     pub(super) workers: BTreeSet<Pid>,
     pub(super) told: VecDeque<Told>,
     pub(super) next_reply: u64,
-    /// When the dispatcher wants to be woken.
+    /// When the dispatcher needs to be woken.
     pub(super) wake: Option<Time>,
-    /// The reactor is about to tell of something.
+    /// The reactor is about to report something.
     pub(super) rings: bool,
 }
 
 impl Primary {
-    /// The app has another definition.
+    /// The app has a new definition.
     pub(crate) fn follow(&mut self, spec: &AppSpec) {
         self.dispatcher.set_slow_start(spec.slow_start);
     }
@@ -79,7 +79,7 @@ impl Primary {
 }
 
 impl World {
-    /// Feeds an event to an app's dispatcher and performs what follows.
+    /// Feeds an event to an app's dispatcher and performs the actions.
     pub(crate) fn dispatch(&mut self, app: AppId, event: Event) {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return };
         if let Some(trace) = &mut self.trace
@@ -91,14 +91,14 @@ impl World {
         self.perform_dispatch(app);
     }
 
-    /// The same for a worker, if there is one.
+    /// The same for a worker, if it exists.
     pub(crate) fn dispatch_for(&mut self, pid: Pid, event: impl FnOnce(forkful_dispatch::WorkerId) -> Event) {
         if let Some(worker) = self.net.workers.get(&pid) {
             self.dispatch(worker.app, event(worker_of(pid)));
         }
     }
 
-    /// Performs what is in the outbox, and what follows from that.
+    /// Performs the actions in the outbox and everything that follows from them.
     pub(super) fn perform_dispatch(&mut self, app: AppId) {
         self.net.touched.insert(app);
         for _ in 0..STEPS_MAX {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Writes what can be written to a worker.
+    /// Writes as much as possible to a worker.
     pub(super) fn flush(&mut self, app: AppId, pid: Pid) {
         let handles_full = self.goes_wrong(self.net.faults.handles_full);
         let tears = self.goes_wrong(self.net.faults.tears);
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Takes connections out of a socket's queue.
+    /// Accepts connections from a socket's queue.
     fn accept(&mut self, app: AppId, listening: ListeningId, member: usize, rescued: bool) {
         let has_none = self.goes_wrong(self.net.faults.no_descriptors);
         let (mut count, mut failed) = (0, false);
@@ -341,7 +341,7 @@ impl World {
         self.give_up(address.queues.into_iter().flatten());
     }
 
-    /// The app is gone: so are its sockets.
+    /// The app is removed, and its sockets with it.
     pub(crate) fn drop_primary(&mut self, app: AppId) {
         let Some(primary) = self.net.primaries.remove(&app) else { return };
         self.give_up(primary.addresses.into_values().flat_map(|address| address.queues).flatten());
@@ -353,7 +353,8 @@ impl World {
         }
     }
 
-    /// The process of a worker has ended, or its channel is of no use: what it had not acknowledged goes to others.
+    /// A worker's process has ended, or its channel can no longer be used: its unacknowledged connections go
+    /// to other workers.
     pub(super) fn cut_off(&mut self, app: AppId, pid: Pid, is_closed: bool) {
         let skips = self.plants(Plant::GivenTwice);
         let worker = worker_of(pid);
@@ -382,7 +383,7 @@ impl World {
         self.dispatch(app, Event::Gone { worker, may_have_served: may_have_served.is_some() });
     }
 
-    /// Workers that do not follow the protocol are treated as ones that have hung up.
+    /// Workers that violate the protocol are treated as if they had hung up.
     pub(super) fn drop_broken(&mut self, app: AppId) {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return };
         if !primary.dispatcher.take_some_broken() {

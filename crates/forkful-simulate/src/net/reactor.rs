@@ -1,4 +1,4 @@
-//! The daemon's reactor and timer, as far as primaries are concerned.
+//! The daemon's reactor and timer for primaries.
 
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::{Channel, Chore, Event, ListeningId};
@@ -12,7 +12,7 @@ use crate::watch::Invariant;
 use crate::world::World;
 
 impl World {
-    /// Chores of primaries whose time has come; whether there were any.
+    /// Performs due chores of primaries. Returns whether there were any.
     pub(crate) fn on_net_wake(&mut self) -> bool {
         if self.net.timer.is_none_or(|at| at > self.now) {
             return false;
@@ -33,7 +33,7 @@ impl World {
         true
     }
 
-    /// The length of the daemon's own queue, where that matters.
+    /// Reports the length of the daemon's own queue, if it matters.
     fn tell_waiting(&mut self, app: AppId, listening: ListeningId, member: usize) {
         let Some(primary) = self.net.primaries.get(&app) else { return };
         if member == 0
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The reactor tells of what is ready.
+    /// The reactor reports ready descriptors.
     pub(crate) fn ring(&mut self, app: AppId) -> bool {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return false };
         primary.rings = false;
@@ -76,7 +76,7 @@ impl World {
         !sockets.is_empty() || !writable.is_empty()
     }
 
-    /// Channels that have room again, and for which something waits.
+    /// Channels that have room again, and for which lines wait.
     pub(super) fn writable(&self, app: AppId) -> impl Iterator<Item = Pid> + '_ {
         let primary = self.net.primaries.get(&app).into_iter();
         primary.flat_map(move |primary| {
@@ -89,12 +89,12 @@ impl World {
         })
     }
 
-    /// Those of which the reactor tells.
+    /// Those that the reactor reports.
     fn watched_writable(&self, app: AppId) -> impl Iterator<Item = Pid> + '_ {
         self.writable(app).filter(|pid| !self.net.workers[pid].is_unwatched)
     }
 
-    /// Follows what has happened to primaries since the last call; whether anything had.
+    /// Handles the events of primaries since the last call. Returns whether there were any.
     pub(crate) fn follow_net(&mut self) -> bool {
         let mut any = false;
         while let Some(app) = self.net.touched.pop_first() {
@@ -112,7 +112,7 @@ impl World {
             let is_ready = || primary.addresses.values().any(|address| address.ready().next().is_some());
             if !primary.rings && (is_writable || is_ready()) {
                 primary.rings = true;
-                // Mostly the daemon has nothing else to do.
+                // Usually the daemon has nothing else to do.
                 let late = !self.calm && self.dice.percent(3);
                 let after = if late { self.dice.millis(1, 30) } else { self.dice.micros(5, 60) };
                 self.after(after, Happening::Ring(app));
@@ -121,7 +121,7 @@ impl World {
         any
     }
 
-    /// Has the timer set to when the first primary wants to be woken.
+    /// Sets the timer to the first time that a primary needs.
     pub(crate) fn set_net_timer(&mut self) {
         let wake = self.net.primaries.values().filter_map(|primary| primary.wake).min();
         if wake != self.net.timer {

@@ -1,4 +1,4 @@
-//! The event loop of a worker: it reads its channel, listens, and takes connections.
+//! A worker's event loop: it reads its channel, listens, and accepts connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// Connections that one turn of a loop takes from one socket.
+/// Connections accepted from one socket in one turn of a loop.
 const TAKEN_PER_TURN: usize = 2;
-/// Connections that a worker has at most; then it refuses.
+/// Maximum open connections of a worker; above it refuses.
 const OPEN_MAX: usize = 10;
 
-/// What a worker does with descriptors.
+/// How a worker handles descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Serves,
     Refuses,
-    /// It has no room for a descriptor more.
+    /// It has no free descriptor.
     LosesHandles,
 }
 
@@ -38,26 +38,26 @@ pub(crate) struct Worker {
     pub(super) channel: Channel,
     /// What the daemon wrote can be taken back.
     pub(super) recalls: bool,
-    /// What it listens on, with its socket there if it has one.
+    /// Its listening addresses, each with its socket if it has one.
     pub(crate) servers: BTreeMap<ListeningId, (Option<usize>, Port)>,
-    /// What it has asked for and not got yet.
+    /// Addresses it has requested but not received yet.
     asked: BTreeSet<Port>,
-    /// It says that it is ready when it has got all that it asked for.
+    /// It reports that it is ready once it has all requested addresses.
     will_say_ready: bool,
     pub(super) manner: Manner,
     pub(super) manner_until: Time,
     pub(super) busy_until: Time,
-    /// Connections that it has.
+    /// Its open connections.
     pub(super) open: BTreeSet<u32>,
-    /// How many connections have ended with it.
+    /// The number of connections that have ended with it.
     pub(crate) served: u64,
     /// It has closed its end of the channel.
     pub(super) has_closed: bool,
-    /// A turn of its loop is about to come.
+    /// A turn of its loop is scheduled.
     turns: bool,
     /// The daemon is about to read its channel.
     pub(super) will_be_heard: bool,
-    /// A planted fault: the reactor does not tell of room in its channel.
+    /// A planted fault: the reactor does not report room in its channel.
     pub(super) is_unwatched: bool,
 }
 
@@ -86,7 +86,7 @@ impl Worker {
         self.open.len() < OPEN_MAX
     }
 
-    /// Whether all that it has said was heard, and nothing is on its way to it.
+    /// Whether all of its messages were read, and nothing is in transit to it.
     pub(super) fn is_in_step(&self) -> bool {
         self.channel.said.is_empty() && !self.will_be_heard && self.asked.is_empty()
     }
@@ -94,7 +94,7 @@ impl Worker {
 
 /// What the daemon's engine does when a process begins and ends.
 impl World {
-    /// The process of a cluster worker begins.
+    /// A cluster worker's process begins.
     pub(crate) fn attach(&mut self, pid: Pid) {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let (app, slot, _) = process.whose;
@@ -106,7 +106,7 @@ impl World {
         primary.dispatcher.identify(worker_of(pid), slot);
     }
 
-    /// The process of a worker is dead, and the daemon learns of it.
+    /// A worker's process is dead, and the daemon is informed.
     pub(crate) fn detach(&mut self, pid: Pid) {
         let Some(app) = self.net.workers.get(&pid).map(|worker| worker.app) else { return };
         if let Some(primary) = self.net.primaries.get_mut(&app) {
@@ -131,19 +131,19 @@ impl World {
     }
 }
 
-/// What a worker does by itself.
+/// Actions of a worker.
 impl World {
     pub(crate) fn has_channel(&self, pid: Pid) -> bool {
         self.net.workers.contains_key(&pid)
     }
 
-    /// Whether the daemon can ask a process anything: it has broken off with those that do not follow the protocol.
+    /// Whether the daemon can communicate with a process: it has cut off those that violate the protocol.
     pub(crate) fn can_be_asked(&self, pid: Pid) -> bool {
         let primary = self.net.workers.get(&pid).and_then(|worker| self.net.primaries.get(&worker.app));
         primary.is_some_and(|primary| primary.dispatcher.channel(worker_of(pid)).is_some())
     }
 
-    /// A living process that has a channel does something.
+    /// A live process with a channel performs an action.
     pub(crate) fn perform_with_channel(&mut self, pid: Pid, deed: &Deed) {
         match deed {
             Deed::Greet => self.say(pid, Said::Hello),
@@ -154,7 +154,7 @@ impl World {
                 self.close_server(pid, *port);
             }
             Deed::Drained => self.say(pid, Said::Drained),
-            // By Node's way, or by the end of the channel alone.
+            // Either with Node's message, or only by closing the channel.
             Deed::Disconnect if self.dice.percent(60) => self.say(pid, Said::Leaves),
             Deed::Disconnect => self.close_channel(pid),
             Deed::Die(_) => {}
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// A worker asks to listen, and will say that it is ready when the app wants it.
+    /// A worker requests its addresses, and will report that it is ready if the app is configured so.
     pub(crate) fn begin_listening(&mut self, pid: Pid, sign: ReadySign) {
         let Some(process) = self.machine.processes.get(&pid) else { return };
         let listens = process.plan.listens.clone();
@@ -225,7 +225,7 @@ impl World {
         self.plan_hearing(pid, after);
     }
 
-    /// Has the daemon read a worker's channel after a while.
+    /// Schedules reading of a worker's channel by the daemon.
     pub(super) fn plan_hearing(&mut self, pid: Pid, after: Duration) {
         if let Some(worker) = self.net.workers.get_mut(&pid)
             && !std::mem::replace(&mut worker.will_be_heard, true)
@@ -248,9 +248,9 @@ impl World {
     }
 }
 
-/// The loop.
+/// The event loop.
 impl World {
-    /// Has a worker's loop turn soon if there is something for it.
+    /// Schedules a turn of a worker's loop if it has work.
     pub(super) fn wake_loop(&mut self, pid: Pid) {
         let Some(worker) = self.net.workers.get(&pid) else { return };
         let channel = &worker.channel;
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// Has the loops turn that accept from a socket.
+    /// Schedules turns of the loops that accept from a socket.
     pub(super) fn wake_acceptors(&mut self, app: AppId, listening: ListeningId, member: usize) {
         let Some(primary) = self.net.primaries.get(&app) else { return };
         let accepts = |pid: &&Pid| {
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// One turn of a worker's event loop; whether it turns at all.
+    /// One turn of a worker's event loop. Returns whether it runs at all.
     pub(crate) fn turn_loop(&mut self, pid: Pid) -> bool {
         let is_well = self.machine.processes.get(&pid).is_some_and(Process::is_well);
         let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
@@ -414,7 +414,7 @@ impl World {
         }
     }
 
-    /// A worker listens on an address, and says so.
+    /// A worker listens on an address, and reports it.
     fn listens(&mut self, pid: Pid, listening: ListeningId, member: Option<usize>, port: Port) {
         let by_listening = self.accepts(pid, &Deed::Ready(ReadySign::Listening));
         let Some(worker) = self.net.workers.get_mut(&pid) else { return };
@@ -428,7 +428,7 @@ impl World {
         self.say_ready(pid);
     }
 
-    /// A worker takes what waits in the queues of its sockets.
+    /// A worker accepts connections from the queues of its sockets.
     fn take_from_queues(&mut self, pid: Pid) {
         let Some(worker) = self.net.workers.get(&pid) else { return };
         let app = worker.app;
@@ -451,7 +451,7 @@ impl World {
         }
     }
 
-    /// A worker takes a connection and reads its request, which may keep its loop busy.
+    /// A worker accepts a connection and reads its request, which may keep its loop busy.
     fn serve(&mut self, pid: Pid, number: u32) {
         self.take(pid, number);
         let busy = match self.dice.below(100) {
@@ -466,7 +466,7 @@ impl World {
         }
     }
 
-    /// A process that hung goes on.
+    /// A process that hung continues.
     pub(crate) fn go_on(&mut self, pid: Pid) {
         if let Some(process) = self.machine.processes.get_mut(&pid) {
             process.hangs = false;
@@ -477,7 +477,7 @@ impl World {
         }
     }
 
-    /// Whether a worker with a channel lives.
+    /// Whether a live worker with a channel exists.
     pub(super) fn is_alive(&self, pid: Pid) -> bool {
         self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Alive)
     }

@@ -1,4 +1,4 @@
-//! The daemon's side: performs the dispatcher's actions, each for its price.
+//! The daemon's side: performs the dispatcher's actions, each with its cost.
 
 use forkful_core::spec::Balance;
 use forkful_dispatch::{
@@ -82,7 +82,7 @@ impl World {
                 for member in 1..self.address.queues.len() {
                     self.clock = self.clock + costs::READ_QUEUE;
                     let length = self.address.queues[member].len() as u32;
-                    // Noting a length is no step worth its price.
+                    // Recording a length does not cost a step.
                     let Self { dispatcher, outbox, clock, meter, .. } = self;
                     meter
                         .time(|| dispatcher.step(Event::Queue { listening, member, length }, *clock, outbox));

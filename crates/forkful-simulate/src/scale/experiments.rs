@@ -1,4 +1,4 @@
-//! The questions that are put to a world.
+//! The experiments with a simulated machine.
 
 use std::time::Duration;
 
@@ -7,69 +7,70 @@ use forkful_core::spec::Balance;
 use super::meter::Meter;
 use super::world::{Load, World};
 
-/// Clients wait longer than this at the 99th percentile: that rate is too much.
+/// If clients wait longer at the 99th percentile, the rate is too high.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// A core that works for so much of the time, at a rate that is too much, is what ends first.
+/// At a rate that is too high, a core that is busy for this share of the time is the bottleneck.
 const FULL: f64 = 0.95;
 
-/// The questions after a start have ended.
+/// By then the questions after a start are over.
 const SETTLED: Duration = Duration::from_secs(40);
 
-/// What a rate of new connections does, each with one request.
+/// The result of a rate of new connections, each with one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
     /// Connections that were answered.
     pub answered: u64,
-    /// CPU time of the daemon for each.
+    /// CPU time of the daemon per connection.
     pub daemon_each: Duration,
-    /// Of one core.
+    /// Share of one core.
     pub daemon_share: f64,
-    /// Of the workers' cores.
+    /// Share of the workers' cores.
     pub workers_share: f64,
     /// From the first packet to the end of the request.
     pub p99: Duration,
-    /// First packets that found a full queue.
+    /// First packets dropped because of a full queue.
     pub dropped: u64,
-    /// Choices that the kernel was given.
+    /// Changes of the kernel's steering.
     pub steers: u64,
 }
 
-/// What ends first.
+/// The bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// The core of the daemon's loop.
     Daemon,
-    /// Cores have time left: the daemon waits for the answer to one probe before it sends the next.
+    /// Cores have time left: the daemon waits for the reply to one probe before it sends the next.
     Turns,
     /// The cores of the workers.
     Workers,
 }
 
-/// The highest rate that holds.
+/// The highest sustainable rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Most {
     pub per_second: f64,
     pub ends: Ends,
-    /// Of one core, at a tenth more than what holds.
+    /// Share of one core, at 10 % above the sustainable rate.
     pub daemon_share: f64,
 }
 
 /// An app with kept connections, and a reload of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept {
-    /// The daemon's CPU time until all were open, and for the reload.
+    /// The daemon's CPU time for opening all connections, and for the reload.
     pub opening: Duration,
     pub reload: Duration,
     /// How long it took until all connections were back.
     pub reload_took: Duration,
-    /// From asking for a connection to its first answer, in the reload.
+    /// From requesting a connection to its first answer, during the reload.
     pub p99: Duration,
     pub longest: Duration,
-    /// First packets that found a full queue in the reload.
+    /// First packets dropped because of a full queue during the reload.
     pub dropped: u64,
-    /// The worker with the most connections against the mean: open, after the reload, and a minute and ten minutes later.
+    /// The connections of the fullest worker relative to the mean: after opening, after the reload, a minute
+    /// later and ten minutes later.
     pub uneven: [f64; 4],
-    /// Connections that the fullest worker had at any of these times.
+    /// The largest number of connections of a worker at any of these times.
     pub most: usize,
 }
 
@@ -79,15 +80,15 @@ pub struct Machine {
     pub exact_slow: Duration,
     pub exact_rush: Duration,
     pub least_rush: Duration,
-    /// One look at all queues in direct mode.
+    /// One sample of all queues in direct mode.
     pub look: Duration,
-    /// One question to all workers how many connections stay.
+    /// Asking all workers for their number of kept connections.
     pub question: Duration,
-    /// One worker replaced.
+    /// Replacing one worker.
     pub replaced: Duration,
 }
 
-/// A second of a rate.
+/// One second at a rate.
 pub fn rate(workers: u16, balance: Balance, handler: Duration, per_second: f64, time: Duration) -> Rate {
     let mut world = World::new(workers, balance, Load::Short { handler }, Meter::default());
     run_rate(&mut world, per_second, time)
@@ -118,11 +119,11 @@ fn percentile(waits: &mut [u32], of_100: usize) -> Duration {
     Duration::from_micros(waits.get(at).copied().unwrap_or(0).into())
 }
 
-/// The highest rate that holds for a while, to about 3 %.
+/// The highest rate that is sustained for a while, to about 3 %.
 pub fn most(workers: u16, balance: Balance, handler: Duration) -> Most {
     let each = super::costs::TAKE + super::costs::REQUEST + handler;
     let of_workers = f64::from(workers) / each.as_secs_f64();
-    // At least 50 requests of each worker.
+    // At least 50 requests per worker.
     let time = (each * 50).max(Duration::from_millis(300));
     let run = |per_second: f64| rate(workers, balance, handler, per_second, time);
     let holds = |run: &Rate| run.p99 <= WAIT_MAX + handler * 4 && run.dropped == 0;
@@ -196,7 +197,8 @@ fn uneven(world: &World) -> f64 {
     fullest(world) as f64 * world.workers.len() as f64 / open(world).max(1) as f64
 }
 
-/// Measures the state machine itself: the least of some rounds, for a round in which other work ran says nothing.
+/// Measures the state machine: the minimum of several rounds, because other work on the machine disturbs
+/// some.
 pub fn machine(workers: u16) -> Machine {
     const ROUNDS: u32 = 7;
     let least = |measure: &dyn Fn() -> Duration| (0..ROUNDS).map(|_| measure()).min().unwrap_or_default();
@@ -218,7 +220,7 @@ fn handed_over(workers: u16, balance: Balance, per_second: f64) -> Duration {
     world.meter.spent() / (run.answered.max(1) as u32)
 }
 
-/// The looks of a fifth of a second.
+/// The samples of 0.2 s.
 fn look(workers: u16) -> Duration {
     let mut world =
         World::new(workers, Balance::Direct, Load::Short { handler: Duration::ZERO }, Meter::on());

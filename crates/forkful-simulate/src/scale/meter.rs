@@ -1,8 +1,8 @@
-//! The state machine's own CPU time: real time between two readings of the clock, less what reading costs.
+//! The state machine's own CPU time: real time between two readings of the clock, minus the cost of reading.
 
 use std::time::{Duration, Instant};
 
-/// Steps that were timed. Without [`Self::on`] nothing is, and the real clock is not read.
+/// Timed steps. Without [`Self::on`] nothing is timed and the real clock is not read.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     on: bool,

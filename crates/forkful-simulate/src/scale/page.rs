@@ -1,4 +1,4 @@
-//! The tables of docs/SCALE.md.
+//! Generates the tables of docs/SCALE.md.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,19 +10,20 @@ use super::experiments::{Ends, Kept, Machine, Most, Rate, kept, machine, most, r
 const BEGIN: &str = "<!-- table:simulated -->\n";
 const END: &str = "<!-- /table:simulated -->";
 
-/// What the daemon was measured to use for a connection with two workers, see "New connections a second" in docs/SCALE.md.
+/// The measured cost of a connection in the daemon with two workers, see "New connections a second" in
+/// docs/SCALE.md.
 const MEASURED: [(f64, u32); 5] = [(400.0, 123), (800.0, 97), (1_600.0, 79), (3_200.0, 65), (5_750.0, 56)];
 const WORKERS: [u16; 5] = [8, 16, 32, 64, 128];
 const HANDLERS_MS: [u64; 3] = [0, 1, 10];
 
-/// Puts the tables between their marks in a page.
+/// Inserts the tables between their marks in a page.
 pub fn into_page(page: &str, tables: &str) -> Option<String> {
     let begin = page.find(BEGIN)? + BEGIN.len();
     let end = begin + page[begin..].find(END)?;
     Some([&page[..begin], tables, &page[end..]].concat())
 }
 
-/// All tables, as Markdown. `told` hears of each part that is done.
+/// All tables as Markdown. Calls `told` for each completed part.
 pub fn tables(mut told: impl FnMut(&str)) -> String {
     let mut text = String::new();
     for (name, table) in [
@@ -147,7 +148,7 @@ fn against_measured() -> String {
     text
 }
 
-/// Three digits, with commas.
+/// Three digits, with thousands separators.
 fn number(value: f64) -> String {
     let digits = value.abs().max(1.0).log10().floor() as i32;
     let unit = 10_f64.powi((digits - 2).max(0));
@@ -161,7 +162,7 @@ fn number(value: f64) -> String {
 fn time(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     if micros < 0.5 {
-        // The clock itself says no more.
+        // The clock is not more precise.
         return "< 0.5 µs".to_owned();
     }
     let (value, unit) = match micros {

@@ -1,4 +1,4 @@
-//! Workers come, answer, give connections up and go; a reload replaces them slot by slot.
+//! Workers start, reply, give up connections and exit; a reload replaces them slot by slot.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use super::costs;
 use super::worker::{Done, Worker};
 use super::world::{Heard, Load, What, World};
 
-/// The time over which a worker gives up the connections that it is told to: clients that ask four times a second.
+/// The time over which a worker closes the connections that it must give up, for clients with four requests
+/// per second.
 const GIVEN_UP_OVER: Duration = Duration::from_millis(250);
 
-/// A reload under way.
+/// A reload in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reload {
     next: u16,
@@ -44,7 +45,7 @@ impl World {
         }
     }
 
-    /// A new process listens, and the old one of its slot leaves.
+    /// A new process listens, and the old process of its slot leaves.
     pub(super) fn started(&mut self, slot: u16) {
         self.clock = self.now;
         let old = self.workers.iter().find(|(_, worker)| worker.slot == slot).map(|(id, _)| *id);
@@ -141,7 +142,7 @@ impl World {
         }
     }
 
-    /// A worker has a connection, and with it a request.
+    /// A worker gets a connection with a request.
     fn begins(&mut self, number: u32, connection: u32) {
         if let Some(worker) = self.workers.get_mut(&number) {
             worker.requests.push_back(connection);
@@ -157,7 +158,7 @@ impl World {
         }
     }
 
-    /// A kept connection ends, and its client comes back.
+    /// A kept connection ends, and its client reconnects.
     fn comes_back(&mut self, connection: u32) {
         self.ends(connection);
         let (from, to) = costs::COMES_BACK;

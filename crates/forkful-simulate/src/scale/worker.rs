@@ -1,4 +1,4 @@
-//! A worker: one core, a channel that it reads, a queue from which it accepts, requests that it answers.
+//! A worker: one core, a channel that it reads, a queue from which it accepts, and requests that it answers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use forkful_dispatch::{HandleLine, ListeningId, Message, Pushed};
 
 use super::costs;
 
-/// A line that the daemon has written.
+/// A line written by the daemon.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Line {
     Handle(HandleLine),
@@ -21,16 +21,16 @@ pub(super) struct Worker {
     /// Its own socket of the address, if it has one.
     pub(super) member: Option<usize>,
     pub(super) lines: VecDeque<Line>,
-    /// Lines of the daemon that wait for their turn in the channel.
+    /// Queued lines of the daemon for the channel.
     pub(super) unsent: VecDeque<Message>,
     pub(super) requests: VecDeque<u32>,
     pub(super) runs: bool,
     pub(super) busy: Duration,
-    /// Connections that are open, those among them that are new since the last count, and those that it is to give up.
+    /// Open connections, the new ones among them since the last count, and the number to give up.
     pub(super) kept: Vec<u32>,
     pub(super) fresh: usize,
     pub(super) drains: bool,
-    /// It takes nothing from its queue any more.
+    /// It no longer accepts from its queue.
     pub(super) is_closed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Worker {
     }
 }
 
-/// What a worker has done in a turn of its event loop, and when.
+/// The results of a turn of a worker's event loop, with their times.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Done {
     ProbeAnswered,
@@ -70,7 +70,7 @@ pub(super) enum Done {
     Ends,
 }
 
-/// What a line costs its reader, and what comes of it.
+/// The cost of reading a line, and its result.
 pub(super) fn read(worker: &mut Worker, line: Line) -> (Duration, Option<Done>) {
     match line {
         Line::Handle(HandleLine::Probe) => (costs::ANSWER_PROBE, Some(Done::ProbeAnswered)),
@@ -90,7 +90,7 @@ pub(super) fn read(worker: &mut Worker, line: Line) -> (Duration, Option<Done>) 
     }
 }
 
-/// The address, as the kernel keeps it.
+/// The address in the kernel.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) id: ListeningId,

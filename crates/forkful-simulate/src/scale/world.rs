@@ -1,7 +1,7 @@
 //! One app on many cores: clients, the kernel's queues, workers, and a daemon that is busy while it works.
 //!
-//! Unlike the worlds of the rest of this crate nothing goes wrong here; instead everything takes its time ([`costs`]). Each worker has
-//! a core, and so has the daemon.
+//! Unlike in the other worlds of this crate there are no faults here, but every operation takes time
+//! ([`costs`]). Each worker has a core, and so has the daemon.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -20,13 +20,13 @@ use crate::dice::Dice;
 /// What clients do with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
-    /// One request, which keeps the event loop for so long beside Node's own work.
+    /// One request, which keeps the event loop busy for this time in addition to Node's own work.
     Short { handler: Duration },
-    /// One request, and then the connection stays.
+    /// One request, and then the connection stays open.
     Kept,
 }
 
-/// What happens at a time.
+/// A scheduled event.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum What {
     /// The next client of the load.
@@ -35,7 +35,7 @@ pub(super) enum What {
         connection: u32,
         tries: u32,
     },
-    /// The daemon's turn begins, or the one before has ended.
+    /// The daemon's turn begins, or the previous turn has ended.
     Turn {
         woken: bool,
     },
@@ -43,14 +43,14 @@ pub(super) enum What {
     Line(u32, Line),
     WorkerTurn(u32),
     Done(u32, Done),
-    /// A worker closes what it keeps, and leaves.
+    /// A worker closes its kept connections and leaves.
     Leaves(u32),
     /// A worker closes one kept connection.
     GivesUp(u32),
     Started(u16),
 }
 
-/// What the daemon reads.
+/// An input of the daemon.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Heard {
     Event(Event),
@@ -63,7 +63,7 @@ pub(super) enum Heard {
 #[derive(Debug, Default)]
 pub(super) struct Loop {
     inbox: VecDeque<Heard>,
-    /// A turn is under way or about to begin.
+    /// A turn is in progress or about to begin.
     turns: bool,
     alarm: Option<Time>,
     pub(super) busy: Duration,
@@ -82,15 +82,15 @@ pub(super) struct World {
     pub(super) daemon: Loop,
     pub(super) reload: Option<Reload>,
     pub(super) now: Time,
-    /// Where in its turn the daemon is.
+    /// The daemon's position in its turn.
     pub(super) clock: Time,
     pub(super) next_worker: u32,
     pub(super) load: Load,
-    /// When each connection was asked for.
+    /// When each connection was requested.
     pub(super) asked: Vec<Time>,
-    /// From there to its first answer, in µs.
+    /// From then to its first answer, in µs.
     pub(super) waits: Vec<u32>,
-    /// First packets that were dropped, because a queue was full.
+    /// First packets dropped because of a full queue.
     pub(super) dropped: u64,
     arrivals: (f64, u64),
     pub(super) dice: Dice,
@@ -98,7 +98,7 @@ pub(super) struct World {
     order: u64,
 }
 
-/// What happens has no order of its own.
+/// Events have no order of their own.
 #[derive(Debug)]
 struct Wrapped(What);
 
@@ -123,7 +123,7 @@ impl World {
     pub(super) fn new(workers: u16, balance: Balance, load: Load, meter: Meter) -> Self {
         let now = Time::from_start(Duration::from_secs(100));
         let mut dispatcher = Dispatcher::new(balance, true);
-        // As below a keeper, which is the rule.
+        // As below a keeper, which is the default.
         dispatcher.accept_one_by_one();
         let mut world = Self {
             address: Address::bind(&mut dispatcher, now),
@@ -158,7 +158,7 @@ impl World {
         self.queue.push(Reverse((at, self.order, Wrapped(what))));
     }
 
-    /// So many clients come from now on, at random at this rate.
+    /// From now on this many clients arrive, randomly at this rate.
     pub(super) fn arrive(&mut self, per_second: f64, count: u64) {
         self.arrivals = (per_second, count);
         self.at(self.now, What::Arrives);
@@ -357,7 +357,7 @@ impl World {
     }
 }
 
-/// Watches, as the reactor has them.
+/// Watches, as in the reactor.
 impl Address {
     fn is_ready(&self, member: usize) -> bool {
         !self.queues[member].is_empty()
