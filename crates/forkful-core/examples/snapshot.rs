@@ -1,6 +1,7 @@
-//! What it costs to write an app's supervisor and to read it: `cargo run --release -p forkful-core --example snapshot`.
+//! Measures the cost of writing and reading an app's supervisor: `cargo run --release -p forkful-core
+//! --example snapshot`.
 //!
-//! The app is a usual one: 40 variables, a health check, a limit of memory; all its workers are online.
+//! The app is a typical one: 40 variables, a health check, a memory limit; all its workers are online.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
-//! Leaving out the control sequences of terminals (ECMA-48): colours, cursor movements, titles, links.
+//! Removes terminal control sequences (ECMA-48): colours, cursor movements, titles, links.
 
-/// The byte that begins a control sequence. One-byte forms are left alone, for in UTF-8 these are parts of letters.
+/// The byte that begins a control sequence. One-byte forms are left alone, because in UTF-8 these are parts
+/// of letters.
 pub const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-/// Appends one line without its control sequences. One that does not end takes the rest of the line with it.
+/// Appends one line without its control sequences. An unterminated sequence extends to the end of the line.
 pub fn strip(line: &[u8], out: &mut Vec<u8>) {
     let mut rest = line;
     while let Some(at) = memchr::memchr(ESCAPE, rest) {
@@ -25,11 +26,11 @@ fn length(after: &[u8]) -> usize {
             match end {
                 None => after.len(),
                 Some(end) if (0x40..=0x7e).contains(&after[1 + end]) => end + 2,
-                // Broken off by what cannot be part of one.
+                // Interrupted by a byte that cannot be part of a sequence.
                 Some(end) => end + 1,
             }
         }
-        // Strings: until the string terminator, or a bell, as terminals take it.
+        // Strings: until the string terminator, or a bell, as terminals accept it.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => match memchr::memchr2(BELL, ESCAPE, after) {
             None => after.len(),
             Some(end) if after[end] == BELL => end + 1,

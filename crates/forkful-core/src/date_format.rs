@@ -1,7 +1,7 @@
-//! Times as text in a form that the user gives, in the tokens of Moment.js and Day.js that PM2's users know
-//! (`YYYY-MM-DD HH:mm:ss.SSS Z`). Names are English, weeks begin on Sunday where the locale decides.
+//! Formats times with tokens of Moment.js and Day.js, which PM2's users know (`YYYY-MM-DD HH:mm:ss.SSS Z`).
+//! Names are English; weeks begin on Sunday where it depends on the locale.
 //!
-//! Not here: what time it is and how far the local time is from UTC; both are arguments.
+//! The current time and the offset of local time from UTC are arguments.
 
 use std::fmt::{self, Write};
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use chrono::{DateTime, Datelike, Days, FixedOffset, Offset as _, TimeDelta, Timelike, Utc};
 
-/// The longest form, in bytes; a bound on what stands before each line.
+/// The longest format in bytes, which limits the prefix of each line.
 pub const DATE_FORMAT_BYTES_MAX: usize = 256;
 
-/// A form of dates, checked.
+/// A checked date format.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DateFormat {
@@ -20,10 +20,10 @@ pub struct DateFormat {
     parts: Vec<Part>,
 }
 
-/// Why a text is no form.
+/// Why a format is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateFormatFault {
-    /// Nothing is in it.
+    /// It is empty.
     Empty,
     /// More than [`DATE_FORMAT_BYTES_MAX`] bytes.
     TooLong,
@@ -55,33 +55,33 @@ enum Part {
     Field(Field),
 }
 
-/// What a token stands for. The texts are conversions of `strftime` as chrono knows them.
+/// The meaning of a token. The texts are chrono's `strftime` conversions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
-    /// As the conversion writes it.
+    /// The conversion's output.
     As(&'static str),
-    /// This many bytes of what the conversion writes.
+    /// The first bytes of the conversion's output.
     Start(&'static str, usize),
     /// A number as `1st`.
     Ordinal(&'static str),
-    /// The conversion, of the Saturday of the week: weeks belong to the year that holds it.
+    /// The conversion for the Saturday of the week: a week belongs to the year that contains its Saturday.
     OfSaturday(&'static str),
-    /// The number of the week that ends on Saturday, with leading zeros up to this many digits.
+    /// The number of the week that ends on Saturday, with leading zeros to this many digits.
     Week(usize),
     WeekOrdinal,
-    /// 1 to 24, with leading zeros up to this many digits.
+    /// 1 to 24, with leading zeros to this many digits.
     Hour24(usize),
-    /// The year with leading zeros up to this many digits.
+    /// The year with leading zeros to this many digits.
     Year(usize),
     /// A sign and six digits.
     LongYear,
     /// Milliseconds since the Unix epoch.
     Millis,
-    /// The zone's name, which is known of UTC alone.
+    /// The zone's name, known only for UTC.
     Zone,
 }
 
-/// Tokens that stand for others, longest first.
+/// Tokens that are abbreviations of others, longest first.
 const SHORTHANDS: &[(&str, &str)] = &[
     ("LTS", "h:mm:ss A"),
     ("LT", "h:mm A"),
@@ -97,7 +97,7 @@ const SHORTHANDS: &[(&str, &str)] = &[
 
 use Field::{As, Hour24, LongYear, Millis, OfSaturday, Ordinal, Start, Week, WeekOrdinal, Year, Zone};
 
-/// All others; of those that begin alike the longest comes first.
+/// All other tokens; among tokens with a common prefix the longest comes first.
 const TOKENS: &[(&str, Field)] = &[
     ("YYYYYY", LongYear),
     ("YYYYY", Year(5)),
@@ -164,7 +164,7 @@ const TOKENS: &[(&str, Field)] = &[
 ];
 
 impl DateFormat {
-    /// Reads a form. What is no token stands for itself, and so does what is in `[brackets]`.
+    /// Parses a format. Text that is not a token, and text in `[brackets]`, is literal.
     pub fn new(source: impl Into<String>) -> Result<Self, DateFormatFault> {
         let source = source.into();
         if source.is_empty() {
@@ -181,7 +181,7 @@ impl DateFormat {
         Ok(Self { source, parts })
     }
 
-    /// The form as it was written.
+    /// The original format.
     pub fn as_str(&self) -> &str {
         &self.source
     }
@@ -225,7 +225,7 @@ fn read(mut rest: &str, parts: &mut Vec<Part>) {
             push_literal(parts, inside);
             rest = &rest[inside.len() + 2..];
         } else if let Some(after) = rest.strip_prefix('\\') {
-            // Takes the meaning from the token that follows, and is left out itself.
+            // Cancels the meaning of the following token, and is removed itself.
             let length = token(after).map_or(0, |(token, _)| token.len());
             push_literal(parts, &after[..length]);
             rest = &after[length..];
@@ -243,7 +243,7 @@ fn read(mut rest: &str, parts: &mut Vec<Part>) {
     }
 }
 
-/// What is between a bracket that opens here and the last that closes before another one opens.
+/// The text between an opening bracket here and the last closing bracket before the next opening one.
 fn bracketed(text: &str) -> Option<&str> {
     let after = text.strip_prefix('[')?;
     let until = after.find('[').unwrap_or(after.len());
@@ -280,12 +280,12 @@ pub fn iso_8601(at_ms: u64) -> String {
     utc(at_ms, "%Y-%m-%dT%H:%M:%S%.3fZ")
 }
 
-/// Milliseconds since the Unix epoch in universal time, in a form of `strftime`.
+/// Milliseconds since the Unix epoch in UTC, in a `strftime` format.
 pub fn utc(at_ms: u64, form: &str) -> String {
     date(at_ms, 0).format(form).to_string()
 }
 
-/// A time in the calendar; the last that the calendar knows for all times after it.
+/// A calendar time, limited to the calendar's last time.
 fn date(at_ms: u64, offset_s: i32) -> DateTime<FixedOffset> {
     let zone = FixedOffset::east_opt(offset_s).unwrap_or(Utc.fix());
     let known = i64::try_from(at_ms).ok().and_then(DateTime::from_timestamp_millis);

@@ -1,13 +1,15 @@
-//! Why an app is slow. [`examine`] takes what was measured of its workers, second by second, and gives a [`Diagnosis`]: a verdict, how
-//! sure it is, the numbers behind it, what to do, and what gain to expect.
+//! Diagnoses why an app is slow. [`examine`] takes the measurements of its workers, second by second, and
+//! returns a [`Diagnosis`]: a verdict, its confidence, its evidence, what to do, and the expected gain.
 //!
-//! - `signs`: what is known of one second of one worker · `split`: where that second went
-//! - `rules`: the first rule that holds gives the verdict · `worker`: the rules over a window, and how sure they are
-//! - `app`: the verdict of all workers together · `remedy`: what could be changed, and what that should bring
+//! - `signs`: the measurements of one second of one worker · `split`: how that second was spent
+//! - `rules`: the first rule that matches gives the verdict · `worker`: the rules over a window, and the
+//!   confidence
+//! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect
 //! - `trial`: whether a change has helped
-//! - `words`: everything that people read
+//! - `words`: all texts for people
 //!
-//! The rules are those of `docs/DOCTOR.md`. A verdict never comes from one second: it needs [`SECONDS_MIN`].
+//! The rules are those of `docs/DOCTOR.md`. A verdict is never based on a single second: it needs
+//! [`SECONDS_MIN`].
 
 mod app;
 mod evidence;
@@ -28,5 +30,5 @@ pub use split::Split;
 pub use trial::{Outcome, compare};
 pub use verdict::{Certainty, Unclear, Verdict};
 
-/// A verdict needs so many seconds: below, one collection of garbage or one slow request could decide it.
+/// Minimum seconds for a verdict: with fewer, one garbage collection or one slow request could decide it.
 pub const SECONDS_MIN: usize = 10;

@@ -1,4 +1,4 @@
-//! How a run in the foreground ends: when its apps are stopped after a signal, and the exit code that its workers give it.
+//! How a run in the foreground ends: when its apps are stopped after a signal, and its exit code.
 
 use std::time::Duration;
 
@@ -6,32 +6,33 @@ use crate::Time;
 use crate::slot::Exit;
 use crate::spec::AppSpec;
 
-/// What a shell says of a program that could not be started.
+/// A shell's exit code for a program that could not be started.
 const NOT_STARTED: i32 = 127;
-/// A shell adds the number of the signal that ended a program.
+/// A shell adds the signal number for a program killed by a signal.
 const SIGNAL_BASE: i32 = 128;
 
-/// A stop that was asked for by a signal.
+/// A stop requested by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
-    /// What the workers get.
+    /// The signal for the workers.
     pub signal: i32,
     /// When the apps are stopped; `None` once they are.
     pub at: Option<Time>,
 }
 
-/// What a signal that asks for a stop leads to.
+/// The effect of a stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnSignal {
-    /// The apps are stopped at [`Stop::at`]: until then they serve, while load balancers learn that they leave.
+    /// The apps are stopped at [`Stop::at`]; until then they serve while load balancers notice that they
+    /// leave.
     Wait(Stop),
     StopApps(Stop),
-    /// Whoever asks twice does not want to wait.
+    /// A second signal means that the user does not want to wait.
     KillApps,
 }
 
 impl Stop {
-    /// `delay` is how long load balancers are given.
+    /// `delay` is the time for load balancers.
     pub fn on_signal(under_way: Option<Self>, signal: i32, delay: Duration, now: Time) -> OnSignal {
         match under_way {
             Some(_) => OnSignal::KillApps,
@@ -40,17 +41,19 @@ impl Stop {
         }
     }
 
-    /// Whether the apps are to be stopped now; says so once.
+    /// Whether the apps must be stopped now; true only once.
     pub fn take_due(&mut self, now: Time) -> bool {
         self.at.take_if(|at| *at <= now).is_some()
     }
 }
 
-/// The longest time that a stop of these apps takes, from the signal to the last SIGKILL: `delay` for load balancers, then
-/// the kill timeouts of apps that are stopped one after the other because they depend on each other.
+/// The longest time that a stop of these apps takes, from the signal to the last SIGKILL: `delay` for load
+/// balancers, then the kill timeouts of apps that are stopped one after the other because of their
+/// dependencies.
 pub fn longest_stop(apps: &[AppSpec], delay: Duration) -> Duration {
     let mut longest = vec![Duration::ZERO; apps.len()];
-    // A chain has at most as many apps as there are; in a circle, which is refused elsewhere, this ends all the same.
+    // A chain has at most as many apps as there are; with a cycle, which is refused elsewhere, the loop ends
+    // nevertheless.
     for _ in apps {
         for (place, app) in apps.iter().enumerate() {
             let dependents =
@@ -62,8 +65,8 @@ pub fn longest_stop(apps: &[AppSpec], delay: Duration) -> Duration {
     delay + longest.into_iter().max().unwrap_or_default()
 }
 
-/// The exit code of a run whose workers have ended in these ways. After a stop signal it is that of the worker that ended
-/// last, since an app that handles the signal decides itself; else it is the worst.
+/// The exit code of a run with these exits of its workers. After a stop signal it is that of the last worker,
+/// because an app that handles the signal decides itself; otherwise it is the worst.
 pub fn exit_code<'a>(was_stopped: bool, last: Option<&Exit>, exits: impl Iterator<Item = &'a Exit>) -> i32 {
     if was_stopped { last.map_or(0, code) } else { exits.map(code).max().unwrap_or(0) }
 }

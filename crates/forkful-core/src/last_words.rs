@@ -1,8 +1,8 @@
-//! When a worker that is to end and has closed all its servers is disconnected.
+//! When to disconnect a worker that must stop and has closed all its servers.
 //!
-//! Its channel alone would hold the process of an app that only calls `server.close()`. But after a disconnect
-//! `process.send` fails, and an app may have a last message to send. The channel stays until the app has been silent
-//! for a moment.
+//! Its open channel alone would keep the process of an app alive that only calls `server.close()`. But after
+//! a disconnect `process.send` fails, and an app may have a last message to send. The channel stays open
+//! until the app has been silent for a moment.
 
 use std::time::Duration;
 
@@ -10,28 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 
-/// An app that says nothing for so long after its last close has nothing more to say; a stop takes so much longer.
+/// An app that is silent for this long after its last close has nothing more to send; a stop takes this much
+/// longer.
 pub const SILENCE: Duration = Duration::from_millis(100);
 
-/// An app that sends messages without end is disconnected all the same.
+/// An app that keeps sending messages is disconnected after this time.
 pub const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
-/// A worker that is to end and listens on nothing any more.
+/// A worker that must stop and listens on no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastWords {
-    /// Since when both hold.
+    /// Since when both are true.
     pub since: Time,
-    /// The last message of the app, or the same moment.
+    /// The time of the app's last message, or the same time.
     pub heard: Time,
 }
 
 impl LastWords {
-    /// From now on.
+    /// Starts now.
     pub fn from(now: Time) -> Self {
         Self { since: now, heard: now }
     }
 
-    /// When the worker is disconnected, unless the app says more.
+    /// When to disconnect the worker, unless the app sends more.
     pub fn end(self) -> Time {
         (self.heard + SILENCE).min(self.since + LAST_WORDS_MAX)
     }

@@ -1,8 +1,8 @@
-//! A process that has lost its slot and is on its way out: drained, then signalled, then killed.
+//! A process that has lost its slot and is leaving: drained, then signalled, then killed.
 //!
-//! [`slot`](crate::slot) makes one of these for the old process of a reload and of a scale-down ([`retire`]), for a
-//! replacement that failed ([`dismiss`]), and for a process that has closed its channel though it was not told to
-//! ([`abandon`]). It never comes back; only its exit ends it.
+//! [`slot`](crate::slot) creates one for the old process of a reload and of a scale-down ([`retire`]), for a
+//! failed replacement ([`dismiss`]), and for a process that has closed its channel without being told to
+//! ([`abandon`]). It never returns; only its exit ends it.
 
 use std::time::Duration;
 
@@ -11,51 +11,52 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::spec::StopPolicy;
 
-/// A process that has closed its channel may finish what it does after its last response before it is signalled.
+/// A process that has closed its channel gets this time to finish after its last response before it is
+/// signalled.
 pub const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
 
-/// How far a leaving process has been pushed.
+/// The state of a leaving process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "LeavingState")]
 pub enum State {
-    /// Asked to finish what it has; gets no new connections.
+    /// Told to finish its connections; gets no new ones.
     Draining {
-        /// When patience ends and the signal is sent.
+        /// When the drain times out and the signal is sent.
         signal_at: Time,
     },
-    /// Has got the stop signal.
+    /// The stop signal was sent.
     Signalled {
         /// When SIGKILL follows.
         kill_at: Time,
     },
-    /// Has got SIGKILL; nothing is left but to wait for the kernel.
+    /// SIGKILL was sent; the exit is pending.
     Killed,
 }
 
-/// What happens to a leaving process.
+/// An event of a leaving process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It has nothing left to finish, though it still runs (a timer keeps it alive).
+    /// It has finished its connections but still runs (a timer keeps it alive).
     Drained,
-    /// It has closed its channel. Usually it exits next.
+    /// It has closed its channel; usually it exits next.
     Disconnected,
-    /// Somebody stops the slot: no more patience for the drain.
+    /// The slot is stopped: the drain ends immediately.
     Hurry,
     /// Time has passed.
     Deadline,
     Exited,
 }
 
-/// What is to be done to a leaving process.
+/// An action on a leaving process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Disconnect it, so that it ends when its last request is done.
+    /// Disconnect it, so that it exits after its last request.
     Drain,
     /// Send the first signal of the [`StopPolicy`] to its process tree.
     Signal,
     /// Send SIGKILL to its process tree.
     Kill,
-    /// Forget it.
+    /// Remove it.
     Gone,
 }
 
@@ -70,17 +71,17 @@ impl State {
     }
 }
 
-/// Lets a process that served finish its work first.
+/// Lets a process that served finish its connections first.
 pub fn retire(now: Time, policy: &StopPolicy) -> (State, Action) {
     (State::Draining { signal_at: now + policy.drain_timeout }, Action::Drain)
 }
 
-/// Lets a process finish that has closed its channel, but was not asked to leave.
+/// Lets a process finish that has closed its channel without being told to leave.
 pub fn abandon(now: Time, policy: &StopPolicy) -> State {
     State::Draining { signal_at: now + policy.drain_timeout }
 }
 
-/// Sends a process away that never served.
+/// Stops a process that never served.
 pub fn dismiss(now: Time, policy: &StopPolicy) -> (State, Action) {
     (State::Signalled { kill_at: now + policy.kill_timeout }, Action::Signal)
 }

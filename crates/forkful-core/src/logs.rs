@@ -1,5 +1,5 @@
-//! What the user wants of an app's output: files, the shape of lines, rotation. Values only; the daemon's log
-//! service acts on them.
+//! The settings for an app's output: files, line format, rotation. Only values; the daemon's log service uses
+//! them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::date_format::DateFormat;
 
-/// Where a worker's output goes, and how it looks there.
+/// Where a worker's output goes, and its format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
     /// stdout; `None` is the default path under the home.
@@ -17,43 +17,43 @@ pub struct LogSpec {
     pub error_file: Option<PathBuf>,
     /// One more file, for both streams in the order in which they were read.
     pub combined_file: Option<PathBuf>,
-    /// No files at all. Who follows still gets the lines.
+    /// No files. Followers still get the lines.
     pub disabled: bool,
     /// One file for all workers of the app instead of one per worker.
     pub merge: bool,
     /// Prefix each line with the time it was read, as ISO 8601 in UTC.
     pub time: bool,
-    /// Prefix each line with the time in this form and in local time; wins over `time`.
+    /// Prefix each line with the local time in this format; overrides `time`.
     pub date_format: Option<DateFormat>,
     /// Lines as they are, or as JSON.
     pub line_format: LineFormat,
-    /// What becomes of colours and other control sequences of terminals.
+    /// What to do with colours and other terminal control sequences.
     pub ansi: AnsiPolicy,
-    /// When files are set aside and removed; `None` is never.
+    /// When files are rotated and removed; `None` is never.
     pub rotation: Option<LogRotation>,
 }
 
-/// The shape of a line in a file.
+/// The format of a line in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum LineFormat {
-    /// As the app wrote it, with the time before it if that is asked for.
+    /// As the app wrote it, prefixed with the time if configured.
     #[default]
     Raw,
     /// An object with PM2's keys: `message`, `timestamp`, `type`, `process_id`, `app_name`.
     Json,
 }
 
-/// What becomes of the control sequences of terminals (ECMA-48) in files.
+/// What to do with terminal control sequences (ECMA-48) in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum AnsiPolicy {
     /// They stay.
     #[default]
     Keep,
-    /// They are left out of files. Who follows still gets them.
+    /// They are removed from files. Followers still get them.
     Strip,
 }
 
-/// When a log file is set aside, and how much of what was set aside stays.
+/// When a log file is rotated, and how many rotated files are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -61,35 +61,36 @@ pub enum AnsiPolicy {
     schemars(rename = "LogRotateDefinition", deny_unknown_fields)
 )]
 pub struct LogRotation {
-    /// A file that would grow beyond so many bytes is set aside first; `None` is no bound.
+    /// A file that would exceed this size is rotated first; `None`: unlimited.
     #[serde(rename = "max_size_bytes")]
     pub max_size: Option<u64>,
-    /// A file whose first line is older than this is set aside before the next line; `None` is never.
+    /// A file whose first line is older than this is rotated before the next line; `None` is never.
     #[serde(default, rename = "max_age_ms", with = "crate::millis::optional")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub max_age: Option<Duration>,
-    /// How many files that were set aside stay, for each log file.
+    /// Rotated files to keep for each log file.
     pub keep: u32,
-    /// Bytes that all files of the app may take, with those set aside, of which the oldest go first; `None` is
-    /// no bound.
+    /// Maximum bytes of all files of the app, including rotated ones, of which the oldest are removed first;
+    /// `None`: unlimited.
     #[serde(rename = "total_bytes")]
     pub total: Option<u64>,
-    /// Whether files that were set aside are compressed.
+    /// Whether rotated files are compressed.
     pub compress: bool,
-    /// Lines are dropped and counted while the file system has less room than this; `None` is by its size, 0 none.
+    /// Lines are dropped and counted while the file system has less free space than this; `None` depends on
+    /// its size, 0 disables it.
     #[serde(default, rename = "min_free_bytes")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub min_free: MinFree,
 }
 
-/// The least room on a file system at which logs are still written.
+/// The minimum free space of a file system for writing logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Option<u64>", into = "Option<u64>")]
 pub enum MinFree {
     /// 2 % of the file system, at most [`MinFree::BY_DISK_MAX`].
     #[default]
     ByDisk,
-    /// So many bytes; 0 is no floor.
+    /// This many bytes; 0 disables the limit.
     Bytes(u64),
 }
 
@@ -109,10 +110,10 @@ impl From<MinFree> for Option<u64> {
 }
 
 impl MinFree {
-    /// The most that [`MinFree::ByDisk`] asks for.
+    /// The maximum of [`MinFree::ByDisk`].
     pub const BY_DISK_MAX: u64 = 1 << 30;
 
-    /// The floor on a file system of this size.
+    /// The minimum free space for a file system of this size.
     pub fn floor(self, disk_bytes: u64) -> u64 {
         match self {
             Self::ByDisk => (disk_bytes / 50).min(Self::BY_DISK_MAX),
@@ -122,11 +123,11 @@ impl MinFree {
 }
 
 impl LogRotation {
-    /// The least that `max_size` may be: smaller files would mean more renaming than writing.
+    /// The minimum of `max_size`: smaller files would mean more renaming than writing.
     pub const MAX_SIZE_MIN: u64 = 4 << 10;
-    /// The most files that may be kept of one log file; a bound on what a folder holds.
+    /// Maximum rotated files of a log file, to limit the size of the folder.
     pub const KEEP_MAX: u32 = 10_000;
-    /// The least that `max_age` may be.
+    /// The minimum of `max_age`.
     pub const MAX_AGE_MIN: Duration = Duration::from_secs(1);
 }
 

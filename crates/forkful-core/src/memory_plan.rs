@@ -1,14 +1,16 @@
-//! How the memory that an app may use is divided over its workers (`memory: auto`): how large each heap may grow, at what
-//! size a worker is replaced, and what is said of it.
+//! Divides an app's memory among its workers (`memory: auto`): the heap limit of each worker, the size at
+//! which a worker is replaced, and messages about it.
 //!
-//! "Own memory" of a worker is what only its process tree has in RAM: heap, buffers, stacks. Pages of the Node.js program itself are shared
-//! by all workers and count once. The kernel charges a control group in the same way.
+//! "Own memory" of a worker is memory in RAM that only its process tree has: heap, buffers, stacks. Pages of
+//! the Node.js program are shared by all workers and count once. The kernel charges a control group in the
+//! same way.
 //!
 //! ```text
 //! limit = shared pages + kernel and page cache + one new worker beside the others + workers × share
 //! share = outside the heap + young generation + buffers and code + heap
 //! ```
-//! A worker is replaced before its heap is full and before its share is used up, so that neither V8 nor the kernel ends it.
+//! A worker is replaced before its heap is full and before its share is used up, so that neither V8 nor the
+//! kernel kills it.
 
 use std::fmt;
 
@@ -16,32 +18,32 @@ use crate::spec::{AppSpec, Runtime};
 
 const MIB: u64 = 1 << 20;
 
-/// Most that V8 gives a heap by itself on a machine with much memory. A larger heap makes pauses longer.
+/// V8's own maximum heap on a machine with much memory. A larger heap makes pauses longer.
 const HEAP_MAX: u64 = 4096 * MIB;
-/// With a smaller heap Node.js starts, and collects garbage most of the time.
+/// With a smaller heap Node.js starts, but spends most of its time collecting garbage.
 const HEAP_MIN: u64 = 16 * MIB;
-/// What Forkful's own processes take where they share the limit with the workers.
+/// Memory of Forkful's own processes if they share the limit with the workers.
 const FORKFUL: u64 = 24 * MIB;
-/// Page tables, socket buffers and other memory that the kernel keeps for each worker.
+/// Page tables, socket buffers and other kernel memory per worker.
 const KERNEL_EACH: u64 = 2 * MIB;
-/// What V8 gives a semi-space by itself on 64 bits.
+/// V8's default semi-space on 64 bits.
 const SEMI_SPACE_DEFAULT: u64 = 16 * MIB;
-/// A part of the limit for the page cache, such as log files that are being written: one of so many.
+/// 1/32 of the limit is for the page cache, such as log files being written.
 const CACHE_PART: u64 = 32;
-/// A part of a machine's memory for everything that is not the app: one of so many.
+/// 1/4 of a machine's memory is for everything except the app.
 const MACHINE_PART: u64 = 4;
-/// A part of a worker's share for buffers outside the heap and for compiled code: one of so many.
+/// 1/8 of a worker's share is for buffers outside the heap and for compiled code.
 const BUFFERS_PART: u64 = 8;
 
-/// What an idle worker of Node.js takes. File pages are measured with `node:http` (one run of each version); the other two are estimates
-/// above what was measured in all: 12 to 19 MiB of own memory.
+/// Memory of an idle Node.js worker. File pages are measured with `node:http` (one run of each version); the
+/// other two are estimates above all measurements: 12 to 19 MiB of own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Footprint {
-    /// Pages of the program, once for all workers.
+    /// Pages of the program, counted once for all workers.
     shared: u64,
-    /// Own memory that is not heap.
+    /// Own memory outside the heap.
     outside: u64,
-    /// Heap in use.
+    /// Used heap.
     heap: u64,
 }
 
@@ -54,93 +56,93 @@ const FOOTPRINTS: [(u16, Footprint); 5] = [
     (26, Footprint { shared: 43 * MIB, outside: 12 * MIB, heap: 10 * MIB }),
 ];
 
-/// How much memory there is, and who says so.
+/// The available memory and its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Available {
     pub bytes: u64,
     pub source: Source,
 }
 
-/// Who limits the memory.
+/// What limits the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// `memory_max` of the app: its workers alone are in that group.
+    /// `memory_max` of the app: the group contains only its workers.
     MemoryMax,
-    /// A control group of this path, with Forkful in it.
+    /// The control group with this path, which contains Forkful.
     Group(String),
-    /// Nobody: it is what the machine has.
+    /// Only the machine's memory.
     Machine,
 }
 
-/// What another app of the same daemon has of the same limit.
+/// The claim of another app of the same daemon on the same limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     pub workers: u16,
-    /// What all its workers together are limited to; without a limit each counts as one of ours.
+    /// The limit of all its workers together; without a limit, each counts like one of ours.
     pub bytes: Option<u64>,
 }
 
-/// What is known when a plan is made.
+/// The facts for a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     pub available: &'a Available,
     pub workers: u16,
     pub others: &'a [Claim],
-    /// Major version of Node.js; without it the largest footprint counts.
+    /// Major version of Node.js; if unknown, the largest footprint is used.
     pub node_major: Option<u16>,
     pub own: OwnOptions,
 }
 
-/// Limits that the user has given; a plan never overrides them.
+/// Limits set by the user, which a plan never overrides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnOptions {
     pub heap: OwnHeap,
-    /// The young generation has a size, or cannot be given one.
+    /// The size of the young generation is set, or cannot be set.
     pub semi_space: bool,
-    /// `max_memory_restart` says when a worker is replaced.
+    /// `max_memory_restart` decides when a worker is replaced.
     pub replaces: bool,
 }
 
-/// The heap limit that the user has given.
+/// The heap limit set by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OwnHeap {
     #[default]
     None,
     Mib(u64),
-    /// One that cannot be told in bytes, such as a percentage.
+    /// A limit that is not in bytes, such as a percentage.
     Other,
 }
 
-/// How the memory of an app is divided.
+/// How an app's memory is divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryPlan {
     pub available: Available,
     pub workers: u16,
-    /// Major version of Node.js that the figures are for; none for another program, or when it is not known.
+    /// The major version of Node.js that the figures are for; none for another program or an unknown version.
     pub node_major: Option<u16>,
-    /// Own memory that each worker may take.
+    /// Own memory available to each worker.
     pub share: u64,
     /// The heap limit of each worker.
     pub heap: Heap,
-    /// Size of a semi-space of the young generation, where the plan sets it.
+    /// Size of a semi-space of the young generation, if the plan sets it.
     pub semi_space_mib: Option<u64>,
     pub replaces: Replaces,
-    /// What is kept for a new worker beside those that serve.
+    /// Reserved for a new worker next to the serving ones.
     pub spare: u64,
-    /// What is kept for pages that all share, the kernel, the page cache and Forkful.
+    /// Reserved for shared pages, the kernel, the page cache and Forkful.
     pub beside: u64,
     /// Own memory of a worker that has just started.
     pub idle: u64,
 }
 
-/// When a worker is replaced for its size.
+/// When a worker is replaced because of its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaces {
-    /// When it has more own memory than so many bytes.
+    /// If it has more own memory than this many bytes.
     Above(u64),
-    /// When `max_memory_restart` says so.
+    /// As set by `max_memory_restart`.
     Users,
-    /// Never: a new worker has no room beside those that serve.
+    /// Never: there is no room for a new worker next to the serving ones.
     NoRoom,
 }
 
@@ -151,12 +153,12 @@ pub enum Heap {
     Mib(u64),
     /// The user has set it.
     Users,
-    /// None is set: there is too little memory for so many workers.
+    /// Not set: there is too little memory for this many workers.
     TooSmall,
 }
 
 impl OwnOptions {
-    /// What the user has given in `node_args`, `NODE_OPTIONS` and `max_memory_restart`.
+    /// The limits set in `node_args`, `NODE_OPTIONS` and `max_memory_restart`.
     pub fn of(spec: &AppSpec) -> Self {
         let launch = &spec.launch;
         let from_env = launch.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
@@ -195,7 +197,7 @@ impl MemoryPlan {
         let for_workers = available.bytes.saturating_sub(beside.saturating_add(claimed_by(inputs.others)));
         let all_workers = u64::from(workers) + sharing(inputs.others);
         let beside_a_new_one = for_workers.saturating_sub(idle) / all_workers;
-        // Without room for a worker of some use there is none for a second one either.
+        // Without room for a useful worker there is none for a second one either.
         let has_room = beside_a_new_one >= 2 * idle;
         let (share, spare) = if has_room { (beside_a_new_one, idle) } else { (for_workers / all_workers, 0) };
         let semi_space = if own.semi_space { SEMI_SPACE_DEFAULT } else { semi_space_of(share) };
@@ -226,29 +228,29 @@ impl MemoryPlan {
         }
     }
 
-    /// What Node.js is told on its command line.
+    /// Node.js options for its command line.
     pub fn node_options(&self) -> Vec<String> {
         let Heap::Mib(heap) = self.heap else { return Vec::new() };
         let semi_space = self.semi_space_mib.map(|mib| format!("--max-semi-space-size={mib}"));
         std::iter::once(format!("--max-old-space-size={heap}")).chain(semi_space).collect()
     }
 
-    /// The least memory in which these workers are replaced in time.
+    /// The minimum memory with which these workers can be replaced in time.
     fn enough(&self) -> u64 {
         let needed = self.beside + self.idle + u64::from(self.workers) * 2 * self.idle;
-        // The part for the page cache grows with the whole, and other apps have their parts.
+        // The part for the page cache grows with the total, and other apps have their parts.
         needed + needed / CACHE_PART + MIB
     }
 }
 
-/// The figures of a version; of one that is not known the largest, of a later one those of the last known.
+/// The figures of a version; for an unknown version the largest, for a later one those of the last known.
 fn footprint_of(node_major: Option<u16>) -> Footprint {
     let up_to = |major: u16| FOOTPRINTS.iter().rev().find(|(from, _)| *from <= major);
     let (_, footprint) = node_major.and_then(up_to).unwrap_or(&FOOTPRINTS[FOOTPRINTS.len() - 1]);
     *footprint
 }
 
-/// What is not for a single worker.
+/// Memory that does not belong to a single worker.
 fn beside(available: &Available, workers: u16, footprint: Footprint) -> u64 {
     let whose = match available.source {
         Source::MemoryMax => 0,
@@ -258,18 +260,18 @@ fn beside(available: &Available, workers: u16, footprint: Footprint) -> u64 {
     whose + footprint.shared + available.bytes / CACHE_PART + KERNEL_EACH * u64::from(workers)
 }
 
-/// What apps with a limit of their own may take.
+/// Memory for apps with their own limit.
 fn claimed_by(others: &[Claim]) -> u64 {
     others.iter().filter_map(|claim| claim.bytes).fold(0, u64::saturating_add)
 }
 
-/// How many workers of other apps count as one of ours.
+/// How many workers of other apps count like one of ours.
 fn sharing(others: &[Claim]) -> u64 {
     others.iter().filter(|claim| claim.bytes.is_none()).map(|claim| u64::from(claim.workers)).sum()
 }
 
-/// A semi-space of the young generation, which has three of them: a small one costs CPU time, a large one costs memory that
-/// the heap limit does not count.
+/// The size of a semi-space of the young generation, which has three: a small one costs CPU time, a large one
+/// costs memory that the heap limit does not include.
 fn semi_space_of(share: u64) -> u64 {
     match share / MIB {
         0..96 => MIB,
@@ -280,7 +282,7 @@ fn semi_space_of(share: u64) -> u64 {
     }
 }
 
-/// Below what V8 allows by a fifth of the heap, so that a new worker is ready before the heap is full, and in any case
+/// A fifth of the heap below V8's limit, so that a new worker is ready before the heap is full, and always
 /// below the share.
 fn replace_above(share: u64, footprint: Footprint, heap: Option<u64>) -> u64 {
     let of_share = share - share / 8;

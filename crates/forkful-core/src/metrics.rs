@@ -1,11 +1,11 @@
-//! What is measured in each worker: the one table, and what is worked out from it. From the table the reports of agents are
-//! read, and `describe`, `jlist`, `list --json`, the history, the metrics page and docs/METRICS.md have their values and words.
-//! `agent/reports.cjs` measures under the same names.
+//! The table of metrics measured in each worker, and values derived from it. The agents' reports are parsed
+//! with the table, and `describe`, `jlist`, `list --json`, the history, the metrics page and docs/METRICS.md
+//! take their values and texts from it. `agent/reports.cjs` measures under the same names.
 //!
 //! - `table`: the rows · `readings`: a value for each row · `histogram`: latencies and pauses in buckets
-//! - `report`: what an agent says, and what follows from two reports · `totals`: counters over restarts
+//! - `report`: an agent's report, and values derived from two reports · `totals`: counters over restarts
 //! - `head`: counters as bytes, for another daemon
-//! - `history`: rings of the last week · `exposition`: the page for Prometheus
+//! - `history`: ring buffers of the last week · `exposition`: the page for Prometheus
 
 pub mod exposition;
 mod head;

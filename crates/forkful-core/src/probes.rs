@@ -1,14 +1,14 @@
-//! What a container platform's probes are told of a run in the foreground: whether the apps have started, whether one of
-//! their workers can serve, and whether new traffic should come.
+//! The answers to a container platform's probes of a run in the foreground: whether the apps have started,
+//! whether one of their workers can serve, and whether new traffic should come.
 //!
 //! | probe | says yes | meant for |
 //! | --- | --- | --- |
 //! | [`Probe::Started`] | once every app was ready | a start that takes long |
-//! | [`Probe::Live`] | while of every app at least one worker can serve, or the first start is under way | a restart of the container |
-//! | [`Probe::Ready`] | while of every app at least one worker can serve and no stop was asked for | a load balancer |
+//! | [`Probe::Live`] | while every app has at least one worker that can serve, or its first start is in progress | a restart of the container |
+//! | [`Probe::Ready`] | while every app has at least one worker that can serve, and no stop was requested | a load balancer |
 //!
-//! A worker can serve when it is online and its event loop turns. A container whose apps are being stopped is alive: it
-//! finishes what it has begun.
+//! A worker can serve if it is online and its event loop is responsive. A container whose apps are being
+//! stopped is alive: it finishes its requests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use crate::slot::{Exit, State};
 use crate::supervisor::{AppId, AppSupervisor};
 
-/// What is asked.
+/// A probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     Started,
@@ -24,20 +24,20 @@ pub enum Probe {
     Ready,
 }
 
-/// An app as a probe finds it.
+/// The state of an app for a probe.
 #[derive(Debug, Clone)]
 pub struct Seen<'a> {
     pub id: AppId,
     pub supervisor: &'a AppSupervisor,
-    /// The slots whose workers are blocked: their event loops do not turn.
+    /// The slots whose workers' event loops are blocked.
     pub blocked: BTreeSet<u16>,
 }
 
-/// What a probe is told.
+/// The answer to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub is_yes: bool,
-    /// A line for each app, and one for a stop that was asked for.
+    /// A line for each app, and one for a requested stop.
     pub text: String,
 }
 
@@ -47,12 +47,12 @@ pub struct Probes {
     were_ready: BTreeSet<AppId>,
 }
 
-/// How far an app is.
+/// The state of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
-    /// At least one worker serves, or all have done their work.
+    /// At least one worker serves, or all have finished their work.
     There,
-    /// A worker starts and none serves.
+    /// A worker is starting and none serves.
     Coming,
     Missing,
 }
@@ -82,14 +82,14 @@ impl Probes {
                     is_stopping || service == Service::There || service == Service::Coming && !had_started
                 }
             };
-            // A text takes every line.
+            // Writing to a String cannot fail.
             let _written = writeln!(answer.text, "{}: {words}", app.supervisor.spec().name);
         }
         answer
     }
 }
 
-/// How far an app is, with the numbers in words.
+/// The state of an app, with a description.
 fn look(app: &Seen<'_>) -> (Service, String) {
     let (mut serve, mut blocked, mut finished, mut start, mut wait, mut down) = (0, 0, 0, 0, 0, 0);
     for (number, record) in app.supervisor.slots() {

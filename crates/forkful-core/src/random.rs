@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// The output function of `SplitMix64`: a permutation that looks random.
+/// The output function of `SplitMix64`: a pseudo-random permutation.
 pub fn mixed(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,8 +1,8 @@
-//! What follows an exit that nobody asked for: a restart (at once or later), a stop, or giving up.
+//! What follows an unexpected exit: a restart (at once or later), a stop, or giving up.
 //!
-//! Two memories decide. The *row* counts restarts since the last stable life and sets the pause.
-//! The *breaker* counts unstable exits over a sliding window and ends a crash loop. They are apart
-//! because a loop of crashes every 2 s is stable by `min_uptime` and must still be slowed down.
+//! Two counts decide. The *row* counts consecutive restarts since the last stable life and determines the
+//! pause. The *breaker* counts unstable exits in a sliding window and ends a crash loop. They are separate
+//! because a crash every 2 s is stable by `min_uptime` but must still be slowed down.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,52 +13,53 @@ use crate::Time;
 use crate::slot::{Exit, FailReason};
 use crate::spec::{RestartDelay, RestartPolicy};
 
-/// A life of this length ends a row: the next exit is news, not a loop. PM2 resets its backoff
-/// after the same 30 s.
+/// A life of this length ends a row: the next exit does not count as a loop. PM2 resets its backoff after the
+/// same 30 s.
 pub const STABLE_LIFE: Duration = Duration::from_secs(30);
 
-/// A shorter life shortens the row by one for each of these: workers that crash every 10 s start at once or nearly so,
-/// while those that crash every 2 s wait longer each time. With a life of half a minute alone, a worker that crashed
-/// every 10 s ended at pauses as long as its life.
+/// A shorter life reduces the row by one for each of these: workers that crash every 10 s restart almost
+/// immediately, while those that crash every 2 s wait longer each time. With only the limit of 30 s, a worker
+/// that crashed every 10 s would end up with pauses as long as its life.
 pub const FORGET_ONE_EVERY: Duration = Duration::from_secs(5);
 
-/// Each pause in a row is this much longer than the one before.
+/// The factor between consecutive pauses.
 pub const DELAY_GROWTH: f64 = 1.5;
 
-/// Pauses vary by this share either way, so that workers that died together do not start together.
+/// Pauses vary by this share in both directions, so that workers that died together do not start together.
 pub const DELAY_JITTER: f64 = 0.2;
 
-/// No second restart in a row comes sooner, whatever is configured: a Node start costs some 40 ms
-/// of CPU, and a loop without any pause would also flood the logs.
+/// The minimum pause of consecutive restarts, for any configuration: starting Node costs about 40 ms of CPU,
+/// and a loop without a pause would flood the logs.
 pub const DELAY_MIN: Duration = Duration::from_millis(10);
 
-/// Unstable exits that a slot remembers. A `max_restarts` above it means never to give up.
+/// Unstable exits that a slot remembers. A larger `max_restarts` means never giving up.
 pub const UNSTABLE_KEPT_MAX: usize = 4096;
 
-/// Growth steps after which every sensible pause has reached its upper bound (1.5^64 is 1.9e11).
+/// Growth steps after which every reasonable pause has reached its maximum (1.5^64 is 1.9e11).
 const GROWTH_STEPS_MAX: u32 = 64;
 
-/// What a slot remembers about its starts and exits.
+/// A slot's history of starts and exits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Restarts of the slot while it was in use, asked for or not (PM2's `restart_time`).
+    /// Restarts of the slot while it was in use, requested or not (PM2's `restart_time`).
     pub restarts: u32,
-    /// Exits that nobody asked for and that the policy did not want; each led to a restart, or to giving up.
+    /// Unexpected exits that the policy does not accept; each led to a restart or to giving up.
     pub crashes: u32,
-    /// Automatic restarts since the last stable life, or since somebody asked for a start; shorter lives take some away.
+    /// Consecutive automatic restarts since the last stable life or the last requested start; shorter lives
+    /// reduce it.
     pub in_a_row: u32,
-    /// When unstable exits happened, oldest first; only those inside the window.
+    /// Times of unstable exits, oldest first, within the window.
     pub unstable: VecDeque<Time>,
     /// The generation of the next process.
     pub next_generation: u32,
 }
 
-/// How a life that ended is judged.
+/// A life that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     /// From start to exit.
     pub uptime: Duration,
-    /// Whether it counts as unstable whatever its length (never started, never became ready).
+    /// Whether it counts as unstable for any length (never started, never became ready).
     pub botched: bool,
 }
 
@@ -67,9 +68,9 @@ pub struct Life {
 pub enum Verdict {
     /// The policy wants no restart.
     StayStopped,
-    /// Restart after a pause; none is zero.
+    /// Restart after a pause; `None` is immediately.
     Again {
-        /// 1 for the first restart in a row.
+        /// 1 for the first consecutive restart.
         attempt: u32,
         delay: Duration,
     },
@@ -77,20 +78,20 @@ pub enum Verdict {
 }
 
 impl Counters {
-    /// Forgets failures, because somebody asked for a start.
+    /// Clears failures, because a start was requested.
     pub fn forgive(&mut self) {
         self.in_a_row = 0;
         self.unstable.clear();
     }
 
-    /// Zeroes what users see (`reset`).
+    /// Resets the visible counters (`reset`).
     pub fn reset(&mut self) {
         self.restarts = 0;
         self.crashes = 0;
         self.forgive();
     }
 
-    /// Notes how a life ended, without deciding anything.
+    /// Records how a life ended, without deciding anything.
     pub fn note_life(&mut self, life: Life, now: Time, policy: &RestartPolicy) {
         while self.unstable.front().is_some_and(|&at| now.since(at) >= policy.window) {
             self.unstable.pop_front();
@@ -110,8 +111,8 @@ impl Counters {
     }
 }
 
-/// Whether the policy lets a worker that ended so rest. A botched life does not earn rest by its
-/// exit code: the code is then the answer to our own signal, and many programs give 0.
+/// Whether the policy leaves a worker with this exit stopped. A botched life does not count by its exit code:
+/// the code then answers our own signal, and many programs exit with 0.
 pub fn stays_stopped(exit: &Exit, life: Life, policy: &RestartPolicy) -> bool {
     let wanted_code = match exit {
         Exit::Code(code) => !life.botched && policy.stop_exit_codes.contains(code),
@@ -120,22 +121,22 @@ pub fn stays_stopped(exit: &Exit, life: Life, policy: &RestartPolicy) -> bool {
     !policy.autorestart || wanted_code
 }
 
-/// Whether a program that ended before it counted as serving has done its work, such as a migration: it ended with
-/// code 0 in its first life after somebody asked for a start. A program that is being restarted after a failure has
-/// not: its code 0 may be one more way of failing. A program that served is restarted whatever its code, because
-/// workers of queues end with 0 to be started afresh.
+/// Whether a program that ended before it counted as serving has done its work, such as a migration: it
+/// exited with code 0 in its first life after a requested start. A program that is restarted after a failure
+/// has not: its code 0 may be another way of failing. A program that served is restarted for any code,
+/// because queue workers exit with 0 to be started again.
 pub fn is_finished(exit: &Exit, life: Life, counters: &Counters, policy: &RestartPolicy) -> bool {
     let is_first = counters.in_a_row == 0 && counters.unstable.is_empty();
     *exit == Exit::Code(0) && !life.botched && is_first && !policy.restart_finished
 }
 
-/// Whether a slot that rests after this exit has done its work for good, so that a later daemon does not start it either.
-/// With an explicit `autorestart`, each daemon starts it again.
+/// Whether a slot that stays stopped after this exit has done its work for good, so that a later daemon does
+/// not start it either. With an explicit `autorestart`, each daemon starts it again.
 pub fn stays_finished(last_exit: Option<&Exit>, policy: &RestartPolicy) -> bool {
     last_exit == Some(&Exit::Code(0)) && policy.autorestart && !policy.restart_finished
 }
 
-/// Judges an exit that nobody asked for. `chance` is uniform in 0..1 and sets the jitter.
+/// Decides what follows an unexpected exit. `chance` is uniform in 0..1 and determines the jitter.
 pub fn after_exit(
     counters: &mut Counters,
     exit: &Exit,
@@ -158,7 +159,7 @@ pub fn after_exit(
     Verdict::Again { attempt: counters.in_a_row, delay }
 }
 
-/// The pause before a restart that `earlier` restarts in a row precede.
+/// The pause before a restart after `earlier` consecutive restarts.
 pub fn delay(policy: RestartDelay, earlier: u32, chance: f64) -> Duration {
     match policy {
         RestartDelay::Fixed(delay) if earlier == 0 => delay,

@@ -1,13 +1,14 @@
-//! The plan of a reload over the slots of an app: one slot at a time, and what ends it.
+//! Plans a reload over the slots of an app: one slot at a time, until done or failed.
 //!
-//! The next slot is begun when the replacement of the one before is ready, and while fewer than
-//! [`LEAVING_MAX`] old processes are still on their way out. Waiting for each old process to leave
-//! would make a reload of n slots with one websocket each last n × the drain timeout; not waiting at
-//! all would double the app's memory. At no time does the plan itself take a ready worker away: an
-//! old one leaves only after its successor is ready.
+//! The next slot begins when the replacement of the previous slot is ready, and while fewer than
+//! [`LEAVING_MAX`] old processes are still leaving. Waiting for each old process to leave would make a reload
+//! of n slots with one websocket each last n × the drain timeout; not waiting at all would double the app's
+//! memory. The plan never stops a ready worker itself: an old worker leaves only after its successor is
+//! ready.
 //!
-//! The first failure ends the plan: slots not yet begun keep their old process. Slots replaced
-//! before keep the new one, for a rollback would need the old code, which may be gone from the disk.
+//! The first failure ends the plan: slots that have not begun keep their old process. Slots that are already
+//! replaced keep the new process, because a rollback would need the old code, which may no longer exist on
+//! disk.
 
 use std::collections::VecDeque;
 
@@ -15,21 +16,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::slot::{Fault, SlotNumber, Verb};
 
-/// Old processes that may be leaving while the next slot is begun, so that a reload needs memory
-/// for at most two workers more than it began with, and one that starts.
+/// Maximum old processes that may be leaving when the next slot begins. A reload therefore needs memory for
+/// at most two additional workers, and for one that is starting.
 pub const LEAVING_MAX: usize = 2;
 
-/// Reloads of one app that may wait for the running one; each will start every worker anew, so
-/// more are surely a mistake of a script.
+/// Maximum waiting reloads of an app. Each restarts every worker, so more are surely a mistake of a script.
 pub const RELOADS_WAITING_MAX: usize = 8;
 
-/// A reload under way.
+/// A running reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     todo: VecDeque<SlotNumber>,
     current: Option<SlotNumber>,
     leaving: Vec<SlotNumber>,
-    /// The next slot is begun while fewer old processes are leaving.
+    /// The next slot begins while fewer old processes than this are leaving.
     #[serde(default = "leaving_max")]
     leaving_max: usize,
     replaced: Vec<SlotNumber>,
@@ -44,26 +44,26 @@ fn leaving_max() -> usize {
 /// Where and why a reload ended early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The slot whose replacement failed, or would have been next when the reload was cancelled.
+    /// The slot whose replacement failed, or the next slot when the reload was cancelled.
     pub slot: SlotNumber,
     pub fault: Fault,
 }
 
-/// How a reload ended.
+/// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Slots with a new process, in the order in which they got it.
+    /// Slots with a new process, in the order of replacement.
     pub replaced: Vec<SlotNumber>,
-    /// What ended the plan early.
+    /// Why the plan ended early.
     pub failure: Option<Failure>,
-    /// Slots that were not begun because of the failure; they keep what they had.
+    /// Slots that were not begun because of the failure; they keep their processes.
     pub untouched: Vec<SlotNumber>,
 }
 
-/// What happens to a reload.
+/// Events of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The successor in this slot serves (or, in a slot that had no process, the first one).
+    /// The successor in this slot serves (or the first process, in a slot that had none).
     SlotReplaced {
         slot: SlotNumber,
         /// Whether an old process is leaving, so that [`Event::OldLeft`] will follow.
@@ -71,32 +71,33 @@ pub enum Event {
     },
     /// The slot keeps its old process.
     SlotReplaceFailed(SlotNumber, Fault),
-    /// The slot does not belong to the app any more.
+    /// The slot no longer belongs to the app.
     SlotGone(SlotNumber),
     /// The old process of this slot has exited.
     OldLeft(SlotNumber),
-    /// Somebody gives the whole app another command; to be sent before that command is given to
-    /// the slots, so that the plan begins no slot that has just been stopped.
+    /// The whole app gets another command. Send this event before the command reaches the slots, so that the
+    /// plan begins no slot that was just stopped.
     Cancelled { by: Verb },
 }
 
-/// What the driver is to do.
+/// Actions for the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Have this slot's process replaced.
+    /// Replace this slot's process.
     Replace(SlotNumber),
-    /// The reload is over; nothing more will be asked for.
+    /// The reload is over; no further actions follow.
     Done(Summary),
 }
 
 impl Rollout {
-    /// A plan for these slots, in this order, and its first actions.
+    /// Creates a plan for these slots, in this order, and returns its first actions.
     #[must_use]
     pub fn new(slots: impl IntoIterator<Item = SlotNumber>) -> (Self, Vec<Action>) {
         Self::with_leaving(slots, LEAVING_MAX)
     }
 
-    /// The same, and each old process has left before the next slot is begun: there is memory for one worker more.
+    /// Like [`Self::new`], but each old process leaves before the next slot begins: there is memory for only
+    /// one additional worker.
     #[must_use]
     pub fn sparing(slots: impl IntoIterator<Item = SlotNumber>) -> (Self, Vec<Action>) {
         Self::with_leaving(slots, 1)
@@ -115,7 +116,7 @@ impl Rollout {
         plan.advance()
     }
 
-    /// One step. Events about slots that the plan does not expect anything from change nothing.
+    /// Handles one event. Unexpected events of slots change nothing.
     #[must_use]
     pub fn step(mut self, event: Event) -> (Self, Vec<Action>) {
         match event {
@@ -131,7 +132,7 @@ impl Rollout {
                 self.failure.get_or_insert(Failure { slot, fault });
             }
             Event::Cancelled { by } => {
-                // With nothing left to begin there is nothing to cancel.
+                // If no slot is left to begin, there is nothing to cancel.
                 if let Some(slot) = self.current.or(self.todo.front().copied()) {
                     self.failure.get_or_insert(Failure { slot, fault: Fault::Cancelled { by } });
                 }
@@ -149,17 +150,17 @@ impl Rollout {
         self.advance()
     }
 
-    /// The slot whose replacement is under way.
+    /// The slot that is being replaced.
     pub fn current(&self) -> Option<SlotNumber> {
         self.current
     }
 
-    /// Whether it ends early, from the moment on that this is known.
+    /// Whether it will end early, as soon as this is known.
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Whether [`Action::Done`] has been given.
+    /// Whether [`Action::Done`] was returned.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -185,20 +186,20 @@ impl Rollout {
     }
 }
 
-/// The reloads of one app, one after another.
+/// The reloads of an app, in sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadQueue<T> {
     busy: bool,
     waiting: VecDeque<T>,
 }
 
-/// What becomes of a reload that is asked for.
+/// What happens to a requested reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission<T> {
     Begin(T),
-    /// It begins after this many others.
+    /// It begins after this many other reloads.
     Behind(usize),
-    /// [`RELOADS_WAITING_MAX`] wait already.
+    /// [`RELOADS_WAITING_MAX`] reloads are already waiting.
     Refused(T),
 }
 
@@ -209,7 +210,7 @@ impl<T> Default for ReloadQueue<T> {
 }
 
 impl<T> ReloadQueue<T> {
-    /// Asks for a reload.
+    /// Requests a reload.
     pub fn ask(&mut self, reload: T) -> Admission<T> {
         if !self.busy {
             self.busy = true;
@@ -229,22 +230,22 @@ impl<T> ReloadQueue<T> {
         next
     }
 
-    /// Whether a reload is under way.
+    /// Whether a reload is running.
     pub fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// The reloads that wait, in the order in which they begin.
+    /// The waiting reloads, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.iter()
     }
 
-    /// The same, to be changed.
+    /// The waiting reloads, mutable.
     pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.waiting.iter_mut()
     }
 
-    /// Takes every waiting reload, to be answered that it will not happen.
+    /// Removes every waiting reload; the caller answers that it will not run.
     pub fn clear(&mut self) -> Vec<T> {
         self.waiting.drain(..).collect()
     }

@@ -1,25 +1,25 @@
-//! When the state is saved, and which replies wait for it: what a reply says holds after a crash too.
+//! When the state is saved, and which replies wait for it: what a reply says must hold after a crash too.
 //!
-//! Changes are noted; before a reply goes out, and at the end of each turn, a state with all of them is handed over to be
-//! written. A reply waits until the newest state that was handed over before it is on disk.
+//! Changes are recorded; before a reply is sent, and at the end of each turn, a state with all changes is
+//! passed to the writer. A reply waits until the newest state passed before it is on disk.
 
-/// What a daemon keeps of its saved state.
+/// The status of a daemon's saved state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saving {
     is_changed: bool,
-    /// The state on disk is the one of the daemon before, and has not been taken up.
+    /// The state on disk belongs to the previous daemon and was not restored.
     is_of_before: bool,
-    /// The state on disk is this daemon's own, or has been taken up by it.
+    /// The state on disk is this daemon's own, or was restored by it.
     is_own: bool,
     newest: u64,
 }
 
-/// A state that is to be written now.
+/// A state to write now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Save {
-    /// Counts up from 1.
+    /// Increases from 1.
     pub number: u64,
-    /// The state that is there belongs to the daemon before, and is kept beside the new one.
+    /// The existing state belongs to the previous daemon, and is kept next to the new one.
     pub keep: bool,
 }
 
@@ -30,12 +30,12 @@ impl Default for Saving {
 }
 
 impl Saving {
-    /// What should run is not any more what was saved.
+    /// The desired state differs from the saved one.
     pub fn note_change(&mut self) {
         self.is_changed = true;
     }
 
-    /// The state to be written now, if there is something new.
+    /// The state to write now, if it has changed.
     pub fn begin(&mut self) -> Option<Save> {
         if !std::mem::take(&mut self.is_changed) {
             return None;
@@ -45,31 +45,31 @@ impl Saving {
         Some(Save { number: self.newest, keep: std::mem::take(&mut self.is_of_before) })
     }
 
-    /// The state that has to be on disk before a reply that is ready now goes out; `None` before the first.
+    /// The state that must be on disk before a reply that is ready now is sent; `None` before the first.
     pub fn ticket(&self) -> Option<u64> {
         (self.newest > 0).then_some(self.newest)
     }
 
-    /// The newest saved state has been read, and belongs to this daemon. With `is_whole` all of the state that the next
-    /// save replaces was taken up, so that nothing of it has to be kept.
+    /// The newest saved state was read, and belongs to this daemon. `is_whole`: all of the state that the
+    /// next save replaces was restored, so nothing of it must be kept.
     pub fn take_up(&mut self, is_whole: bool) {
         self.is_own = true;
         self.is_of_before &= !is_whole;
     }
 
-    /// Whether the state on disk is this daemon's own, or has been taken up by it.
+    /// Whether the state on disk is this daemon's own, or was restored by it.
     pub fn is_own(&self) -> bool {
         self.is_own
     }
 }
 
-/// Whether a reply with this ticket may go out when this state is the newest on disk.
+/// Whether a reply with this ticket may be sent if this state is the newest on disk.
 pub fn may_reply(ticket: Option<u64>, saved: u64) -> bool {
     ticket.is_none_or(|ticket| ticket <= saved)
 }
 
-/// Whether a kept state with entries of these names may make room for another one: every app of it is there, too. What has
-/// no name is never covered.
+/// Whether a kept state with entries of these names may be removed for another one: that one contains all its
+/// apps. Entries without a name are never covered.
 pub fn is_covered<T: PartialEq>(kept: &[Option<T>], by: &[Option<T>]) -> bool {
     kept.iter().all(|name| name.is_some() && by.contains(name))
 }

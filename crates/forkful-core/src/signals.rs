@@ -1,6 +1,6 @@
 //! Signals by name and by number.
 
-/// Signals of Linux on the processors that Node runs on, as signal(7) numbers them for x86 and ARM.
+/// Linux signals on the processors that Node supports, with the numbers of signal(7) for x86 and ARM.
 const SIGNALS: &[(&str, i32)] = &[
     ("SIGHUP", 1),
     ("SIGINT", 2),
@@ -41,7 +41,7 @@ const SIGNALS: &[(&str, i32)] = &[
 /// The highest signal number of Linux (the last real-time signal).
 const NUMBER_MAX: i32 = 64;
 
-/// The number of `SIGTERM`, `TERM`, `term` or `15`; `None` for a text that is no signal.
+/// The number of `SIGTERM`, `TERM`, `term` or `15`; `None` if the text is not a signal.
 pub fn number(text: &str) -> Option<i32> {
     if let Ok(number) = text.parse::<i32>() {
         return (1..=NUMBER_MAX).contains(&number).then_some(number);
@@ -56,7 +56,7 @@ pub fn name(number: i32) -> Option<&'static str> {
     SIGNALS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
-/// The name of a signal; `a real-time signal` or `an unknown signal` where it has none.
+/// The name of a signal; `a real-time signal` or `an unknown signal` if it has none.
 pub fn words(number: i32) -> &'static str {
     match name(number) {
         Some(name) => name,

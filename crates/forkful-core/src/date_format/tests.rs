@@ -1,4 +1,4 @@
-//! Forms against what Moment.js makes of them, and any text at any time.
+//! Formats compared with the output of Moment.js, and arbitrary text at any time.
 
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ proptest! {
         if let Ok(form) = DateFormat::new(form) {
             let text = form.format(at_ms, offset_s);
             prop_assert!(!text.contains(['\n', '\r']));
-            // `LLLL` is the token that grows most.
+            // `LLLL` is the token with the longest output relative to its length.
             prop_assert!(text.len() <= DATE_FORMAT_BYTES_MAX * 32);
         }
     }

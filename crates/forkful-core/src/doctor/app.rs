@@ -1,36 +1,36 @@
-//! The verdict of all workers of an app together.
+//! The verdict over all workers of an app.
 
 use super::evidence::{Evidence, Quantity, Rows};
 use super::remedy::{self, Gain, Remedy};
 use super::worker::{Examined, examine_worker};
 use super::{Certainty, Signs, Split, Unclear, Verdict};
 
-/// Workers whose loads differ by more are uneven.
+/// Loads that differ by more than this are uneven.
 const SPREAD: f64 = 0.3;
-/// A worker with more load than this is the limit of an uneven app.
+/// In an uneven app, a worker above this load is the bottleneck.
 const BUSY: f64 = 0.8;
-/// The share of the load whose verdict is the app's.
+/// A verdict with this share of the load is the app's verdict.
 const MAJORITY: f64 = 0.6;
 
-/// What is known of an app.
+/// The data of an app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct App {
     pub name: String,
-    /// Cores that its processes may use; a quota may be a fraction.
+    /// Cores available to its processes; fractional with a quota.
     pub cores: f64,
-    /// Its workers share their ports, so that there can be more of them.
+    /// Its workers share their ports, so the number of workers can be increased.
     pub is_scalable: bool,
     pub workers: Vec<WorkerSeconds>,
 }
 
-/// What was measured of one worker, a second each.
+/// The measurements of one worker, second by second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerSeconds {
     pub slot: u16,
     pub seconds: Vec<Signs>,
 }
 
-/// What is wrong with an app.
+/// The diagnosis of an app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     pub verdict: Verdict,
@@ -38,23 +38,23 @@ pub struct Diagnosis {
     pub evidence: Vec<Evidence>,
     pub remedy: Option<Remedy>,
     pub gain: Option<Gain>,
-    /// The most seconds that are known of a worker.
+    /// The largest number of measured seconds of a worker.
     pub seconds: usize,
     pub workers: Vec<WorkerDiagnosis>,
 }
 
-/// What is wrong with one of its workers.
+/// The diagnosis of one worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerDiagnosis {
     pub slot: u16,
     pub verdict: Verdict,
     pub certainty: Certainty,
     pub evidence: Vec<Evidence>,
-    /// Where its time went; `None` without the agent.
+    /// How its time was spent; `None` without the agent.
     pub split: Option<Split>,
 }
 
-/// Says what limits an app.
+/// Diagnoses an app.
 pub fn examine(app: &App) -> Diagnosis {
     let examined: Vec<Examined> =
         app.workers.iter().map(|worker| examine_worker(&worker.seconds, app.cores)).collect();
@@ -87,14 +87,14 @@ fn of_worker(slot: u16, examined: Examined) -> WorkerDiagnosis {
     }
 }
 
-/// How busy a worker is: by its event loop or by its thread pool.
+/// The load of a worker: of its event loop or of its thread pool.
 pub(super) fn load(signs: &Signs) -> f64 {
     signs.loop_busy.or(signs.main_cpu).unwrap_or(0.0).max(signs.pool_busy.unwrap_or(0.0))
 }
 
 type Answer = (Verdict, Certainty, Vec<Evidence>);
 
-/// One worker is full while requests wait in it that others have time for.
+/// One worker is saturated and has waiting requests, while others are idle.
 fn imbalance(workers: &[Examined]) -> Option<Answer> {
     let by_load = |a: &&Examined, b: &&Examined| load(&a.mean).total_cmp(&load(&b.mean));
     let (busiest, idlest) = (workers.iter().max_by(by_load)?, workers.iter().min_by(by_load)?);
@@ -102,7 +102,7 @@ fn imbalance(workers: &[Examined]) -> Option<Answer> {
     let (queue, requests) = (busiest.mean.accept_queue, busiest.mean.together());
     let has_waiting =
         queue.is_some_and(|queue| queue >= 1.0) || requests.is_some_and(|requests| requests >= 2.0);
-    // Limits that all workers share make them wait at different times.
+    // Limits shared by all workers make them wait at different times.
     let is_shared =
         matches!(busiest.finding.verdict, Verdict::CpuQuota | Verdict::CpuContention | Verdict::MemoryLimit);
     let is_known = workers.iter().all(|worker| worker.finding.verdict != Verdict::Unclear(Unclear::TooShort));
@@ -118,9 +118,9 @@ fn imbalance(workers: &[Examined]) -> Option<Answer> {
     Some((Verdict::Imbalance, certainty, rows.list()))
 }
 
-/// The verdict that most of the load has; of the workers with it, the one with the most load gives the evidence.
+/// The verdict with most of the load; among its workers, the one with the highest load provides the evidence.
 fn vote(workers: &[Examined]) -> Answer {
-    // A worker without load has a little weight, so that an idle app is idle.
+    // A worker without load has a small weight, so that an idle app gets the verdict idle.
     let weight = |worker: &Examined| load(&worker.mean) + 0.01;
     let of = |verdict: Verdict| -> f64 {
         workers.iter().filter(|worker| worker.finding.verdict == verdict).map(weight).sum()

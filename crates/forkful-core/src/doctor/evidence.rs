@@ -1,24 +1,24 @@
-//! The numbers behind a verdict.
+//! The measurements behind a verdict.
 
-/// One number, and what it was compared with.
+/// A measurement and its comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
-    /// What it is, in words that complete "the …".
+    /// Its name, completing "the …".
     pub label: &'static str,
     pub value: f64,
     pub quantity: Quantity,
-    /// What the rule asks for.
+    /// The rule's limit.
     pub bound: Option<Bound>,
 }
 
-/// What a rule compares a number with.
+/// A limit of a rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     Above(f64),
     Below(f64),
 }
 
-/// What a number counts.
+/// The unit of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// From 0 to 1.
@@ -26,7 +26,7 @@ pub enum Quantity {
     Milliseconds,
     PerSecond,
     Count,
-    /// 1 is all the time of one core.
+    /// 1 is a whole core.
     Cores,
     Bytes,
 }
@@ -72,7 +72,7 @@ impl Evidence {
     }
 }
 
-/// Collects the numbers that are known.
+/// Collects the known measurements.
 #[derive(Debug, Default)]
 pub(super) struct Rows(Vec<Evidence>);
 
@@ -101,7 +101,8 @@ impl Rows {
         self.push(label, quantity, value, Some(Bound::Below(bound)))
     }
 
-    /// A bound is shown only where the number keeps it: a rule with alternatives holds by one of them.
+    /// A limit is shown only if the measurement satisfies it: a rule with alternatives matches by one of
+    /// them.
     fn push(
         mut self,
         label: &'static str,

@@ -1,24 +1,24 @@
-//! What could be changed, and what that should bring.
+//! Possible changes and their expected effect.
 
 use super::app::load;
 use super::{App, Signs, Verdict};
 
-/// A pool that waits gets this many times its threads, within these bounds.
+/// A waiting pool gets this many times its threads, within these limits.
 const POOL_GROWTH: f64 = 4.0;
 const POOL_WAITING: (f64, f64) = (16.0, 64.0);
-/// The pool that a process has by default.
+/// The default pool size of a process.
 const POOL_DEFAULT: f64 = 4.0;
-/// Room for young objects that most of them die in; V8's default is 16.
+/// Enough for most young objects to die in it; V8's default is 16.
 const SEMI_SPACE_MB: u16 = 64;
-/// All cores are in use above this share of them.
+/// Above this share all cores count as used.
 const CORES_FULL: f64 = 0.8;
-/// A gain that is smaller is not worth a change.
+/// A smaller gain does not justify a change.
 const GAIN_MIN: f64 = 0.03;
 
-/// A change of the app's settings that may help.
+/// A change to the app's settings that may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// So many workers.
+    /// This number of workers.
     Workers(u16),
     /// `UV_THREADPOOL_SIZE`.
     PoolSize(u16),
@@ -30,7 +30,7 @@ pub enum Remedy {
     BalanceLeast,
 }
 
-/// How many times as many requests per second are to be expected.
+/// The expected factor of requests per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
     pub low: f64,
@@ -45,7 +45,7 @@ fn max(means: &[Signs], value: impl Fn(&Signs) -> Option<f64>) -> f64 {
     means.iter().filter_map(value).fold(0.0, f64::max)
 }
 
-/// What to change; `None` where only the app's code or its surroundings can be changed.
+/// The change to make; `None` if only the app's code or its environment can be changed.
 pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
     let workers = app.workers.len() as u16;
     let cores = app.cores.floor().clamp(1.0, f64::from(u16::MAX)) as u16;
@@ -64,7 +64,7 @@ pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Rem
             let (minor, all) = (sum(means, |signs| signs.gc_minor), sum(means, |signs| signs.gc));
             (minor > all / 2.0).then_some(Remedy::SemiSpace(SEMI_SPACE_MB))
         }
-        // Cores that compute already gain nothing from more threads.
+        // If all cores are busy, more threads gain nothing.
         Verdict::PoolCpu if sum(means, |signs| signs.pool_cpu) > CORES_FULL * app.cores => None,
         Verdict::PoolCpu => (app.cores > threads).then_some(Remedy::PoolSize(cores)).or(more),
         Verdict::PoolWaiting => {
@@ -76,11 +76,11 @@ pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Rem
     }
 }
 
-/// What the change should bring, or what can be had at most when the code changes; `None` where nothing can be said.
+/// The expected gain of the change, or the maximum gain of a change of the code; `None` if unknown.
 pub(super) fn gain(verdict: Verdict, remedy: Option<Remedy>, app: &App, means: &[Signs]) -> Option<Gain> {
     let workers = means.len().max(1) as f64;
     let up_to = |high: f64| Gain { low: 1.0, high };
-    // A share of the time that comes back makes the rest of it grow.
+    // If a share of the time is saved, the rest increases proportionally.
     let without = |share: f64| 1.0 / (1.0 - share.clamp(0.0, 0.9));
     let mean_of = |value: fn(&Signs) -> Option<f64>| sum(means, value) / workers;
     let gain = match (verdict, remedy) {
@@ -89,7 +89,7 @@ pub(super) fn gain(verdict: Verdict, remedy: Option<Remedy>, app: &App, means: &
             let high = (f64::from(wanted) / workers).min(app.cores / used).max(1.0);
             Gain { low: 1.0 + 0.6 * (high - 1.0), high }
         }
-        // A worker that waits needs no core meanwhile.
+        // A waiting worker does not need a core meanwhile.
         (Verdict::SynchronousCall, Some(Remedy::Workers(wanted))) => {
             let high = f64::from(wanted) / workers;
             Gain { low: 1.0 + 0.5 * (high - 1.0), high }

@@ -1,53 +1,54 @@
-//! The rules, in their order: the first that holds gives the verdict. Each looks at one second, or at the mean of several.
+//! The rules in their order: the first that matches gives the verdict. Each uses one second, or the mean of
+//! several.
 
 use super::evidence::{Evidence, Quantity, Rows};
 use super::{Signs, Unclear, Verdict};
 
-/// A worker is idle below this share of its event loop, with less than one request in flight.
+/// A worker with a lower event-loop utilisation and less than one request in flight is idle.
 pub(super) const IDLE_BELOW: f64 = 0.3;
-/// The event loop is the limit above this.
+/// Above this, the event loop is the bottleneck.
 const LOOP_FULL: f64 = 0.9;
-/// The event loop is not the limit below this.
+/// Below this, the event loop is not the bottleneck.
 const LOOP_FREE: f64 = 0.8;
-/// The event loop mostly waits below this.
+/// Below this, the event loop mostly waits.
 const LOOP_WAITS: f64 = 0.6;
-/// A quota is the limit above this share of time, or of its periods.
+/// Above this share of time, or of its periods, a quota is the bottleneck.
 const THROTTLED: f64 = 0.05;
-/// A main thread that waits longer for a core has too little of the machine.
+/// A main thread that waits longer for a core gets too little CPU.
 const CPU_WAIT: f64 = 0.15;
-/// A heap or a control group with less room is nearly full.
+/// A heap or control group above this is nearly full.
 pub(super) const MEMORY_FULL: f64 = 0.9;
-/// A process with more of its memory in swap is short of memory.
+/// A process with a larger share of its memory in swap is short of memory.
 const SWAPPED: f64 = 0.1;
-/// Garbage collection is the limit above this (Clinic.js: 100 ms in a second).
+/// Above this, garbage collection is the bottleneck (Clinic.js: 100 ms per second).
 const GC: f64 = 0.1;
-/// Noise of the event loop's busy time less its CPU time stays below this.
+/// The difference between the event loop's busy time and its CPU time is noise up to this.
 const BLOCKED: f64 = 0.15;
 /// A thread pool without a free thread.
 pub(super) const POOL_FULL: f64 = 0.9;
 /// A thread pool with free threads.
 const POOL_FREE: f64 = 0.5;
-/// Busy threads of the pool that use more of their time compute.
+/// Busy pool threads above this CPU share compute.
 const POOL_COMPUTES: f64 = 0.5;
-/// A shorter wait for the pool is no limit.
+/// A shorter wait for the pool does not matter.
 const POOL_WAIT_MS: f64 = 5.0;
-/// A callback that is longer holds up all other requests for a time that people notice.
+/// A longer callback noticeably delays all other requests.
 const LONG_MS: f64 = 100.0;
-/// Requests that take less of the event loop have short callbacks.
+/// Requests that need less event-loop time have short callbacks.
 const SHORT_MS: f64 = 50.0;
-/// So much of the requests in flight wait for outgoing ones.
+/// The share of requests in flight that wait for outgoing requests.
 const OUTGOING: f64 = 0.8;
 
-/// A verdict of the rules.
+/// The result of the rules.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// The numbers are clear of the bounds, and all that the rule needs was measured.
+    /// The measurements are far from the limits, and everything that the rule needs was measured.
     pub(super) is_clear: bool,
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// A rule: whether it holds, how clearly, and why.
+/// A rule: whether it matches, how clearly, and why.
 type Rule = fn(&Signs, f64) -> Option<Finding>;
 
 const RULES: [Rule; 11] = [
@@ -64,7 +65,7 @@ const RULES: [Rule; 11] = [
     outside_only,
 ];
 
-/// What the rules say of some seconds, on a machine with so many usable cores.
+/// The result of the rules for some seconds, on a machine with this many usable cores.
 pub(super) fn judge(signs: &Signs, cores: f64) -> Finding {
     let found = RULES.iter().find_map(|rule| rule(signs, cores));
     found.unwrap_or_else(|| {
@@ -77,7 +78,7 @@ fn finding(verdict: Verdict, is_clear: bool, rows: Rows) -> Finding {
     Finding { verdict, is_clear, evidence: rows.list() }
 }
 
-/// What is shown when nothing stands out.
+/// What to show if no rule matches.
 fn usual(signs: &Signs) -> Rows {
     Rows::default()
         .row("event loop busy", Quantity::Share, signs.loop_busy)
@@ -131,7 +132,7 @@ fn contention(signs: &Signs, cores: f64) -> Option<Finding> {
     })
 }
 
-/// Before all others: memory that is nearly full ends a process also when it has little to do.
+/// First of all rules: nearly full memory ends a process even under low load.
 fn memory(signs: &Signs, _cores: f64) -> Option<Finding> {
     let (heap, group, swapped) = (signs.heap_full(), signs.memory_full(), signs.swapped());
     let swapped = swapped.filter(|_| !signs.loop_busy.is_some_and(|busy| busy < IDLE_BELOW));
@@ -162,7 +163,7 @@ fn collection(signs: &Signs, _cores: f64) -> Option<Finding> {
 fn synchronous(signs: &Signs, _cores: f64) -> Option<Finding> {
     let (busy, blocked) = (signs.loop_busy?, signs.blocked()?);
     let is_full = busy > LOOP_FULL;
-    // Below a full event loop, standing still must be most of what it does.
+    // If the event loop is not saturated, blocking must be most of its busy time.
     let holds = blocked > BLOCKED && (is_full || blocked > busy / 2.0);
     holds.then(|| {
         let rows = Rows::default()
@@ -192,8 +193,8 @@ fn computing(signs: &Signs, _cores: f64) -> Option<Finding> {
     Some(finding(verdict, is_clear, rows))
 }
 
-/// Whether callbacks are long, and whether that is clear. One turn of the event loop serves all requests that are ready, so that it may be
-/// late by the time of all requests in flight although each of them is short.
+/// Whether callbacks are long, and whether that is clear. One turn of the event loop handles all ready
+/// requests, so its delay may be the sum over all requests in flight although each is short.
 fn length(signs: &Signs) -> (bool, bool) {
     let late = signs.delay_max_ms;
     let Some(request) = signs.loop_ms_per_request() else {
@@ -246,7 +247,7 @@ fn upstream(signs: &Signs, _cores: f64) -> Option<Finding> {
 fn other_waiting(signs: &Signs, _cores: f64) -> Option<Finding> {
     let (busy, requests) = (signs.loop_busy?, signs.in_flight?);
     let holds = busy < LOOP_WAITS && !over(signs.pool_busy, POOL_FREE) && requests > 2.0;
-    // What it waits for was not seen, so it is never more than likely.
+    // What it waits for was not observed, so it is at most likely.
     holds.then(|| {
         let rows = Rows::default()
             .above("requests in flight", Quantity::Count, Some(requests), 2.0)
@@ -258,7 +259,8 @@ fn other_waiting(signs: &Signs, _cores: f64) -> Option<Finding> {
     })
 }
 
-/// Without the agent the main thread's CPU time alone says little: nearly a whole core is computing of some kind.
+/// Without the agent, the main thread's CPU time alone says little: nearly a whole core means some kind of
+/// computing.
 fn outside_only(signs: &Signs, _cores: f64) -> Option<Finding> {
     let on_core = signs.main_cpu.filter(|_| signs.loop_busy.is_none())?;
     (on_core > LOOP_FULL).then(|| {

@@ -1,65 +1,66 @@
-//! What is known of one second of one worker, or of the mean of several. Whatever was not measured is `None`.
+//! The measurements of one second of one worker, or the mean of several. Values that were not measured are
+//! `None`.
 
 use crate::metrics::Readings;
 
-/// Pool threads are not more than this.
+/// Maximum pool threads.
 const POOL_THREADS_MAX: f64 = 1024.0;
 
 /// V8 adds this for young objects to the limit of `--max-old-space-size`.
 const YOUNG_BYTES: f64 = 48.0 * 1024.0 * 1024.0;
 
-/// Values have the unit of their name; shares are from 0 to 1.
+/// Values are in the unit of their name; shares are 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Signs {
     /// The event loop's busy time (E in docs/DOCTOR.md).
     pub loop_busy: Option<f64>,
-    /// The main thread on a core (C).
+    /// The main thread's time on a core (C).
     pub main_cpu: Option<f64>,
-    /// The main thread ready to run, without a core (R).
+    /// The main thread's time ready to run without a core (R).
     pub cpu_wait: Option<f64>,
     /// Pauses of garbage collection (G).
     pub gc: Option<f64>,
-    /// The part of them that collected young objects.
+    /// The part of these pauses for young objects.
     pub gc_minor: Option<f64>,
-    /// The latest that the event loop was in the second (D).
+    /// The maximum event-loop delay in the second (D).
     pub delay_max_ms: Option<f64>,
     /// Turns of the event loop per second (I).
     pub iterations: Option<f64>,
     /// Requests per second.
     pub requests: Option<f64>,
-    /// Median of the latency (L).
+    /// Median latency (L).
     pub latency_p50_ms: Option<f64>,
     /// Requests being answered (H).
     pub in_flight: Option<f64>,
-    /// Requests of the app to others that wait for a response (X).
+    /// Outgoing requests of the app that wait for a response (X).
     pub outgoing: Option<f64>,
     /// Threads of the pool.
     pub pool_threads: Option<f64>,
-    /// The share of these threads that have a job (P).
+    /// The share of these threads with a job (P).
     pub pool_busy: Option<f64>,
-    /// Cores that these threads use.
+    /// Cores used by these threads.
     pub pool_cpu: Option<f64>,
-    /// The wait for a thread of the pool (Q).
+    /// The wait for a pool thread (Q).
     pub pool_wait_ms: Option<f64>,
-    /// Cores that the whole process uses.
+    /// Cores used by the whole process.
     pub cpu_cores: Option<f64>,
-    /// The share of time in which a quota stopped the group (T).
+    /// The share of time in which a quota throttled the group (T).
     pub throttled: Option<f64>,
-    /// The share of the quota's periods that were used up.
+    /// The share of the quota's periods that were exhausted.
     pub throttled_periods: Option<f64>,
     pub memory_bytes: Option<f64>,
     pub memory_limit_bytes: Option<f64>,
     pub swap_bytes: Option<f64>,
     pub heap_used_bytes: Option<f64>,
     pub heap_limit_bytes: Option<f64>,
-    /// Connections that nobody has accepted yet (A).
+    /// Connections that are not accepted yet (A).
     pub accept_queue: Option<f64>,
 }
 
-/// Reads and writes one field; the list of all is [`FIELDS`].
+/// Accesses one field; [`FIELDS`] lists all.
 type Field = fn(&mut Signs) -> &mut Option<f64>;
 
-/// The metric of each field, and what its value is multiplied by.
+/// The metric of each field, and the factor for its value.
 const FIELDS: [(&str, f64, Field); 24] = [
     ("event_loop_utilization", 1.0, |signs| &mut signs.loop_busy),
     ("main_thread_cpu", 1.0, |signs| &mut signs.main_cpu),
@@ -88,12 +89,12 @@ const FIELDS: [(&str, f64, Field); 24] = [
 ];
 
 impl Signs {
-    /// From what was measured. Metrics that the doctor does not use are ignored.
+    /// From measurements. Metrics that the doctor does not use are ignored.
     pub fn of(readings: &Readings) -> Self {
         Self::from_values(|name| readings.get(name))
     }
 
-    /// The same, from any source of values by the metrics' names.
+    /// The same from any source of values by metric name.
     pub fn from_values(value: impl Fn(&str) -> Option<f64>) -> Self {
         let mut signs = Self::default();
         for (name, factor, field) in FIELDS {
@@ -102,7 +103,7 @@ impl Signs {
         signs
     }
 
-    /// Whether nothing is known of the second.
+    /// Whether no value is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -123,44 +124,45 @@ impl Signs {
         mean
     }
 
-    /// The share of time that the event loop stood still in a call that waits: busy, not on a core, and not waiting for one (B).
+    /// The share of time that the event loop was blocked in a waiting call: busy, but neither on a core nor
+    /// waiting for one (B).
     pub fn blocked(&self) -> Option<f64> {
         Some((self.loop_busy? - self.main_cpu? - self.cpu_wait.unwrap_or(0.0)).max(0.0))
     }
 
-    /// Milliseconds of the event loop that one request takes; `None` without requests.
+    /// Event-loop milliseconds per request; `None` without requests.
     pub fn loop_ms_per_request(&self) -> Option<f64> {
         let requests = self.requests.filter(|requests| *requests > 0.0)?;
         Some(self.loop_busy? * 1000.0 / requests)
     }
 
-    /// Requests that are there at the same time. A request that is answered in one piece is never in flight when that is looked at: then
-    /// it is the number of requests that one turn of the event loop serves.
+    /// Concurrent requests. A request that is answered within one callback is never observed in flight: then
+    /// it is the number of requests that one turn of the event loop handles.
     pub fn together(&self) -> Option<f64> {
         let turns = self.iterations.filter(|turns| *turns > 0.0);
         let per_turn = self.requests.zip(turns).map(|(requests, turns)| requests / turns);
         [self.in_flight, per_turn].into_iter().flatten().reduce(f64::max)
     }
 
-    /// How full the heap of old objects is.
+    /// The used share of the heap for old objects.
     pub fn heap_full(&self) -> Option<f64> {
         let limit = self.heap_limit_bytes.filter(|limit| *limit > 0.0)?;
         let old = if limit > 2.0 * YOUNG_BYTES { limit - YOUNG_BYTES } else { limit };
         Some(self.heap_used_bytes? / old)
     }
 
-    /// How full the control group's memory is.
+    /// The used share of the control group's memory.
     pub fn memory_full(&self) -> Option<f64> {
         Some(self.memory_bytes? / self.memory_limit_bytes.filter(|limit| *limit > 0.0)?)
     }
 
-    /// The part of the process's memory that is swapped out.
+    /// The share of the process's memory in swap.
     pub fn swapped(&self) -> Option<f64> {
         let (swap, memory) = (self.swap_bytes?, self.memory_bytes?);
         (swap + memory > 0.0).then(|| swap / (swap + memory))
     }
 
-    /// How much of the time that they could compute the busy threads of the pool do compute.
+    /// The share of their possible CPU time that the busy pool threads use.
     pub fn pool_computes(&self, cores: f64) -> Option<f64> {
         let busy = self.pool_threads?.min(POOL_THREADS_MAX) * self.pool_busy?;
         let possible = busy.min(cores);

@@ -1,8 +1,8 @@
-//! Where a worker's second went.
+//! How a worker's second was spent.
 
 use super::Signs;
 
-/// Shares of a second; together 1.
+/// Shares of a second; their sum is 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
     /// The event loop had nothing to do.
@@ -13,12 +13,12 @@ pub struct Split {
     pub gc: f64,
     /// Ready to run, without a core.
     pub waiting_for_cpu: f64,
-    /// In a call that waits.
+    /// In a waiting call.
     pub blocked: f64,
 }
 
 impl Split {
-    /// `None` when the agent did not say how busy the event loop was.
+    /// `None` if the agent did not report how busy the event loop was.
     pub fn of(signs: &Signs) -> Option<Self> {
         let busy = signs.loop_busy?.clamp(0.0, 1.0);
         let waiting_for_cpu = signs.cpu_wait.unwrap_or(0.0).min(busy);
@@ -28,7 +28,7 @@ impl Split {
         Some(Self { idle: 1.0 - busy, javascript: on_core - gc, gc, waiting_for_cpu, blocked })
     }
 
-    /// Each part with its name in JSON, in the order in which it is shown.
+    /// Each part with its name in JSON, in display order.
     pub const fn parts(&self) -> [(&'static str, f64); 5] {
         [
             ("idle", self.idle),

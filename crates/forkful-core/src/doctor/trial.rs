@@ -1,26 +1,27 @@
-//! Whether a change has helped: requests per second, or their latency where clients set the rate, before and after it.
+//! Whether a change has helped: compares requests per second, or latency if clients set the rate, before and
+//! after it.
 
 use super::{App, Signs};
 
-/// A change that brings less is not kept.
+/// A change with a smaller gain is reverted.
 const GAIN_MIN: f64 = 0.03;
-/// A median latency has to fall by this share.
+/// A median latency must fall by at least this share.
 const LATENCY_GAIN_MIN: f64 = 0.1;
-/// So many standard errors of a difference are taken for chance.
+/// Differences up to this many standard errors count as chance.
 const ERRORS: f64 = 2.5;
-/// Seconds of a window, at least, for a comparison.
+/// Minimum seconds of a window for a comparison.
 const SECONDS_MIN: usize = 5;
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
-    /// Times as many requests per second.
+    /// The factor of requests per second.
     MoreRequests(f64),
-    /// The median latency became this share of what it was, at the same rate.
+    /// The new median latency as a share of the old, at the same rate.
     LessLatency(f64),
-    /// The difference is too small, or may be chance: times as many requests per second.
+    /// The difference is too small or may be chance: the factor of requests per second.
     NoGain(f64),
-    /// There were no requests in one of the windows.
+    /// One of the windows had no requests.
     NotMeasured,
 }
 
@@ -31,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// Mean and standard error of what was seen in each second.
+/// Mean and standard error over the seconds.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     mean: f64,
@@ -49,13 +50,13 @@ impl Level {
         Some(Self { mean, error: (squares / (count - 1.0) / count).sqrt() })
     }
 
-    /// By how much `other` is surely more.
+    /// By how much `other` is certainly larger.
     fn surely_less_than(self, other: Self) -> f64 {
         other.mean - self.mean - ERRORS * self.error.hypot(other.error)
     }
 }
 
-/// Compares an app before a change with the same app after it.
+/// Compares an app before and after a change.
 pub fn compare(before: &App, after: &App) -> Outcome {
     let requests = |app| Level::of(&per_second(app, |signs| signs.requests, |sum, _| sum));
     let (Some(old), Some(new)) = (requests(before), requests(after)) else { return Outcome::NotMeasured };
@@ -77,7 +78,7 @@ pub fn compare(before: &App, after: &App) -> Outcome {
     Outcome::NoGain(factor)
 }
 
-/// A value of all workers together for each second in which a worker has one.
+/// A value summed over all workers, for each second in which a worker has one.
 fn per_second(
     app: &App,
     value: impl Fn(&Signs) -> Option<f64>,

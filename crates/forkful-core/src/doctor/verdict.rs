@@ -1,11 +1,11 @@
-//! What the doctor can say.
+//! The possible verdicts.
 
-/// What limits an app or a worker.
+/// The bottleneck of an app or a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// There is too little load for a limit to show.
+    /// The load is too low to show a limit.
     Idle,
-    /// A CPU quota stops the control group.
+    /// A CPU quota throttles the control group.
     CpuQuota,
     /// More threads want to run than there are cores.
     CpuContention,
@@ -13,11 +13,11 @@ pub enum Verdict {
     MemoryLimit,
     /// Garbage collection takes much of the time.
     GarbageCollection,
-    /// The event loop stands still in calls that wait.
+    /// The event loop is blocked in waiting calls.
     SynchronousCall,
     /// JavaScript needs a whole core, in many small pieces.
     CpuShortCallbacks,
-    /// JavaScript needs a whole core, in pieces that hold up all other requests.
+    /// JavaScript needs a whole core, in pieces that delay all other requests.
     CpuLongCallbacks,
     /// The thread pool computes.
     PoolCpu,
@@ -27,26 +27,26 @@ pub enum Verdict {
     Upstream,
     /// Requests wait for something that is not measured: a database, a timer, a lock, a queue of the app.
     OtherWaiting,
-    /// One worker is busy while others could take its work.
+    /// One worker is busy while others are idle.
     Imbalance,
-    /// Nothing can be said.
+    /// No verdict.
     Unclear(Unclear),
 }
 
-/// Why nothing can be said.
+/// Why there is no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unclear {
-    /// Fewer than [`super::SECONDS_MIN`] seconds were seen.
+    /// Fewer than [`super::SECONDS_MIN`] seconds were measured.
     TooShort,
-    /// The agent reports nothing, and what is seen from outside decides nothing.
+    /// The agent reports nothing, and the measurements from outside are not sufficient.
     NoAgent,
-    /// No rule holds: the app is busy, and has room.
+    /// No rule matches: the app is busy, but not at a limit.
     NothingStandsOut,
-    /// Different rules held in different seconds, or for different workers.
+    /// Different rules matched in different seconds, or for different workers.
     Mixed,
 }
 
-/// How sure a verdict is.
+/// The confidence of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
     Inconclusive,
@@ -75,7 +75,7 @@ impl Verdict {
         }
     }
 
-    /// All that name a cause, in the order of the rules.
+    /// All verdicts with a cause, in the order of the rules.
     pub const CAUSES: [Self; 13] = [
         Self::MemoryLimit,
         Self::Idle,

@@ -1,4 +1,4 @@
-//! Everything of a diagnosis that people read.
+//! All texts of a diagnosis.
 
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
@@ -27,7 +27,7 @@ pub const fn title(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What that means.
+/// The meaning of the verdict.
 pub const fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Idle => {
@@ -82,7 +82,7 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What to do, the most important first. `name` is the app's.
+/// What to do, most important first. `name` is the app's.
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
     let mut lines: Vec<String> = diagnosis.remedy.map(|remedy| change(remedy, name)).into_iter().collect();
     lines.extend(by_verdict(diagnosis.verdict).iter().map(|line| (*line).to_owned()));
@@ -107,7 +107,7 @@ fn change(remedy: Remedy, name: &str) -> String {
     }
 }
 
-/// What a change is for.
+/// The purpose of a change.
 fn purpose(remedy: Remedy) -> String {
     match remedy {
         Remedy::Workers(workers) => format!("Run {}", count(workers.into(), "worker")),
@@ -196,7 +196,7 @@ const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
     }
 }
 
-/// What gain to expect, as a sentence without its end.
+/// The expected gain, as a sentence without a full stop.
 pub fn gain(gain: Gain) -> String {
     let percent = |factor: f64| ((factor - 1.0) * 100.0).round();
     let (low, high) = (percent(gain.low), percent(gain.high));
@@ -207,7 +207,7 @@ pub fn gain(gain: Gain) -> String {
     }
 }
 
-/// What became of a change, as a sentence.
+/// The result of a change, as a sentence.
 pub fn outcome(outcome: Outcome) -> String {
     let percent = |factor: f64| ((factor - 1.0) * 100.0).round();
     match outcome {
@@ -234,7 +234,7 @@ pub fn part(name: &str) -> &'static str {
     }
 }
 
-/// `web is limited by …`, with how sure that is.
+/// `web is limited by …`, with the confidence.
 pub fn headline(diagnosis: &Diagnosis, name: &str) -> String {
     let title = title(diagnosis.verdict);
     match diagnosis.certainty {

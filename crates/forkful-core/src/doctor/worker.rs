@@ -3,11 +3,11 @@
 use super::rules::{Finding, judge};
 use super::{Certainty, SECONDS_MIN, Signs, Unclear, Verdict};
 
-/// Seconds that say the same as their mean, at least, for a verdict that is certain, and for one that is likely.
+/// Minimum share of seconds that agree with their mean, for a certain and for a likely verdict.
 const AGREE_CERTAIN: f64 = 0.7;
 const AGREE_LIKELY: f64 = 0.4;
 
-/// What was found of a worker.
+/// The result for a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Examined {
     pub(super) finding: Finding,
@@ -15,7 +15,8 @@ pub(super) struct Examined {
     pub(super) mean: Signs,
 }
 
-/// The rules decide on the mean of the seconds. How many of the seconds say the same by themselves is how sure that is.
+/// The rules are applied to the mean of the seconds. The confidence is the share of seconds with the same
+/// result.
 pub(super) fn examine_worker(seconds: &[Signs], cores: f64) -> Examined {
     let known: Vec<Signs> = seconds.iter().copied().filter(|second| *second != Signs::default()).collect();
     let mean = Signs::mean(&known);

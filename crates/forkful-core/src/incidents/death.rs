@@ -1,4 +1,4 @@
-//! The end of a process that nobody asked for, in words.
+//! Describes an unexpected end of a process in words.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use crate::stderr_excerpt;
 
 const SIGKILL: i32 = 9;
 
-/// What a process was to its slot when it ended without being asked to.
+/// The role of a process in its slot when it ended unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It served, or was starting.
+    /// It was serving or starting.
     Serving,
-    /// It served, and its successor was starting.
+    /// It was serving while its successor was starting.
     Replaced,
-    /// It was to take the place of a process that serves.
+    /// It was to replace a serving process.
     Successor,
-    /// It was told to end, because it was not ready in time.
+    /// The daemon stopped it because it was not ready in time.
     NotReady { waited: Duration },
-    /// It was told to end, because it had closed its channel.
+    /// The daemon stopped it because it had closed its channel.
     Disconnected,
 }
 
-/// What a process is to its slot; `None` when somebody asked it to end.
+/// The role of a process in its slot; `None` if a command stopped it.
 pub fn role(slot: &Slot, generation: Generation) -> Option<Role> {
-    // A process that ends closes its channel, too; it was told to end when it had lived on.
+    // An ending process closes its channel too; the daemon stopped it only if it continued to run after that.
     let has_disconnected = slot.disconnected.is_some_and(|leaver| {
         leaver.generation == generation && !matches!(leaver.state, leaving::State::Draining { .. })
     });
@@ -51,19 +51,19 @@ pub fn role(slot: &Slot, generation: Generation) -> Option<Role> {
     }
 }
 
-/// How a process ended, and what is known of why.
+/// How a process ended, and the known causes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Death {
     pub exit: Exit,
     pub role: Role,
-    /// What the kernel had to do with it, in words: it killed the process for lack of memory.
+    /// The kernel's part, in words: it killed the process for lack of memory.
     pub kernel: Option<String>,
-    /// The daemon killed it, because its event loop stood still; the text says what it did.
+    /// The daemon killed it because its event loop was blocked; the text says what it was doing.
     pub stuck: Option<String>,
 }
 
 impl Death {
-    /// The reason in words. `excerpt` is the end of its stderr, the error line first.
+    /// The reason in words. `excerpt` is the end of its stderr with the error line first.
     pub fn reason(&self, excerpt: &[String]) -> String {
         let Self { exit, role, kernel, stuck } = self;
         if let Some(report) = stuck {
@@ -112,7 +112,7 @@ fn by_signal(signal: i32, exit: &Exit, cause: Option<&str>) -> String {
 }
 
 fn by_code(code: i32, cause: Option<&str>, excerpt: &[String]) -> String {
-    // Node.js ends with these codes when nothing catches an error.
+    // Node.js exits with these codes on an uncaught error.
     let is_uncaught = matches!(code, 1 | 7) && excerpt.iter().any(|line| line.starts_with("    at "));
     match cause {
         Some(cause) if is_uncaught => format!("uncaught error (exit code {code}): {cause}"),

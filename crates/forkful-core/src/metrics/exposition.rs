@@ -1,4 +1,4 @@
-//! The metrics page: Prometheus' text format 0.0.4, or `OpenMetrics` 1.0, of families and their samples.
+//! The metrics page: families and samples in Prometheus' text format 0.0.4 or `OpenMetrics` 1.0.
 //!
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>,
 //! <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
@@ -10,7 +10,7 @@ use super::report::GC_KINDS;
 use super::table::{Exported, Kind, METRICS};
 use super::{Counts, Sample};
 
-/// How a page is written.
+/// The format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Prometheus' text format.
@@ -20,12 +20,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a client that accepts these types gets.
+    /// The format for a client that accepts these types.
     pub fn accepted(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// For the head of a response.
+    /// The Content-Type of the response.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-/// What the samples of a family are.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FamilyKind {
     Gauge,
@@ -43,7 +43,7 @@ pub enum FamilyKind {
     Histogram,
 }
 
-/// Samples of one name.
+/// A family: samples with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Family {
     pub name: &'static str,
@@ -65,7 +65,7 @@ const GC: Family = Family {
     help: "Garbage collection by kind: minor, major, incremental or weakcb.",
 };
 
-/// Whether a name is one of Forkful's own families, so that apps' metrics may not have it.
+/// Whether a name belongs to one of Forkful's own families, which apps' metrics may not use.
 pub fn is_own(name: &str) -> bool {
     const OTHERS: [&str; 2] = ["nodejs_version_info", "process_start_time_seconds"];
     let is_in_table =
@@ -78,7 +78,7 @@ pub fn is_own(name: &str) -> bool {
 /// A name and a value.
 pub type Label<'a> = (&'a str, &'a str);
 
-/// A page under way.
+/// A page under construction.
 #[derive(Debug, Default)]
 pub struct Page {
     format: Format,
@@ -94,13 +94,13 @@ impl Page {
         self.format
     }
 
-    /// Adds a sample. A family has its samples together, in the order in which they were added.
+    /// Adds a sample. A family's samples are together, in the order they were added.
     pub fn add(&mut self, family: &Family, labels: &[Label<'_>], value: f64) {
         let body = self.body(family);
         line(body, family.name, "", labels, None, value);
     }
 
-    /// Adds a histogram, with its bounds in milliseconds.
+    /// Adds a histogram with bounds in milliseconds.
     pub fn add_histogram<const N: usize>(
         &mut self,
         family: &Family,
@@ -119,7 +119,7 @@ impl Page {
         line(body, family.name, "_count", labels, None, sum as f64);
     }
 
-    /// Adds all that the table has of a worker.
+    /// Adds all table values of a worker.
     pub fn add_worker(&mut self, labels: &[Label<'_>], counts: &Counts, sample: &Sample) {
         for metric in METRICS {
             let value = match metric.kind {
@@ -142,7 +142,7 @@ impl Page {
         }
     }
 
-    /// The whole page, with families of others behind its own.
+    /// The complete page, with the families of others appended.
     pub fn finish(self, others: &str) -> String {
         let mut page = String::new();
         for (family, body) in self.families {
@@ -155,7 +155,7 @@ impl Page {
                 (FamilyKind::Histogram, _) => (family.name, "histogram"),
             };
             let help = escaped(family.help, self.format == Format::OpenMetrics);
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _written = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{body}");
         }
         page.push_str(others);
@@ -184,7 +184,7 @@ impl From<Kind> for FamilyKind {
     }
 }
 
-/// What is said of a family that several rows share.
+/// The help text of a family that several rows share.
 fn help_of(name: &str, meaning: &'static str) -> &'static str {
     match name {
         "forkful_http_responses_total" => "HTTP responses by the class of their status.",
@@ -200,7 +200,7 @@ fn line(body: &mut String, name: &str, suffix: &str, labels: &[Label<'_>], bound
     let all = labels.iter().copied().chain(bound.as_deref().map(|bound| ("le", bound)));
     for (at, (label, value)) in all.enumerate() {
         body.push(if at == 0 { '{' } else { ',' });
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _written = write!(body, "{label}=\"{}\"", escaped(value, true));
     }
     if !labels.is_empty() || bound.is_some() {
@@ -211,7 +211,7 @@ fn line(body: &mut String, name: &str, suffix: &str, labels: &[Label<'_>], bound
     body.push('\n');
 }
 
-/// `OpenMetrics` wants a point in the bounds of histograms, and permits it everywhere.
+/// `OpenMetrics` requires a decimal point in histogram bounds, and permits it everywhere.
 pub(crate) fn number(value: f64) -> String {
     match value {
         f64::INFINITY => "+Inf".to_owned(),
@@ -220,7 +220,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Backslashes and ends of lines are written as two characters, and so are quotation marks of a label's value.
+/// Escapes backslashes and line ends, and in label values quotation marks.
 pub(crate) fn escaped(text: &str, quotes: bool) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\n', "\\n");
     if quotes { escaped.replace('"', "\\\"") } else { escaped }

@@ -1,21 +1,22 @@
-//! How often something took how long: counts in fixed buckets, which can be added and subtracted.
+//! Histograms with fixed buckets, which can be added and subtracted.
 
-/// The upper bounds of the buckets of HTTP latencies; one more bucket has what took longer. `agent/reports.cjs` has the same.
+/// The upper bounds of the HTTP latency buckets; one more bucket has longer ones. `agent/reports.cjs` uses
+/// the same.
 pub const LATENCY_BOUNDS_MS: [f64; 24] = [
     0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0,
     750.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0, 10_000.0,
 ];
 
-/// Those of pauses of the garbage collector: the buckets of prom-client's `nodejs_gc_duration_seconds`.
+/// The bounds for garbage collection pauses: the buckets of prom-client's `nodejs_gc_duration_seconds`.
 pub const GC_BOUNDS_MS: [f64; 6] = [1.0, 10.0, 100.0, 1000.0, 2000.0, 5000.0];
 
 /// Latencies of HTTP requests.
 pub type Latency = Histogram<25>;
 
-/// Pauses of the garbage collector of one kind.
+/// Garbage collection pauses of one kind.
 pub type GcPauses = Histogram<7>;
 
-/// Counts in `N` buckets, the last of which has no bound, and the sum of what was counted.
+/// Counts in `N` buckets, the last of which is unbounded, and the sum of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Histogram<const N: usize> {
     /// Not cumulative.
@@ -29,14 +30,14 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-// Nothing lets a NaN in.
+// NaN values are never stored.
 impl<const N: usize> Eq for Histogram<N> {}
 
-/// The most of a count that is believed; sums of it stay whole.
+/// The maximum accepted count; sums of it stay exact.
 const COUNT_MAX: f64 = 1e15;
 
 impl<const N: usize> Histogram<N> {
-    /// From the counts and then the sum; what is missing is 0, what cannot be is 0.
+    /// From the counts followed by the sum; missing and invalid values are 0.
     pub fn read(numbers: &[f64]) -> Self {
         let known = |at: usize| {
             numbers.get(at).copied().filter(|number| (0.0..=COUNT_MAX).contains(number)).unwrap_or(0.0)
@@ -55,7 +56,7 @@ impl<const N: usize> Histogram<N> {
         self.sum_ms += more.sum_ms;
     }
 
-    /// Takes the larger value of each.
+    /// Takes the maximum of each value.
     pub fn raise(&mut self, other: &Self) {
         for (count, other) in self.counts.iter_mut().zip(other.counts) {
             *count = (*count).max(other);
@@ -63,7 +64,7 @@ impl<const N: usize> Histogram<N> {
         self.sum_ms = self.sum_ms.max(other.sum_ms);
     }
 
-    /// What has come since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -72,8 +73,8 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    /// The value that a share of what was counted is not above, between the bounds of its bucket by its rank; `None` of
-    /// nothing. What is above all bounds counts as the highest of them.
+    /// The quantile, interpolated within its bucket; `None` if empty. Values above all bounds count as the
+    /// highest bound.
     pub fn quantile(&self, bounds: &[f64], share: f64) -> Option<f64> {
         let all = self.count();
         if all == 0 {

@@ -1,8 +1,9 @@
-//! What was measured in the last week, in rings of fixed size: each second of the last hour, 10 s of the last day, minutes of the
-//! last week. The rings of a worker are one area of bytes, which somebody else holds: here is what is written where, and
-//! what is read back.
+//! Measurements of the last week, in ring buffers of fixed size: each second of the last hour, 10 s steps of
+//! the last day, minutes of the last week. The rings of a worker are one area of bytes that is held
+//! elsewhere; this module defines what is written where, and reads it.
 //!
-//! - `value`: one value in one byte · `recorder`: samples become writes · `reader`: bytes become series
+//! - `value`: a value in one byte · `recorder`: converts samples to writes · `reader`: converts bytes to
+//!   series
 
 mod reader;
 mod recorder;
@@ -13,7 +14,7 @@ pub use recorder::{Recorder, Write};
 
 use super::table::Metric;
 
-/// What the rings have, the most important first: coarser rings have fewer of them.
+/// The columns of the rings, most important first: coarser rings have fewer.
 pub const COLUMNS: [&str; 32] = [
     "event_loop_utilization",
     "main_thread_cpu",
@@ -26,13 +27,13 @@ pub const COLUMNS: [&str; 32] = [
     "http_latency_p99_ms",
     "memory_bytes",
     "heap_used_bytes",
-    // From here on not of each minute.
+    // From here on not in the ring of minutes.
     "pool_busy",
     "cpu_throttled",
     "accept_queue",
     "http_in_flight",
     "http_latency_p95_ms",
-    // From here on of seconds alone.
+    // From here on only in the ring of seconds.
     "event_loop_delay_max_ms",
     "event_loop_iterations_per_s",
     "outgoing_in_flight",
@@ -60,10 +61,10 @@ pub enum Ring {
 }
 
 impl Ring {
-    /// The finest first.
+    /// Finest first.
     pub const ALL: [Self; 3] = [Self::Seconds, Self::TenSeconds, Self::Minutes];
 
-    /// What one record is of, in seconds.
+    /// The time step of a record, in seconds.
     pub const fn step_s(self) -> u64 {
         match self {
             Self::Seconds => 1,
@@ -72,7 +73,7 @@ impl Ring {
         }
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub const fn records(self) -> u64 {
         match self {
             Self::Seconds => 3600,
@@ -81,7 +82,7 @@ impl Ring {
         }
     }
 
-    /// How many columns a record has, of one byte each.
+    /// The number of columns of a record, one byte each.
     pub const fn columns(self) -> u64 {
         match self {
             Self::Seconds => 32,
@@ -94,7 +95,7 @@ impl Ring {
         self.records() * self.columns()
     }
 
-    /// Where it begins in the area of a worker.
+    /// Its offset in the area of a worker.
     const fn begin(self) -> u64 {
         match self {
             Self::Seconds => 0,
@@ -109,7 +110,7 @@ impl Ring {
     }
 }
 
-/// The bytes of a worker's rings.
+/// Size of a worker's rings.
 pub const RINGS_BYTES: u64 = Ring::Minutes.begin() + Ring::Minutes.bytes();
 
 /// The rows of the columns.
@@ -117,7 +118,7 @@ fn column(at: usize) -> &'static Metric {
     Metric::named(COLUMNS[at]).expect("each column is in the table: a test holds that")
 }
 
-/// Whether several values become the largest of them, and not their mean.
+/// Whether several values are combined by their maximum instead of their mean.
 fn is_peak(metric: &Metric) -> bool {
     metric.name.starts_with("event_loop_delay_") || metric.name.starts_with("http_latency_")
 }
@@ -128,7 +129,7 @@ mod tests {
     use crate::metrics::Sample;
     use crate::metrics::table::Kind;
 
-    /// The area of a worker, with its recorder.
+    /// A worker's area with its recorder.
     struct World {
         area: Vec<u8>,
         recorder: Recorder,
@@ -195,7 +196,7 @@ mod tests {
             let (span, shares) = world.read(SHARE, query(NOW, now, step), now);
             assert_eq!((span.step_s, span.ring, span.points), (step, ring, 3 * 3600 / step));
             let late = world.read("event_loop_delay_p99_ms", query(NOW, now, step), now).1;
-            // The record under way is not there yet.
+            // The current record is not complete yet.
             for at in 0..shares.len() - 1 {
                 assert!((shares[at].unwrap() - 0.1).abs() < 0.005, "{step} {at}: {:?}", shares[at]);
                 assert!((late[at].unwrap() - 100.0).abs() < 4.0, "{step} {at}: {:?}", late[at]);
@@ -212,7 +213,7 @@ mod tests {
         for second in 0..7300 {
             world.record(NOW + second, 1.0);
         }
-        // It was away for most of the ring, and for more than all of it.
+        // It was away for most of the ring, or for more than all of it.
         for away in [3000, 10_000] {
             let now = NOW + 7300 + away;
             world.record(now, 0.0);

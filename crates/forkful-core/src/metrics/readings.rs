@@ -1,19 +1,19 @@
-//! A value for each row of the table that is known.
+//! The values of known rows of the table.
 
 use std::fmt;
 
 use super::table::{METRICS, Metric};
 
-/// The values of a moment, or of a second: one for each metric that is known.
+/// The values at a time, or of a second: one for each known metric.
 #[derive(Clone, Copy)]
 pub struct Readings([f64; METRICS.len()]);
 
-/// What is known of one worker for one second.
+/// The values of a worker for one second.
 pub type Sample = Readings;
 
 impl Default for Readings {
     fn default() -> Self {
-        // What is no number is not known.
+        // Not a number means unknown.
         Self([f64::NAN; METRICS.len()])
     }
 }
@@ -24,7 +24,7 @@ impl PartialEq for Readings {
     }
 }
 
-// A value that is not known equals another one.
+// Unknown values are equal.
 impl Eq for Readings {}
 
 impl fmt::Debug for Readings {
@@ -34,7 +34,7 @@ impl fmt::Debug for Readings {
 }
 
 impl Readings {
-    /// Of values by their names.
+    /// From values by name.
     pub fn of(values: &[(&str, f64)]) -> Self {
         let mut readings = Self::default();
         values.iter().for_each(|(name, value)| readings.take(name, *value));
@@ -51,7 +51,7 @@ impl Readings {
         }
     }
 
-    /// The values that are known.
+    /// The known values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Metric, f64)> + '_ {
         METRICS.iter().zip(self.0).filter(|(_, value)| !value.is_nan())
     }
@@ -60,7 +60,7 @@ impl Readings {
         self.iter().find(|(metric, _)| metric.name == name).map(|(_, value)| value)
     }
 
-    /// Takes over what is known in `newer`.
+    /// Takes the known values of `newer`.
     pub fn update(&mut self, newer: &Self) {
         for (place, value) in self.0.iter_mut().zip(newer.0) {
             if !value.is_nan() {
@@ -69,7 +69,7 @@ impl Readings {
         }
     }
 
-    /// The rows that `keeps` is true of.
+    /// The rows for which `keeps` is true.
     #[must_use]
     pub fn only(mut self, keeps: impl Fn(&Metric) -> bool) -> Self {
         for (metric, place) in METRICS.iter().zip(&mut self.0) {
@@ -80,7 +80,7 @@ impl Readings {
         self
     }
 
-    /// Adds the values of `more`; one that is not known counts as 0.
+    /// Adds the values of `more`; unknown counts as 0.
     pub fn add(&mut self, more: &Self) {
         for (place, value) in self.0.iter_mut().zip(more.0) {
             if !value.is_nan() {
@@ -89,7 +89,7 @@ impl Readings {
         }
     }
 
-    /// Takes the larger value of each.
+    /// Takes the maximum of each value.
     pub fn raise(&mut self, other: &Self) {
         for (place, value) in self.0.iter_mut().zip(other.0) {
             *place = place.max(value);

@@ -1,4 +1,5 @@
-//! What an agent says of its worker, and what follows from two of its reports: rates, and latencies of the time between.
+//! An agent's report about its worker, and values derived from two reports: rates, and latencies of the time
+//! between.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,15 +8,15 @@ use super::histogram::{GcPauses, LATENCY_BOUNDS_MS, Latency};
 use super::readings::{Readings, Sample};
 use super::table::{Kind, Source};
 
-/// The kinds of garbage collection, in the order of a report, by prom-client's names.
+/// The kinds of garbage collection in a report's order, with prom-client's names.
 pub const GC_KINDS: [&str; 4] = ["minor", "major", "incremental", "weakcb"];
 
-/// How a worker is doing, by its agent.
+/// The state of a worker as reported by its agent.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentReport {
-    /// HTTP requests that came since the first report was asked for.
+    /// HTTP requests since the first report was requested.
     pub requests: u64,
-    /// The time since the report before, by the worker's clock; `None` of the first one.
+    /// The time since the previous report, by the worker's clock; `None` for the first.
     pub period: Option<Duration>,
     /// Nothing happens in the worker: the next report comes when something does, or after [`QUIET_EVERY`].
     pub quiet: bool,
@@ -38,7 +39,7 @@ impl fmt::Debug for AgentReport {
 }
 
 impl AgentReport {
-    /// What follows from this report and the one before it.
+    /// Values derived from this report and the previous one.
     fn rates(&self, before: &Self, period: Duration) -> Readings {
         let mut rates = Readings::default();
         let seconds = period.as_secs_f64();
@@ -54,7 +55,7 @@ impl AgentReport {
         }
         let pauses: [f64; 4] =
             std::array::from_fn(|kind| self.gc[kind].since(&before.gc[kind]).sum_ms / seconds);
-        // A pause is told when it is over, and may have begun before the last report.
+        // A pause is reported at its end, and may have begun before the last report.
         rates.take("gc_pause_ms_per_s", pauses.iter().sum::<f64>().min(1000.0));
         rates.take("gc_minor_ms_per_s", pauses[0].min(1000.0));
         let latency = self.latency.since(&before.latency);
@@ -67,14 +68,14 @@ impl AgentReport {
     }
 }
 
-/// Agents report so often.
+/// The report interval.
 pub const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// Agents report so often while nothing happens in their worker.
+/// The report interval while nothing happens in the worker.
 pub const QUIET_EVERY: Duration = Duration::from_secs(10);
-/// What an agent said holds for so long after its next report was due.
+/// A report stays valid for this long after the next was due.
 const LATE_BY: Duration = Duration::from_secs(3);
 
-/// Rates, and the counters that they are made of.
+/// Rates, and the counters from which they are calculated.
 const RATES: [(&str, &str); 4] = [
     ("http_errors_per_s", "http_responses_5xx_total"),
     ("http_client_errors_per_s", "http_responses_4xx_total"),
@@ -85,7 +86,7 @@ const RATES: [(&str, &str); 4] = [
 const QUANTILES: [(&str, f64); 3] =
     [("http_latency_p50_ms", 0.5), ("http_latency_p95_ms", 0.95), ("http_latency_p99_ms", 0.99)];
 
-/// What is known of one process: its agent's reports and what is measured from outside.
+/// The data of one process: its agent's reports and measurements from outside.
 #[derive(Debug, Clone, Default)]
 pub struct Follower {
     last: Option<Box<AgentReport>>,
@@ -94,7 +95,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Its agent has reported.
+    /// A report of its agent.
     pub fn on_report(&mut self, report: Box<AgentReport>) {
         let mut said =
             report.readings.only(|metric| metric.kind == Kind::Gauge && metric.source != Source::Kernel);
@@ -105,7 +106,7 @@ impl Follower {
         self.last = Some(report);
     }
 
-    /// Something was measured from outside.
+    /// Measurements from outside.
     pub fn measured(&mut self, outside: &Readings) {
         self.outside.update(outside);
     }
@@ -115,18 +116,18 @@ impl Follower {
         self.last.as_deref()
     }
 
-    /// What its agent has said last, as far as it is no counter.
+    /// The last values from its agent that are not counters.
     pub fn said(&self) -> &Readings {
         &self.said
     }
 
-    /// Whether what its agent has said `age` ago still holds.
+    /// Whether an agent's report of this age is still valid.
     pub fn is_fresh(&self, age: Duration) -> bool {
         let every = |report: &AgentReport| if report.quiet { QUIET_EVERY } else { REPORT_EVERY };
         self.report().is_some_and(|report| age <= every(report) + LATE_BY)
     }
 
-    /// Everything that is known of it now: what its agent said counts only when `is_fresh`.
+    /// All current values; the agent's count only if `is_fresh`.
     pub fn sample(&self, is_fresh: bool) -> Sample {
         let mut sample = self.outside.only(|metric| metric.kind == Kind::Gauge);
         if is_fresh {
@@ -135,7 +136,7 @@ impl Follower {
         sample
     }
 
-    /// What was counted since the process began.
+    /// The counts since the process began.
     pub fn counts(&self) -> super::Counts {
         let mut values = self.outside.only(|metric| metric.kind == Kind::Counter);
         let Some(report) = &self.last else { return super::Counts { values, ..Default::default() } };

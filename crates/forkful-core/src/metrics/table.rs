@@ -1,4 +1,4 @@
-//! The one table of what is measured in each worker.
+//! The table of everything that is measured in each worker.
 
 use Kind::{Counter, Gauge};
 use Source::{Agent, Kernel};
@@ -6,22 +6,22 @@ use Source::{Agent, Kernel};
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
-    /// Its name in the agent's report, in JSON and in the API; the unit comes last.
+    /// Its name in the agent's report, in JSON and in the API; ends with the unit.
     pub name: &'static str,
-    /// Its name in `describe`, if it is shown there.
+    /// Its name in `describe`, if shown there.
     pub label: Option<&'static str>,
     pub unit: Unit,
     pub kind: Kind,
     pub source: Source,
-    /// How it is called on the metrics page.
+    /// Its names on the metrics page.
     pub exported: &'static [Exported],
-    /// The same for scripts that were written for PM2, if PM2 has it.
+    /// Its name for scripts written for PM2, if PM2 has it.
     pub pm2: Option<Pm2Metric>,
-    /// What it is, in a sentence.
+    /// Its description, a sentence.
     pub meaning: &'static str,
 }
 
-/// What the value of a metric counts.
+/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// From 0 to 1.
@@ -31,7 +31,7 @@ pub enum Unit {
     PerSecond,
     Bytes,
     Count,
-    /// 1 is all the time of one core.
+    /// 1 is a whole core.
     Cores,
     Seconds,
 }
@@ -39,13 +39,13 @@ pub enum Unit {
 /// How its value changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The value of a moment, or of the last second.
+    /// The current value, or that of the last second.
     Gauge,
-    /// Since the process began; it only grows.
+    /// Counts since the process began; only increases.
     Counter,
 }
 
-/// Who measures it.
+/// What measures it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The agent, in the worker.
@@ -57,28 +57,28 @@ pub enum Source {
 /// A name on the metrics page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exported {
-    /// prom-client's name, where it has one.
+    /// prom-client's name, if it has one.
     pub name: &'static str,
-    /// A label and its value, of names that several rows share.
+    /// A label and its value, for names shared by several rows.
     pub label: Option<(&'static str, &'static str)>,
-    /// What our value is multiplied by.
+    /// The factor for our value.
     pub factor: f64,
 }
 
-/// A metric as `@pm2/io` names it in `axm_monitor`.
+/// A metric in `@pm2/io`'s form in `axm_monitor`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pm2Metric {
     pub name: &'static str,
     /// Its `type`.
     pub kind: &'static str,
     pub unit: &'static str,
-    /// What our value is multiplied by.
+    /// The factor for our value.
     pub factor: f64,
 }
 
 const MS: f64 = 0.001;
 
-/// All that is measured, in the order in which it is shown.
+/// All metrics, in display order.
 pub const METRICS: &[Metric] = &[
     row("event_loop_utilization", Unit::Ratio, Gauge, Agent, "The share of time that the event loop was busy in the last second.")
         .shown("event loop busy")
@@ -255,7 +255,7 @@ impl Metric {
         self
     }
 
-    /// The row of a name.
+    /// The row with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|metric| metric.name == name)
     }
@@ -276,7 +276,7 @@ impl Metric {
 }
 
 impl Unit {
-    /// The most that is believed.
+    /// The maximum accepted value.
     pub const fn max(self) -> f64 {
         match self {
             Self::Ratio => 1.0,

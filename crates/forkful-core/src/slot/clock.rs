@@ -1,10 +1,10 @@
-//! When a slot waits for something, until when, and what moves that.
+//! The deadlines of a slot, and what changes them.
 
 use super::{Generation, Policy, Push, Slot, State};
 use crate::Time;
 
 impl State {
-    /// A process whose start was put off begins at this time, if the slot still waits for its readiness.
+    /// A delayed process start begins at this time, if the slot still waits for the process's readiness.
     pub(super) fn begin(&mut self, process: Generation, now: Time) {
         if let Some((begun, ready_by)) = self.start_of(process) {
             *ready_by = now + ready_by.since(*begun);
@@ -12,15 +12,15 @@ impl State {
         }
     }
 
-    /// A process is waited for until this time at least.
+    /// Waits for a process at least until this time.
     pub(super) fn wait_until(&mut self, process: Generation, until: Time) {
         if let Some((_, ready_by)) = self.start_of(process) {
             *ready_by = until.max(*ready_by);
         }
     }
 
-    /// A process says hello: the app's own code begins. When staying alive is all that is asked of it, its time counts
-    /// from here, so that one that fails at once is seen to fail however long the runtime took to begin.
+    /// A process sends its hello: the app's own code begins. If it only has to stay alive, its time counts
+    /// from here, so that an immediate failure is detected regardless of the runtime's start time.
     pub(super) fn greet(&mut self, process: Generation, now: Time, policy: &Policy) {
         if policy.announces() || matches!(self, Self::Replacing { .. }) {
             return;
@@ -31,7 +31,7 @@ impl State {
         }
     }
 
-    /// When a process was started and until when it is waited for, while it is.
+    /// The start time and the deadline of a process that is still awaited.
     fn start_of(&mut self, process: Generation) -> Option<(&mut Time, &mut Time)> {
         match self {
             Self::Starting { generation, started, ready_by } if *generation == process => {
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Whether this process is the slot's own, and not on its way out.
+    /// Whether this process is the slot's own and not leaving.
     pub(super) fn holds(&self, process: Generation) -> bool {
         match self {
             Self::Starting { generation, .. } => *generation == process,
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// When this state wants [`Event::Deadline`](super::Event::Deadline).
+    /// When this state needs [`Event::Deadline`](super::Event::Deadline).
     pub fn deadline(&self) -> Option<Time> {
         match self {
             Self::Starting { ready_by, .. } | Self::Replacing { ready_by, .. } => Some(*ready_by),
@@ -76,7 +76,7 @@ impl State {
 }
 
 impl Slot {
-    /// When the slot next wants [`Event::Deadline`](super::Event::Deadline).
+    /// When the slot next needs [`Event::Deadline`](super::Event::Deadline).
     pub fn next_deadline(&self) -> Option<Time> {
         let leaving = self.leaving.iter().chain(&self.disconnected);
         leaving.filter_map(|leaver| leaver.state.deadline()).chain(self.state.deadline()).min()

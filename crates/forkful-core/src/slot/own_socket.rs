@@ -1,23 +1,24 @@
-//! When a socket that a process opened by itself, without the primary, makes the process ready.
+//! Whether a socket that a process opened itself, without the primary, makes the process ready.
 
 use std::time::Duration;
 
 use super::Policy;
 
-/// What a process listens on by itself.
+/// A socket on which a process listens by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnSocket {
-    /// A TCP port, the inspector's apart.
+    /// A TCP port other than the inspector's.
     Tcp,
-    /// A unix socket, and no TCP port.
+    /// A unix socket, without a TCP port.
     Unix,
 }
 
 impl Policy {
-    /// Whether such a socket, which has been there for `seen_for`, makes a process ready.
+    /// Whether such a socket, which has existed for `seen_for`, makes a process ready.
     ///
-    /// A port is opened to serve. A unix socket may be that of an interpreter or a tool (tsx opens one before it runs
-    /// the app), so it counts only once it has been there for as long as a process has to stay alive.
+    /// A TCP port is opened to serve. A unix socket may belong to an interpreter or a tool (tsx opens one
+    /// before it runs the app), so it counts only after it has existed for as long as a process has to stay
+    /// alive.
     pub fn trusts(&self, socket: OwnSocket, seen_for: Duration) -> bool {
         match socket {
             OwnSocket::Tcp => true,
@@ -57,7 +58,7 @@ mod tests {
                     "{socket:?} {seen_ms}"
                 );
             }
-            // A compiler has one for its own ends.
+            // A compiler has a socket for its own use.
             let policy = Policy { compiles: true, ..policy };
             assert!(!policy.trusts(OwnSocket::Unix, Duration::from_secs(9)));
             assert!(policy.trusts(OwnSocket::Tcp, Duration::ZERO));

@@ -1,4 +1,4 @@
-//! What a slot tells: reports for clients that watch, and the answers to commands.
+//! The output of a slot: reports for watching clients, and answers to commands.
 
 use std::time::Duration;
 
@@ -6,56 +6,56 @@ use serde::{Deserialize, Serialize};
 
 use super::{Exit, FailReason, Generation, Verb};
 
-/// What happened, for logs and lists.
+/// An event for logs and lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// A process serves now, or has now confirmed that it does.
+    /// A process serves, or has confirmed that it serves.
     Online {
         generation: Generation,
         /// See [`Running::confirmed`](super::Running::confirmed).
         confirmed: bool,
     },
-    /// A process ended, or never began.
+    /// A process ended, or could not be started.
     Exited {
         generation: Generation,
         exit: Exit,
-        /// Its length of life.
+        /// How long it lived.
         uptime: Duration,
     },
-    /// A start did not lead to a serving process.
+    /// A start did not result in a serving process.
     StartFailed {
         generation: Generation,
         fault: Fault,
     },
     /// A successor serves; the old process drains.
     Replaced {
-        /// The process that leaves.
+        /// The leaving process.
         old: Generation,
-        /// The process that serves.
+        /// The new serving process.
         new: Generation,
     },
-    /// The successor was given up, the old process serves on.
+    /// The successor was given up; the old process continues to serve.
     ReplaceFailed {
         new: Generation,
         fault: Fault,
     },
     Stopped,
-    /// A restart will follow a crash.
+    /// A restart follows a crash.
     RestartScheduled {
-        /// 1 for the first in a row.
+        /// 1 for the first restart in a row.
         attempt: u32,
-        /// After how long.
+        /// The delay before the restart.
         delay: Duration,
         exit: Exit,
     },
-    /// No restart will follow.
+    /// No restart follows.
     GaveUp {
         reason: FailReason,
         exit: Exit,
     },
-    /// The stop signal did not end it within the kill timeout; SIGKILL was sent.
+    /// The stop signal did not end the process within the kill timeout; SIGKILL was sent.
     Killed(Generation),
-    /// A leaving process is gone.
+    /// A leaving process has exited.
     Left {
         generation: Generation,
         exit: Exit,
@@ -70,38 +70,38 @@ pub enum Outcome {
         /// See [`Running::confirmed`](super::Running::confirmed).
         confirmed: bool,
     },
-    /// To start: one served already.
+    /// To start: a process was already serving.
     AlreadyOnline,
-    /// To start, restart and replace: it ran, ended as its policy allows, and rests.
+    /// To start, restart and replace: the process ran, ended in an accepted way, and stays stopped.
     Finished(Exit),
-    /// To replace: the new process serves. The old one may still be draining.
+    /// To replace: the new process serves. The old process may still be draining.
     Replaced,
-    /// To stop: no process of the slot is left.
+    /// To stop: the slot has no processes left.
     Stopped,
-    /// To delete: no process of the slot is left, and it takes no command that starts one.
+    /// To delete: the slot has no processes left, and accepts no command that starts one.
     Deleted,
-    /// It did not come to that.
+    /// The command failed.
     Failed(Fault),
 }
 
-/// Why a command did not come to its end.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// The process did not say that it is ready.
+    /// The process did not become ready.
     NotReadyInTime {
-        /// How long it was given.
+        /// How long the slot waited for it.
         waited: Duration,
     },
-    /// The process ended, or never began.
+    /// The process ended, or could not be started.
     Exited(Exit),
-    /// Another command came in between.
+    /// Another command cancelled it.
     Cancelled { by: Verb },
     /// The slot is being deleted.
     Deleting,
-    /// The slot is being replaced already.
+    /// The slot is already being replaced.
     BeingReplaced,
-    /// [`WAITING_MAX`](super::WAITING_MAX) commands wait already.
+    /// [`WAITING_MAX`](super::WAITING_MAX) commands are already waiting.
     TooManyWaiting,
-    /// An app that this one depends on is not there, or did not start.
+    /// A dependency of this app does not exist, or did not start.
     DependencyFailed { name: String },
 }

@@ -1,4 +1,4 @@
-//! One function per state of a slot: what each input means there.
+//! One function for each state of a slot, which handles each input.
 
 use super::turn::{Input, Turn};
 use super::{
@@ -8,7 +8,7 @@ use super::{
 use crate::Time;
 use crate::restart::{self, Life};
 
-/// Handles an input in whatever state the slot is.
+/// Handles an input in the slot's current state.
 pub(super) fn take(state: State, input: Input, turn: &mut Turn<'_>) -> State {
     match state {
         State::Stopped { last_exit } => stopped(last_exit, &input, turn),
@@ -105,7 +105,7 @@ fn backoff(pause: Backoff, input: &Input, turn: &mut Turn<'_>) -> State {
 fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
     let Starting { generation, started, ready_by } = process;
     match input {
-        // It serves nobody yet, so nothing is lost by ending it first.
+        // It does not serve yet, so ending it first loses nothing.
         Input::Command(Verb::Restart | Verb::Replace) => turn.stop(generation, started, StopReason::Restart),
         Input::Command(Verb::Stop) => turn.stop(generation, started, StopReason::Stop),
         Input::Command(Verb::Delete | Verb::Retire) => turn.stop(generation, started, StopReason::Delete),
@@ -129,7 +129,7 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
             turn.report_exit(generation, started, &exit);
             let life = turn.life(started, &exit);
             let policy = turn.policy;
-            // A process that announces readiness is a server: its end before that is no success.
+            // A process that announces readiness is a server: exiting before that is no success.
             if !policy.announces() && restart::is_finished(&exit, life, &turn.counters, &policy.restart) {
                 answer_finished(&exit, turn);
                 return turn.rest(Some(exit));
@@ -143,20 +143,20 @@ fn starting(process: Starting, input: Input, turn: &mut Turn<'_>) -> State {
             turn.report(Report::StartFailed { generation, fault });
             turn.crash(exit, life)
         }
-        // At a start it is on its way already; who asked waits with the others.
+        // A start is already in progress; the client waits with the others.
         Input::Command(Verb::Start) | Input::Ready(..) | Input::Deadline | Input::Exited(..) => {
             process.into()
         }
     }
 }
 
-/// How a starting process came to count as serving.
+/// Why a starting process counts as serving.
 #[derive(Clone, Copy)]
 enum Confirmation {
     Given,
-    /// It lives, and more is not asked of it.
+    /// It is alive, and nothing more is required.
     NotNeeded,
-    /// It lives, though it should have said so by now.
+    /// It is alive, but should have announced readiness by now.
     Missing {
         waited: std::time::Duration,
     },
@@ -180,7 +180,7 @@ fn settle(generation: Generation, started: Time, confirmation: Confirmation, tur
     state
 }
 
-/// A process that was to start has run to an end that its policy accepts.
+/// A starting process has ended in a way that its policy accepts.
 fn answer_finished(exit: &Exit, turn: &mut Turn<'_>) {
     let fine = match exit {
         Exit::Code(code) => *code == 0 || turn.policy.restart.stop_exit_codes.contains(code),
@@ -225,9 +225,9 @@ fn online(running: Running, input: Input, turn: &mut Turn<'_>) -> State {
     }
 }
 
-/// How long a successor may take to announce that it serves; in fork mode only processes that listen through the primary
-/// are replaced in this way. One that follows a process that never confirmed is not expected to confirm either, so it gets
-/// no more than a first start.
+/// How long a successor may take to announce that it serves; in fork mode only processes that listen through
+/// the primary are replaced this way. If the old process never confirmed, the successor is not expected to
+/// confirm either, so it gets no more time than a first start.
 fn successor_bound(old: Running, turn: &Turn<'_>) -> std::time::Duration {
     let policy = turn.policy;
     if old.confirmed || policy.readiness.wait_ready {
@@ -237,7 +237,7 @@ fn successor_bound(old: Running, turn: &Turn<'_>) -> std::time::Duration {
     }
 }
 
-/// A process that went online without a word has now given it.
+/// A process that went online without confirmation has now confirmed.
 fn confirm(running: Running, sign: ReadySign, turn: &mut Turn<'_>) -> Running {
     if running.confirmed || !turn.policy.accepts(sign) {
         return running;
@@ -293,7 +293,7 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
             turn.report_exit(of, new.started, &exit);
             keep(old, new.generation, Fault::Exited(exit), turn)
         }
-        // The successor is the restart of the old one: who waited for it waits on.
+        // The successor is the restart of the old process: waiting clients continue to wait.
         Input::Exited(of, exit) if of == old.generation => {
             turn.close_traffic(old);
             turn.report_exit(of, old.started, &exit);
@@ -327,14 +327,14 @@ fn promote(old: Running, new: Starting, confirmation: Confirmation, turn: &mut T
     state
 }
 
-/// The successor is given up, the old process serves on.
+/// The successor is given up; the old process continues to serve.
 fn keep(old: Running, new: Generation, fault: Fault, turn: &mut Turn<'_>) -> State {
     turn.answer_failed(&fault);
     turn.report(Report::ReplaceFailed { new, fault });
     State::Online(old)
 }
 
-/// A command ends a replacement: the successor goes.
+/// A command ends a replacement: the successor leaves.
 fn cancel(new: Starting, by: Verb, turn: &mut Turn<'_>) {
     turn.answer(|verb| match verb {
         Verb::Replace => Some(Outcome::Failed(Fault::Cancelled { by })),

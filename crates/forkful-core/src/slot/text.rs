@@ -1,4 +1,4 @@
-//! How what a slot says reads in a sentence.
+//! Texts of exits, faults and other values of a slot.
 
 use std::fmt;
 use std::time::Duration;

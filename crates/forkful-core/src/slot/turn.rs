@@ -1,5 +1,5 @@
-//! What the states of a slot share while one event is handled: the argument values, the memory,
-//! and the actions so far.
+//! Shared by the states of a slot while an event is handled: the arguments, the slot's memory, and the
+//! actions so far.
 
 use super::{
     Action, Event, Exit, Fault, Generation, Leaver, Outcome, Policy, Push, ReadySign, Report, Running, State,
@@ -9,7 +9,7 @@ use crate::restart::{self, Counters, Life, Verdict};
 use crate::spec::Mode;
 use crate::{Time, leaving};
 
-/// One event's worth of work on a slot.
+/// The handling of one event of a slot.
 pub(super) struct Turn<'a> {
     pub(super) now: Time,
     pub(super) policy: &'a Policy,
@@ -21,7 +21,7 @@ pub(super) struct Turn<'a> {
     pub(super) actions: Vec<Action>,
 }
 
-/// The events that a state has to answer; the others do not depend on it.
+/// The events that depend on the state.
 pub(super) enum Input {
     Command(Verb),
     Ready(Generation, ReadySign),
@@ -30,7 +30,7 @@ pub(super) enum Input {
 }
 
 impl Turn<'_> {
-    /// Handles an event: first what concerns leaving processes, counters and refusals, then the state's share.
+    /// Handles an event: first leaving processes, counters and refusals, then the state's part.
     pub(super) fn take(&mut self, mut state: State, event: Event) -> State {
         let input = match event {
             Event::Command(verb, ticket) => {
@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers the commands that wait for the slot to be empty, once it is.
+    /// Answers the commands that wait for the slot to be empty, when it is.
     pub(super) fn answer_closed(&mut self, state: &State) {
         let occupied_by_the_stopped = matches!(state, State::Stopping { .. }) || !self.leaving.is_empty();
         if !occupied_by_the_stopped {
@@ -106,7 +106,7 @@ impl Turn<'_> {
         self.act(Action::Report(report));
     }
 
-    /// Why a command cannot be taken at all.
+    /// Why a command is refused.
     fn refusal(&self, verb: Verb) -> Option<Fault> {
         let is_deletion = |verb| matches!(verb, Verb::Delete | Verb::Retire);
         let deleting = self.waiting.iter().any(|waiting| is_deletion(waiting.verb));
@@ -118,7 +118,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets a command wait, and first ends the waiting of those that it overrides.
+    /// Adds a command to the waiting ones, and first answers those that it overrides.
     fn admit(&mut self, verb: Verb, ticket: Ticket) {
         match verb {
             Verb::Stop | Verb::Delete | Verb::Retire => {
@@ -137,7 +137,7 @@ impl Turn<'_> {
         self.waiting.push(Waiting { ticket, verb });
     }
 
-    /// Answers every waiting command for which `outcome` knows an answer.
+    /// Answers every waiting command for which `outcome` returns an answer.
     pub(super) fn answer(&mut self, outcome: impl Fn(Verb) -> Option<Outcome>) {
         let actions = &mut self.actions;
         self.waiting.retain(|waiting| match outcome(waiting.verb) {
@@ -149,7 +149,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Answers the command that came with this event, the last to be admitted.
+    /// Answers the command of this event, which was added last.
     pub(super) fn answer_newest(&mut self, outcome: Outcome) {
         if let Some(newest) = self.waiting.pop() {
             self.act(Action::Answer(newest.ticket, outcome));
@@ -160,7 +160,7 @@ impl Turn<'_> {
         self.leaving.iter().any(|leaver| leaver.generation == generation)
     }
 
-    /// Steps one leaving process, or all of them.
+    /// Steps one leaving process, or all.
     fn step_leaving(&mut self, event: leaving::Event, only: Option<Generation>) {
         let (now, policy) = (self.now, &self.policy.stop);
         let actions = &mut self.actions;
@@ -177,7 +177,7 @@ impl Turn<'_> {
         });
     }
 
-    /// A process has closed its channel. One in fork mode serves without it.
+    /// A process has closed its channel. In fork mode a process serves without it.
     fn note_disconnected(&mut self, generation: Generation, state: &State) {
         if self.policy.mode == Mode::Fork {
             return;
@@ -189,7 +189,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A process that cannot serve any more, and still runs, keeps its slot from serving.
+    /// Stops a process that can no longer serve but still runs, because it prevents its slot from serving.
     fn push_disconnected(&mut self) {
         let Some(Leaver { generation, state }) = self.disconnected else { return };
         let (state, action) = leaving::step(state, leaving::Event::Deadline, self.now, &self.policy.stop);
@@ -197,7 +197,7 @@ impl Turn<'_> {
         self.disconnected = state.map(|state| Leaver { generation, state });
     }
 
-    /// How far this process has been pushed already, because it had closed its channel.
+    /// How far this process was already stopped because it had closed its channel.
     fn pushed(&self, generation: Generation) -> Option<leaving::State> {
         self.disconnected.filter(|leaver| leaver.generation == generation).map(|leaver| leaver.state)
     }
@@ -213,19 +213,19 @@ impl Turn<'_> {
         State::Starting { generation, started: self.now, ready_by: self.now + bound }
     }
 
-    /// Starts a process because somebody asked for it; what failed before is forgiven.
+    /// Starts a process on a command; previous failures are forgotten.
     pub(super) fn spawn_as_asked(&mut self) -> State {
         self.counters.forgive();
         self.spawn()
     }
 
-    /// Starts a process in a slot that was in use.
+    /// Starts a process in a slot that was in use before.
     pub(super) fn respawn(&mut self) -> State {
         self.counters.restarts = self.counters.restarts.saturating_add(1);
         self.spawn()
     }
 
-    /// Takes the next generation and has it started.
+    /// Uses the next generation and starts its process.
     pub(super) fn next_process(&mut self) -> Generation {
         let generation = Generation(self.counters.next_generation);
         self.counters.next_generation = self.counters.next_generation.wrapping_add(1);
@@ -233,7 +233,7 @@ impl Turn<'_> {
         generation
     }
 
-    /// Puts a process online and answers who waited for that.
+    /// Puts a process online and answers the commands that wait for that.
     pub(super) fn online(&mut self, generation: Generation, started: Time, confirmed: bool) -> State {
         if confirmed {
             self.act(Action::OpenTraffic(generation));
@@ -255,7 +255,7 @@ impl Turn<'_> {
         State::Stopping { generation, started, why, push }
     }
 
-    /// Takes traffic from a process that serves and sends it the stop signal.
+    /// Closes the traffic of a serving process and sends it the stop signal.
     pub(super) fn stop_running(&mut self, running: Running, why: StopReason) -> State {
         self.close_traffic(running);
         self.stop(running.generation, running.started, why)
@@ -267,7 +267,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves a process that served out of the slot.
+    /// Moves a process that served to the leaving processes.
     pub(super) fn retire(&mut self, running: Running) {
         self.close_traffic(running);
         let generation = running.generation;
@@ -280,7 +280,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Moves a process that never served out of the slot.
+    /// Moves a process that never served to the leaving processes.
     pub(super) fn dismiss(&mut self, generation: Generation) {
         let (state, action) = leaving::dismiss(self.now, &self.policy.stop);
         self.leave(generation, state, action);
@@ -291,13 +291,13 @@ impl Turn<'_> {
         self.leaving.push(Leaver { generation, state });
     }
 
-    /// Brings the slot to rest. Who asked for that is answered when the leaving processes are gone too.
+    /// Stops the slot. Commands that wait for that are answered when the leaving processes are gone too.
     pub(super) fn rest(&mut self, last_exit: Option<Exit>) -> State {
         self.report(Report::Stopped);
         State::Stopped { last_exit }
     }
 
-    /// Reports an exit of the current process that nobody asked for, and decides what follows.
+    /// Reports an unexpected exit of the current process, and decides what follows.
     pub(super) fn crash(&mut self, exit: Exit, life: Life) -> State {
         let policy = &self.policy.restart;
         match restart::after_exit(&mut self.counters, &exit, life, self.now, policy, self.chance) {
@@ -317,7 +317,7 @@ impl Turn<'_> {
         }
     }
 
-    /// How to judge a life that ends now.
+    /// How to judge the life that ends now.
     pub(super) fn life(&self, started: Time, exit: &Exit) -> Life {
         let botched = match exit {
             Exit::SpawnFailed(_) => true,
@@ -331,7 +331,7 @@ impl Turn<'_> {
         self.report(Report::Exited { generation, exit: exit.clone(), uptime });
     }
 
-    /// Answers all who wait for a serving process that there will be none.
+    /// Answers all commands that wait for a serving process: there will be none.
     pub(super) fn answer_failed(&mut self, fault: &Fault) {
         self.answer(|verb| match verb {
             Verb::Start | Verb::Restart | Verb::Replace => Some(Outcome::Failed(fault.clone())),
@@ -340,7 +340,7 @@ impl Turn<'_> {
     }
 }
 
-/// A leaving process's action as one of the slot.
+/// Converts a leaving process's action to an action of the slot.
 fn leaving_action(generation: Generation, action: leaving::Action) -> impl Iterator<Item = Action> {
     let (action, report) = match action {
         leaving::Action::Drain => (Some(Action::Drain(generation)), None),

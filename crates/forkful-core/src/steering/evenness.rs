@@ -12,59 +12,60 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Between two looks at first. Clients that matter use their connection more often, and two looks that decide (the
-/// first one after a change, or after a move, only takes stock) are over within a second.
+/// The first interval between two looks. Relevant clients use their connection more often, and two deciding
+/// looks (the first look after a change or a move only takes stock) finish within a second.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Looks become rarer: the pause is this part of the time since the change, so that clients that ask every few seconds
-/// are seen too.
+/// Looks become less frequent: the interval is this fraction of the time since the change, so that clients
+/// with a request every few seconds are seen too.
 const PAUSE_PART: u32 = 4;
 
-/// Looks end so long after the last change.
+/// Looks end this long after the last change.
 pub const LOOKS_FOR: Duration = Duration::from_secs(30);
 
-/// After that, an unevenness that shows by itself is looked into at most so often.
+/// After that, an unevenness that appears by itself is examined at most this often.
 const REST: Duration = Duration::from_secs(30);
 
-/// Beyond that: when the primary has not looked for a minute in all, it glances at the connections. A glance is three short
-/// messages to each worker.
+/// In addition: if the primary has not looked for a minute in total, it glances at the connections. A glance
+/// costs three short messages to each worker.
 const GLANCE_REST: Duration = Duration::from_secs(30);
 
-/// Between the questions of a glance: most clients use their connection within it, and only connections in use can be moved.
+/// The interval between the questions of a glance: most clients use their connection within it, and only
+/// connections in use can be moved.
 pub const GLANCE_PAUSE: Duration = Duration::from_secs(2);
 
-/// The first question of a glance takes stock, the second decides, and the third ends what is left of a move.
+/// The first question of a glance takes stock, the second decides, and the third ends the rest of a move.
 const GLANCE_QUESTIONS: u32 = 3;
 
-/// A worker may have this share of the mean: 8 of 12 connections over two workers are even enough.
+/// A worker may have this multiple of the mean: 8 of 12 connections over two workers are even enough.
 const SHARE_MAX: (u64, u64) = (4, 3);
 
-/// Connections that are moved after one look, over all workers: at [`LOOK_EVERY`] 512 in a second, below the rate
-/// at which the `auto` balance turns to the kernel.
+/// Maximum connections moved after one look, over all workers: with [`LOOK_EVERY`] 512 per second, below the
+/// rate at which the `auto` balance switches to the kernel.
 const MOVED_FEW: u32 = 128;
 
-/// Of many connections this part is moved instead: a number that is the same for a thousand connections and for a million would
-/// take hours to make a million even.
+/// With many connections, this fraction of them is moved instead: a fixed number would take hours to even out
+/// a million connections.
 const MOVED_PART: u64 = 128;
 
-/// The bound on that, whatever workers say: what a million connections come to.
+/// The limit of that number, whatever workers report: enough for a million connections.
 pub const MOVED_MAX: u32 = 8_192;
 
-/// With each move in a row that made nothing more even, pauses double, so many times at most. Either clients ask too
-/// seldom to have moved by the next look, or connections come back to where they were (only one worker knows their
-/// address, say).
+/// Maximum doublings of the interval: it doubles with each move in a row that did not improve the balance.
+/// Then clients send requests too rarely to have moved by the next look, or connections return to their
+/// worker (for example because only one worker knows their address).
 const DOUBLED_MAX: u32 = 6;
 
-/// What one worker says of its connections.
+/// What a worker reports about its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Connections {
-    /// Those that were open at the look before, too.
+    /// Those that were already open at the previous look.
     pub staying: u32,
-    /// Those among them that it could give up without a client noticing.
+    /// Those of them that it could close without a client noticing.
     pub movable: u32,
 }
 
-/// The connections of all workers that are compared.
+/// The compared connections of all workers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     staying: u64,
@@ -80,7 +81,7 @@ impl Total {
         staying.fold(Self::default(), add)
     }
 
-    /// How many connections are moved at most after one look.
+    /// Maximum connections moved after one look.
     fn moved_max(self) -> u32 {
         u32::try_from(self.staying / MOVED_PART).unwrap_or(u32::MAX).clamp(MOVED_FEW, MOVED_MAX)
     }
@@ -98,15 +99,15 @@ impl Total {
     }
 }
 
-/// Whether some worker has more connections than its share allows; `staying` has an item for each worker. This is asked
-/// for every connection that is handed over, so it allocates nothing.
+/// Whether some worker has more connections than its share allows; `staying` has an item for each worker.
+/// This is called for every connection that is handed over, so it allocates nothing.
 pub fn is_uneven(staying: impl Iterator<Item = u32> + Clone) -> bool {
     let total = Total::of(staying.clone());
     staying.max().is_some_and(|most| total.surplus(most) > 0)
 }
 
-/// How many connections each worker is to give up, in the same order; in all at most [`MOVED_FEW`], or of many connections a
-/// part.
+/// How many connections each worker closes, in the same order; in total at most [`MOVED_FEW`], or a fraction
+/// of many connections.
 pub fn surplus(workers: &[Connections]) -> Vec<u32> {
     let mut left = Total::of(workers.iter().map(|worker| worker.staying)).moved_max();
     excess(workers)
@@ -132,19 +133,19 @@ pub struct Evenness {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody is asked.
+    /// No worker is asked.
     Resting { until: Time },
     Looking {
         since: Time,
         until: Time,
         next: Time,
-        /// The pause between two looks, at first.
+        /// The interval between two looks, at first.
         every: Duration,
         /// The next answers only take stock.
         takes_stock: bool,
-        /// The least that was too much so far.
+        /// The smallest surplus so far.
         least: u64,
-        /// Moves in a row that have not made that less.
+        /// Consecutive moves that have not reduced it.
         futile: u32,
     },
 }
@@ -156,17 +157,17 @@ impl Default for Evenness {
 }
 
 impl Evenness {
-    /// Others serve than before, or connections look uneven: looks begin, or begin again.
+    /// The set of serving workers has changed, or connections look uneven: looks begin, or begin again.
     pub fn on_change(&mut self, now: Time) {
         self.begin(now, LOOK_EVERY, LOOKS_FOR);
     }
 
-    /// Whether it is time to glance.
+    /// Whether a glance is due.
     pub fn may_glance(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Resting { until } if now >= until + GLANCE_REST)
     }
 
-    /// Begins to glance.
+    /// Begins a glance.
     pub fn glance(&mut self, now: Time) {
         self.begin(now, GLANCE_PAUSE, GLANCE_PAUSE * GLANCE_QUESTIONS);
     }
@@ -177,12 +178,12 @@ impl Evenness {
             Phase::Looking { since: now, until, next, every, takes_stock: true, least: u64::MAX, futile: 0 };
     }
 
-    /// Whether looks may begin for nothing but connections that look uneven.
+    /// Whether looks may begin only because connections look uneven.
     pub fn may_begin(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Resting { until } if now >= until)
     }
 
-    /// There is nobody to compare.
+    /// There are no workers to compare.
     pub fn stop(&mut self, now: Time) {
         self.phase = Phase::Resting { until: now + REST };
     }
@@ -195,7 +196,7 @@ impl Evenness {
         }
     }
 
-    /// Time has passed; whether the workers are to be asked now.
+    /// Handles the passing of time; returns whether to ask the workers now.
     pub fn on_time(&mut self, now: Time) -> bool {
         let Phase::Looking { since, until, next, every, futile, .. } = &mut self.phase else { return false };
         if now < *next {
@@ -205,11 +206,11 @@ impl Evenness {
         if now >= *until {
             self.stop(now);
         }
-        // The last question ends what is left of the last move; its answers decide nothing.
+        // The last question ends the rest of the last move; its answers decide nothing.
         true
     }
 
-    /// All workers have answered; how many connections each is to give up.
+    /// All workers have answered; returns how many connections each closes.
     pub fn on_answers(&mut self, now: Time, workers: &[Connections]) -> Vec<u32> {
         let none = vec![0; workers.len()];
         let Phase::Looking { since, until, next, every, takes_stock, least, futile } = &mut self.phase else {
@@ -225,10 +226,11 @@ impl Evenness {
         }
         let is_better = excess < *least;
         if *every != LOOK_EVERY || is_better && *least != u64::MAX {
-            // A glance has found something, or the last move has made connections more even: from now on it is as after a change.
+            // A glance has found something, or the last move has improved the balance: continue as after a
+            // change.
             (*since, *until, *every) = (now, now + LOOKS_FOR, LOOK_EVERY);
         }
-        // Connections that are moved are new to their worker at the next look.
+        // Moved connections are new to their worker at the next look.
         *takes_stock = true;
         *futile = if is_better { 0 } else { *futile + 1 };
         *least = excess.min(*least);
@@ -303,7 +305,8 @@ mod tests {
         }
     }
 
-    /// Workers that keep what they are told to keep: a moved connection goes to the one that has the fewest.
+    /// Workers that keep the connections they are given: a moved connection goes to the worker with the
+    /// fewest.
     struct Workers {
         staying: Vec<u32>,
         fresh: Vec<u32>,
@@ -421,7 +424,8 @@ mod tests {
     /// From the last look to a glance.
     const GLANCE_AFTER: Duration = Duration::from_secs(60);
 
-    /// The times of all questions until there are no more, and what the workers were told in all.
+    /// The times of all questions until they end, and the total numbers of connections that the workers
+    /// closed.
     fn questions(evenness: &mut Evenness, staying: &[u32]) -> (Vec<Time>, u32) {
         let (mut looks, mut moved) = (Vec::new(), 0);
         while let Some(next) = evenness.next_look() {

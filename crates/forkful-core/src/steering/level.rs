@@ -1,23 +1,25 @@
-//! How many turns each worker gets, by what waits in its queue already.
+//! How many turns each worker gets, depending on the length of its queue.
 //!
-//! A queue of its own makes a worker's connections wait for that worker, and with it for the core that it
-//! happens to share; one queue for all would not. Turns in the inverse proportion of what waits bring the
-//! queues level, so that no worker is idle beside a full queue, without a lock and without waking all.
+//! With a queue per worker, connections wait for that worker, and for the core that it happens to share; with
+//! one queue for all they would not. Turns in inverse proportion to the queue lengths level the queues, so
+//! that no worker is idle while another has a full queue, without a lock and without waking all workers.
 
 use super::slow_start::FULL;
 
-/// The turns of the worker with the shortest queue. More would follow the queues more finely, and change more often.
+/// The turns of the worker with the shortest queue. A larger number would follow the queues more precisely,
+/// and change more often.
 pub const TURNS_MAX: u32 = 8;
 
-/// So many waiting connections are no reason yet to prefer another worker: they are gone before the next look.
+/// This many waiting connections are no reason yet to prefer another worker: they are gone before the next
+/// look.
 const SLACK: u32 = 4;
 
-/// Above so many workers all get the same turns: with that many, chance evens them out, and a list for the
-/// kernel that changes every few milliseconds would be long.
+/// With more workers than this, all get the same turns: chance evens them out, and a list for the kernel that
+/// changes every few milliseconds would be long.
 pub const LEVELLED_MAX: usize = 64;
 
-/// The turns for workers in whose queues so many connections wait, in the same order; at most [`TURNS_MAX`] each,
-/// at least one for the shortest queue, 1 for each when none is preferred. `shares`: those of workers that are new, see
+/// The turns of workers with these queue lengths, in the same order; at most [`TURNS_MAX`] each, at least one
+/// for the shortest queue, 1 for each if none is preferred. `shares` are the shares of new workers, see
 /// [`slow_start`](super::slow_start).
 pub fn turns(waiting: &[u32], shares: &[u32]) -> Vec<u32> {
     let level = level(waiting);
@@ -29,7 +31,7 @@ pub fn turns(waiting: &[u32], shares: &[u32]) -> Vec<u32> {
     if product.iter().all(|turns| *turns == most) {
         return vec![1; waiting.len()];
     }
-    // Nobody is left out who had a turn.
+    // Every worker that had a turn keeps at least one.
     let scaled = |turns: &u32| (turns * TURNS_MAX + most / 2) / most;
     product.iter().map(|turns| scaled(turns).max((*turns).min(1))).collect()
 }
@@ -42,20 +44,20 @@ fn level(waiting: &[u32]) -> Vec<u32> {
     }
     let share = |queue: u32| {
         let (best, own) = (u64::from(shortest) + u64::from(SLACK), u64::from(queue) + u64::from(SLACK));
-        // At most TURNS_MAX, for `best` is the least `own`.
+        // At most TURNS_MAX, because `best` is the smallest `own`.
         ((u64::from(TURNS_MAX) * best + own / 2) / own) as u32
     };
     waiting.iter().map(|queue| share(*queue)).collect()
 }
 
-/// A list in which each member stands as often as it has turns, those of one member apart from each other.
+/// A list that contains each member as often as it has turns, with its entries spread out.
 pub fn spread<T: Copy>(members: &[T], turns: &[u32]) -> Vec<T> {
     if turns.iter().all(|turns| *turns == 1) {
         return members.to_vec();
     }
     let total: u32 = turns.iter().sum();
     let mut credit = vec![0_i64; members.len()];
-    // Each step credits every member with its turns and charges the total to the one that is chosen.
+    // Each step adds its turns to every member's credit, and subtracts the total from the chosen member's.
     (0..total)
         .filter_map(|_| {
             for (credit, turns) in credit.iter_mut().zip(turns) {

@@ -1,37 +1,38 @@
-//! Sockets of one port that workers have opened by themselves (`SO_REUSEPORT`), without the primary: which of them get new
-//! connections, and when what waits in the queue of one goes to the others.
+//! Sockets of one port that workers opened themselves (`SO_REUSEPORT`), without the primary: decides which of
+//! them get new connections, and when the queue of one is moved to the others.
 //!
-//! Such a worker answers no probe. All that is seen of it is the length of its queue, so a worker stands still when its queue
-//! does not get shorter while another worker's is empty. It is tried again after [`TRY_AGAIN`]; a try costs few clients
-//! [`LOOK_EVERY`] times [`STUCK_LOOKS`].
+//! Such a worker answers no probe. Only the length of its queue is visible, so a worker counts as stuck if
+//! its queue does not get shorter while another worker's is empty. It gets connections again after
+//! [`TRY_AGAIN`]; such a try costs few clients [`LOOK_EVERY`] times [`STUCK_LOOKS`].
 //!
-//! The socket of the last worker is held when the worker ends: what waits in it goes to the next worker that listens.
+//! The socket of the last worker is held when the worker ends: its waiting connections go to the next worker
+//! that listens.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Time;
 
-/// Between two looks at the queues while connections come.
+/// The interval between two looks at the queues while connections arrive.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Looks in a row at a queue that is filled and no shorter than before.
+/// Looks in a row at a queue that is not empty and not shorter than before.
 pub const STUCK_LOOKS: u8 = 3;
-/// Looks end so long after the last connection that was seen to wait.
+/// Looks end this long after the last waiting connection was seen.
 pub const LOOK_FOR: Duration = Duration::from_millis(100);
-/// A worker that stands still gets connections again after this.
+/// A stuck worker gets connections again after this time.
 pub const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<Id> {
-    /// The socket of a worker was taken in at this place.
+    /// The socket of a worker was added at this place.
     Joined {
         place: u16,
         worker: Id,
     },
-    /// The worker is to get no more connections: it leaves.
+    /// The worker gets no more connections: it is leaving.
     Leaves(Id),
-    /// The worker's process is gone.
+    /// The worker's process has ended.
     Ended(Id),
     /// The first connection after a pause is waiting.
     Woken,
@@ -43,16 +44,16 @@ pub enum Event<Id> {
     Looked,
 }
 
-/// What is to be done, in this order.
+/// Actions, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// These places get new connections, in turn.
+    /// Distribute new connections over these places, in turn.
     Steer(Vec<u16>),
-    /// What waits at this place goes to the others.
+    /// Move the connections waiting at this place to the others.
     Flush(u16),
-    /// Close the duplicate of this place: its owner, if there is one, has it alone.
+    /// Close the duplicate of this place's socket: only its owner, if any, keeps it.
     Release(u16),
-    /// Wake us when a connection waits at one of the places.
+    /// Wake when a connection waits at one of the places.
     Watch,
 }
 
@@ -64,7 +65,7 @@ enum State {
     Stuck {
         until: Time,
     },
-    /// The last worker leaves, or is gone: the queue is kept for the next worker.
+    /// The last worker is leaving or has ended: the queue is kept for the next worker.
     Held,
 }
 
@@ -81,7 +82,7 @@ struct Member<Id> {
 pub struct OwnSockets<Id> {
     members: BTreeMap<u16, Member<Id>>,
     steered: Vec<u16>,
-    /// The next look, and when looks end; `None` while no connections come.
+    /// The next look, and when looks end; `None` while no connections arrive.
     looks: Option<(Time, Time)>,
 }
 
@@ -92,7 +93,7 @@ impl<Id> Default for OwnSockets<Id> {
 }
 
 impl<Id: Copy + PartialEq> OwnSockets<Id> {
-    /// One step.
+    /// Handles one event.
     pub fn step(&mut self, event: Event<Id>, now: Time) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -119,17 +120,17 @@ impl<Id: Copy + PartialEq> OwnSockets<Id> {
         actions
     }
 
-    /// When the queues are to be looked at.
+    /// When to look at the queues.
     pub fn next_look(&self) -> Option<Time> {
         self.looks.map(|(next, _)| next)
     }
 
-    /// The places that are looked at.
+    /// The watched places.
     pub fn places(&self) -> impl Iterator<Item = u16> {
         self.members.keys().copied()
     }
 
-    /// Whether it has no socket.
+    /// Whether there is no socket.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -146,7 +147,7 @@ impl<Id: Copy + PartialEq> OwnSockets<Id> {
             self.looks = None;
             return;
         }
-        // Its queue goes to the listed ones when its owner closes it, or has closed it.
+        // Its queue moves to the listed places when its owner closes it, or has closed it.
         let goes = self.places_of(|member| member.worker == worker);
         self.members.retain(|_, member| member.worker != worker);
         self.steer(actions);
@@ -194,7 +195,7 @@ impl<Id: Copy + PartialEq> OwnSockets<Id> {
         }
     }
 
-    /// New connections go to those that serve; to all when all stand still.
+    /// New connections go to the serving workers; to all if all are stuck.
     fn steer(&mut self, actions: &mut Vec<Action>) {
         let mut serving = self.places_of(|member| matches!(member.state, State::Serving { .. }));
         if serving.is_empty() {
@@ -221,7 +222,7 @@ impl<Id: Copy + PartialEq> OwnSockets<Id> {
 mod tests {
     use super::*;
 
-    /// Sockets with one worker each, of the same number as its place.
+    /// Sockets with one worker each, whose number equals its place.
     fn with(count: u16) -> OwnSockets<u16> {
         let mut sockets = OwnSockets::default();
         for place in 0..count {
@@ -234,7 +235,7 @@ mod tests {
         Time::from_start(Duration::from_millis(ms))
     }
 
-    /// One look, at these lengths.
+    /// One look with these lengths.
     fn look(sockets: &mut OwnSockets<u16>, lengths: &[u32], ms: u64) -> Vec<Action> {
         for (place, length) in (0..).zip(lengths) {
             assert_eq!(sockets.step(Event::Queue { place, length: *length }, at(ms)), []);
@@ -277,12 +278,12 @@ mod tests {
         assert_eq!(look(&mut sockets, &[3, 0], 5), []);
         assert_eq!(look(&mut sockets, &[3, 0], 10), []);
         assert_eq!(look(&mut sockets, &[4, 0], 15), [Action::Steer(vec![1]), Action::Flush(0)]);
-        // What was under way follows.
+        // Connections that were on their way follow.
         assert_eq!(look(&mut sockets, &[1, 0], 20), [Action::Flush(0)]);
         for n in 5..53 {
             assert_eq!(look(&mut sockets, &[0, 0], 5 * n), []);
         }
-        // It is tried again, and again found to stand still.
+        // It is tried again, and again found stuck.
         assert_eq!(look(&mut sockets, &[0, 0], 265), [Action::Steer(vec![0, 1])]);
         for ms in [270, 275] {
             assert_eq!(look(&mut sockets, &[2, 0], ms), []);
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(look(&mut sockets, &[0, 0], 145), []);
         assert_eq!(look(&mut sockets, &[0, 0], 150), [Action::Watch]);
         assert_eq!(sockets.next_look(), None);
-        // One alone is not looked at: nobody could help.
+        // A single worker is not watched: no other worker could help.
         sockets.step(Event::Ended(1), at(200));
         sockets.step(Event::Woken, at(210));
         assert_eq!(sockets.next_look(), None);

@@ -1,4 +1,4 @@
-//! Whose queue is rescued: when connections that wait in a worker's queue go to another worker.
+//! Which queues are rescued: whether connections that wait in a worker's queue go to another worker.
 
 use crate::spec::Balance;
 
@@ -6,9 +6,9 @@ use crate::spec::Balance;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     Serving,
-    /// It lives, but its event loop does not turn.
+    /// It is alive, but its event loop is blocked.
     Stuck,
-    /// It lives, but gets no new connections: it drains, or has closed its server.
+    /// It is alive, but gets no new connections: it drains, or has closed its server.
     Leaving,
     /// No process holds the queue.
     Gone,
@@ -16,9 +16,9 @@ pub enum Holder {
 
 /// Whether the connections in a queue go to other workers.
 ///
-/// A connection that nobody will accept is always rescued. One that waits for a stuck worker is rescued unless its
-/// client has to stay with that worker: in sticky mode the client's session lives there, and an answer from another
-/// worker is an error, while a late one is only late.
+/// A connection that no worker will accept is always rescued. A connection that waits for a stuck worker is
+/// rescued unless its client has to stay with that worker: in sticky mode the client's session lives there,
+/// and an answer from another worker would be an error, while a late answer is only late.
 pub fn is_rescued(balance: Balance, holder: Holder) -> bool {
     match (holder, balance) {
         (Holder::Serving, _) | (Holder::Stuck, Balance::Sticky) => false,

@@ -1,13 +1,13 @@
-//! How large the share of a worker is that has just begun to serve (`slow_start`).
+//! The share of new connections of a worker that has just begun to serve (`slow_start`).
 //!
-//! Its first requests load and compile code, so that it serves less than the others at first. Its share of the new
-//! connections rises in equal steps. Shares are relative: where all workers are new, each gets as much as the others.
+//! Its first requests load and compile code, so it serves fewer requests at first. Its share of new
+//! connections rises in equal steps. Shares are relative: if all workers are new, all get the same.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// The share of a worker that has been there for long; that of a new one begins at 1.
+/// The share of a worker that is not new; a new worker begins at 1.
 pub const FULL: u32 = 8;
 
 /// The rising share of one worker.
@@ -19,7 +19,7 @@ pub struct Rise {
 }
 
 impl Rise {
-    /// A worker serves from now on; `None` when it has its full share at once.
+    /// A worker begins to serve; `None` if it gets its full share at once.
     pub fn begin(now: Time, over: Duration) -> Option<Self> {
         (!over.is_zero()).then_some(Self { since: now, over, share: 1 })
     }
@@ -34,7 +34,7 @@ impl Rise {
         self.since + self.over.mul_f64(f64::from(self.share + 1) / f64::from(FULL))
     }
 
-    /// Time has passed; says whether the share has risen. At [`FULL`] the rise is over.
+    /// Handles the passing of time; returns whether the share has risen. At [`FULL`] the rise is over.
     pub fn on_time(&mut self, now: Time) -> bool {
         let before = self.share;
         while self.share < FULL && self.next_step() <= now {
@@ -43,8 +43,8 @@ impl Rise {
         self.share > before
     }
 
-    /// Whether the others come first, when a worker with this share was given none of the last `others_had` connections
-    /// and `serving` workers take turns.
+    /// Whether other workers come first, if a worker with this share got none of the last `others_had`
+    /// connections and `serving` workers take turns.
     pub fn gives_way(&self, others_had: u64, serving: usize) -> bool {
         others_had.saturating_mul(u64::from(self.share)) < (serving as u64).saturating_mul(u64::from(FULL))
     }

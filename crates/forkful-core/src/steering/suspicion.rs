@@ -1,46 +1,47 @@
-//! Which workers' event loops do not turn, judged by their queues and by probes.
+//! Detects workers with a blocked event loop, by their queues and by probes.
 //!
-//! A queue alone proves nothing: a busy worker's queue is seldom empty. But a queue that got shorter has
-//! been accepted from. So a queue that was never seen empty or shorter leads to a probe, and only a probe that stays unanswered *while another worker answers
-//! one* makes a suspect. The last clause keeps a machine that is merely out of CPU from
-//! suspecting everybody, and has the consequence that the last healthy worker is never suspected:
-//! when nobody answers, the queues are left alone.
+//! A queue alone proves nothing: a busy worker's queue is rarely empty. But a queue that got shorter was
+//! accepted from. So a queue that was never seen empty or shorter leads to a probe, and only a probe that
+//! stays unanswered *while another worker answers its probe* makes a worker suspect. Because of the last
+//! condition a machine that is merely short of CPU does not make all workers suspect, and the last healthy
+//! worker is never suspect: if no worker answers, the queues are left alone.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// Samples in a row with connections waiting, each at least as many as before, before a worker is probed. One such
-/// sample is chance, two are a burst; at a tick of 1 to 5 ms three are a wait that users could feel.
+/// Consecutive samples with waiting connections, each at least as many as before, before a worker is probed.
+/// One such sample is chance, two are a burst; at a tick of 1 to 5 ms, three are a delay that users could
+/// notice.
 pub const STUCK_SAMPLES: u8 = 3;
 
-/// A probe is never late before this: a healthy loop answers in 20 to 65 µs, and one that handles a
-/// large request or a garbage collection in a few milliseconds is not stuck.
+/// A probe is never late before this: a healthy event loop answers in 20 to 65 µs, and an event loop that
+/// handles a large request or a garbage collection for a few milliseconds is not stuck.
 pub const PROBE_PATIENCE: Duration = Duration::from_millis(6);
 
-/// A probe is not late before it took this many times what the other workers' took (their median),
-/// so that a machine short of CPU gets more patience.
+/// A probe is not late before it took this multiple of the other workers' median, so that a machine short of
+/// CPU gets more time.
 pub const PROBE_PATIENCE_FACTOR: u32 = 4;
 
-/// The longest time of an answer that counts in that median. An answer that took longer comes from
-/// a loop that was itself stuck, and would excuse the others: two workers that block together would
-/// not be told apart when the first of them answers. So patience ends between 6 and 12 ms.
+/// The longest answer time that counts in that median. A longer answer comes from an event loop that was
+/// itself stuck, and would excuse the others: two workers that block together could not be distinguished when
+/// the first of them answers. So the limit is between 6 and 12 ms.
 pub const PROBE_TIME_MAX: Duration = Duration::from_millis(3);
 
-/// What the watcher wants done.
+/// Actions of the watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<Id> {
     /// Send a probe to this worker.
     Probe(Id),
-    /// Take this worker out of the set that gets new connections, and rescue its queue.
+    /// Remove this worker from the set that gets new connections, and rescue its queue.
     Suspect(Id),
-    /// Rescue what has reached this suspect's queue since.
+    /// Rescue the connections that have reached this suspect's queue since.
     Rescue(Id),
-    /// Put this worker back into the set.
+    /// Add this worker to the set again.
     Trust(Id),
 }
 
-/// The watcher of one app's workers. `Id` names a worker, not a slot: a new process starts trusted.
+/// The watcher of an app's workers. `Id` names a worker, not a slot: a new process starts trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suspicion<Id> {
     /// In the order of their ids, so that one is found among hundreds at once.

@@ -1,15 +1,15 @@
-//! Bytes become series.
+//! Converts bytes to series.
 
 use super::value::decode;
 use super::{COLUMNS, Ring, column, is_peak};
 use crate::metrics::table::{Metric, Unit};
 
-/// The most values that a series has.
+/// Maximum values of a series.
 const POINTS_MAX: u64 = 3600;
-/// What is shown when nobody says from when.
+/// The default period.
 const USUAL_S: u64 = 600;
 
-/// What somebody wants to see, in seconds since the epoch.
+/// The requested period, in seconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Query {
     pub from_s: Option<u64>,
@@ -17,7 +17,7 @@ pub struct Query {
     pub step_s: Option<u64>,
 }
 
-/// What is shown: `points` times `step_s` from `from_s` on, out of one ring.
+/// The returned period: `points` times `step_s` from `from_s` on, from one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from_s: u64,
@@ -27,7 +27,8 @@ pub struct Span {
 }
 
 impl Query {
-    /// What is shown at a time. Steps are whole steps of a ring that still has the beginning, and no more than the bound.
+    /// Chooses the period to return. Steps are whole steps of a ring that still contains the beginning,
+    /// within the maximum.
     pub fn span(&self, now_s: u64) -> Span {
         let to_s = self.to_s.unwrap_or(now_s).min(now_s);
         let from_s = self.from_s.unwrap_or_else(|| to_s.saturating_sub(USUAL_S)).min(to_s);
@@ -37,7 +38,8 @@ impl Query {
         let fits = |ring: &Ring| {
             from_s + ring.reach_s() >= now_s && (ring.step_s() <= least || self.step_s.is_none())
         };
-        // The coarsest that is fine enough has the fewest bytes; without a wish the finest that goes back so far.
+        // The coarsest ring that is fine enough has the fewest bytes; without a requested step, the finest
+        // ring that goes back far enough.
         let mut rings = Ring::ALL.into_iter();
         let ring = match self.step_s {
             Some(_) => rings.rev().find(fits),
@@ -57,14 +59,14 @@ impl Query {
 }
 
 impl Span {
-    /// Where the ring is in the area of a worker: offset and length.
+    /// The ring in the area of a worker: offset and length.
     pub fn place(&self) -> (u64, usize) {
         (self.ring.begin(), self.ring.bytes() as usize)
     }
 }
 
-/// The series of a worker, out of the bytes of a span's ring whose last record is `last`: those with a value, by their names.
-/// `wants` chooses columns.
+/// The series of a worker, from the bytes of a span's ring whose last record is `last`: those with a value,
+/// by name. `wants` selects columns.
 pub fn read_series(
     span: &Span,
     ring: &[u8],
@@ -94,7 +96,7 @@ fn read_column(span: &Span, ring: &[u8], last: u64, at: usize) -> Vec<Option<f64
     (0..span.points).map(point).collect()
 }
 
-/// Several values as one.
+/// Combines several values.
 fn joined(metric: &Metric, values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count, mut most) = (0.0, 0_u32, 0.0_f64);
     for value in values {

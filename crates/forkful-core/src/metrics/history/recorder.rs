@@ -1,14 +1,14 @@
-//! Samples become writes.
+//! Converts samples to writes.
 
 use super::value::encode;
 use super::{COLUMNS, Ring, column, is_peak};
 use crate::metrics::Sample;
 
-/// A worker that does nothing is looked at seldom: the records between two of its samples are filled with the later one, up to
-/// this many seconds. What is longer is a gap.
+/// An idle worker is sampled rarely: records between two samples are filled with the later one, up to this
+/// many seconds. Longer periods are gaps.
 const FILLED_S: u64 = 12;
 
-/// Bytes that are to be written at an offset in the area of a worker.
+/// Bytes to write at an offset in a worker's area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub offset: u64,
@@ -18,20 +18,20 @@ pub struct Write {
 /// Records one worker.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recorder {
-    /// The last record of each ring that was written, as seconds since the epoch divided by the ring's step.
+    /// The last written record of each ring, as seconds since the epoch divided by the ring's step.
     ticks: [u64; 3],
-    /// The records of the coarser rings that are under way.
+    /// The current records of the coarser rings.
     pending: [Pending; 2],
 }
 
-/// A record under way.
+/// A record under construction.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Pending {
     tick: u64,
     columns: Vec<Mean>,
 }
 
-/// Of one column.
+/// One column of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Mean {
     sum: f64,
@@ -40,7 +40,7 @@ struct Mean {
 }
 
 impl Recorder {
-    /// Goes on with rings whose last records are these.
+    /// Continues rings with these last records.
     pub fn resume(ticks: [u64; 3]) -> Self {
         Self { ticks, pending: Default::default() }
     }
@@ -50,7 +50,8 @@ impl Recorder {
         self.ticks
     }
 
-    /// Records what is known at a time, in seconds since the epoch. A clock that was set back is waited for.
+    /// Records a sample at a time in seconds since the epoch. After the clock was set back, nothing is
+    /// recorded until it catches up.
     pub fn record(&mut self, at_s: u64, sample: &Sample) -> Vec<Write> {
         let mut writes = Vec::new();
         if at_s <= self.ticks[0] {
@@ -60,7 +61,7 @@ impl Recorder {
         let gap = at_s - self.ticks[0];
         let seconds = if gap <= FILLED_S { gap } else { 1 };
         for (at, ring) in [(1, Ring::TenSeconds), (2, Ring::Minutes)] {
-            // The seconds that were filled may be of the record before.
+            // The filled seconds may belong to the previous record.
             for second in at_s + 1 - seconds..=at_s {
                 let tick = second / ring.step_s();
                 if self.pending[at - 1].tick != tick {
@@ -72,7 +73,7 @@ impl Recorder {
                     mean.add(value);
                 }
             }
-            // Also the one under way: another daemon does not know its parts.
+            // Also the current record, because another daemon does not know its parts.
             self.put_pending(at, ring, &mut writes);
         }
         let record: Vec<u8> =
@@ -81,7 +82,7 @@ impl Recorder {
         writes
     }
 
-    /// Writes the record under way as it is by now.
+    /// Writes the current, incomplete record.
     fn put_pending(&mut self, at: usize, ring: Ring, writes: &mut Vec<Write>) {
         let Pending { tick, columns } = &self.pending[at - 1];
         let tick = *tick;
@@ -93,7 +94,7 @@ impl Recorder {
         self.put(at, ring, (tick, tick), &record, writes);
     }
 
-    /// Writes a record at each of some ticks, and empties those that were passed over.
+    /// Writes a record at each of these ticks, and clears skipped ones.
     fn put(
         &mut self,
         at: usize,
@@ -102,7 +103,7 @@ impl Recorder {
         record: &[u8],
         writes: &mut Vec<Write>,
     ) {
-        // A ring that has nothing yet has nothing to be emptied.
+        // In an empty ring there is nothing to clear.
         let before = if self.ticks[at] == 0 { first } else { self.ticks[at] + 1 };
         let ticks = before.max((first + 1).saturating_sub(ring.records())).min(first)..=last;
         let blank = vec![0; record.len()];

@@ -1,14 +1,14 @@
-//! One value in one byte: 0 is not known. Shares are even steps; everything else is 0, or steps of equal ratio between a least and
-//! a most value, so that a value is right to a few percent whatever its size.
+//! Encodes a value in one byte; 0 means unknown. Shares have equal steps; other values have a zero and steps
+//! of equal ratio between a minimum and a maximum, so that they are precise to a few percent.
 
 use crate::metrics::table::Unit;
 
-/// Even steps of a share.
+/// Number of steps of a share.
 const STEPS: f64 = 254.0;
-/// Steps between the least and the most value.
+/// Steps between the minimum and the maximum.
 const RATIOS: f64 = 253.0;
 
-/// The least and the most value that differ from others; `None` of a share, with its whole.
+/// The minimum and maximum of a unit; for a share its whole.
 fn range(unit: Unit) -> Result<(f64, f64), f64> {
     match unit {
         Unit::Ratio => Err(1.0),
@@ -44,7 +44,7 @@ pub(super) fn decode(unit: Unit, code: u8) -> Option<f64> {
     Some(short(value))
 }
 
-/// Four digits are more than it has.
+/// Four digits are more than its precision.
 fn short(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
