@@ -1,7 +1,9 @@
-//! How the program is linked: at a fixed address where that is up to the linker (glibc), as `dev/release` has it for musl.
+//! Link settings of the program: a fixed load address if the linker decides it (glibc), as `dev/release` sets
+//! it for musl.
 //!
-//! A program that can be loaded anywhere has 30,000 addresses to correct at each start, in 130 pages that keeper, daemon and
-//! command then each have for themselves. See `docs/SECURITY.md` for what that costs.
+//! A position-independent program has 30,000 addresses to relocate at each start, in 130 pages that the
+//! keeper, the daemon and the command would each have as private copies. `docs/SECURITY.md` describes the
+//! security cost.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

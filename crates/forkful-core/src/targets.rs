@@ -24,7 +24,7 @@ pub enum Target {
 pub enum TargetFault {
     /// It is a number too large for an id.
     IdTooLarge(String),
-    /// It is a pattern of nothing.
+    /// It is an empty pattern.
     EmptyPattern(String),
     /// It could not be the name of an app.
     NoName {
@@ -79,7 +79,7 @@ impl fmt::Display for TargetFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IdTooLarge(text) => write!(f, "no worker can have the id {text}"),
-            Self::EmptyPattern(text) => write!(f, "`{text}` is a pattern of nothing"),
+            Self::EmptyPattern(text) => write!(f, "`{text}` is an empty pattern"),
             Self::NoName { text, fault } => write!(f, "`{text}` is no target: {fault}"),
         }
     }
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(told("4294967296"), "no worker can have the id 4294967296");
         assert_eq!(told(""), "`` is no target: a name needs at least one character");
         assert_eq!(told("./app.js"), "`./app.js` is no target: a name cannot start with '.'");
-        assert_eq!(told("//"), "`//` is a pattern of nothing");
+        assert_eq!(told("//"), "`//` is an empty pattern");
     }
 }

@@ -16,10 +16,10 @@ pub enum ExportError {
     #[error("apps `{one}` and `{other}` are both called `{name}` in a manifest")]
     SameName { one: String, other: String, name: String },
     /// A value that looks secret, although a manifest is readable by many.
-    #[error("`--env {name}` looks like a secret, and a manifest is no place for secrets")]
+    #[error("`--env {name}` looks like a secret, and a manifest must not contain secrets")]
     Secret { name: String },
     /// The name is not valid for a variable on any platform.
-    #[error("`--env {name}` is no name of a variable")]
+    #[error("`--env {name}` is not a valid name of a variable")]
     Variable { name: String },
     /// The maximum number of pods is below the minimum.
     #[error("--max-replicas {max} is less than --replicas {min}")]

@@ -75,7 +75,7 @@ pub struct Candidate {
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
-    #[error("it is no JSON of this form")]
+    #[error("it is not JSON of this form")]
     Form(#[source] serde_json::Error),
     #[error("it has version {0}, and this program knows version {VERSION}")]
     Version(u64),
@@ -216,8 +216,8 @@ pub(crate) mod tests {
             of(|api| api.workers = 3),
             "app `api`: the number of workers that was chosen is not among the candidates"
         );
-        assert_eq!(MeasuredFile::parse("[1]").unwrap_err().to_string(), "it is no JSON of this form");
-        assert_eq!(MeasuredFile::parse("{").unwrap_err().to_string(), "it is no JSON of this form");
+        assert_eq!(MeasuredFile::parse("[1]").unwrap_err().to_string(), "it is not JSON of this form");
+        assert_eq!(MeasuredFile::parse("{").unwrap_err().to_string(), "it is not JSON of this form");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use forkful_load::{LoadError, StopHandle};
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The list of arms is invalid.
-    #[error("`{text}` is no arm: {reason}")]
+    #[error("`{text}` is not a valid arm: {reason}")]
     Arms {
         /// The part of the list.
         text: String,

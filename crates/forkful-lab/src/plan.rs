@@ -340,7 +340,7 @@ pub(crate) fn check(
     let refusals = [
         (
             budget < Duration::from_secs(5),
-            format!("a budget of {budget:?} is no time to measure anything"),
+            format!("a budget of {budget:?} is too short to measure anything"),
             "`--budget 60s` is the default",
         ),
         (

@@ -201,7 +201,7 @@ impl Worktrees {
                     Packages::Own { why } => {
                         self.links = links;
                         return Err(LabError::Plan {
-                            reason: format!("{} needs packages of its own: {why}", version.shown()),
+                            reason: format!("{} needs other packages: {why}", version.shown()),
                             hint: "`--build 'npm ci'` installs them in both versions; it may be any command",
                         });
                     }

@@ -8,7 +8,7 @@ use crate::cause::ErrorCause;
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The URL cannot be used; `reason` says which part and what was expected.
-    #[error("`{url}` is no usable URL: {reason}")]
+    #[error("`{url}` is not a valid URL: {reason}")]
     Url {
         /// As given.
         url: String,

@@ -35,7 +35,7 @@ pub struct Recording {
 /// Why a text is not a HAR file.
 #[derive(Debug, thiserror::Error)]
 pub enum HarError {
-    #[error("it is no HAR file")]
+    #[error("it is not a HAR file")]
     Form(#[source] serde_json::Error),
     #[error("entry {number} has a body that is not valid base64")]
     Body { number: usize },
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused() {
         let refused = |text: &str| read(text.as_bytes(), None).unwrap_err().to_string();
-        assert_eq!(refused("GET /"), "it is no HAR file");
-        assert_eq!(refused(r#"{"log":{}}"#), "it is no HAR file");
+        assert_eq!(refused("GET /"), "it is not a HAR file");
+        assert_eq!(refused(r#"{"log":{}}"#), "it is not a HAR file");
         assert_eq!(refused(r#"{"log":{"entries":[]}}"#), "it has no request of HTTP");
         let entries =
             [entry("POST", "http://h/", json!({ "postData": { "text": "?", "encoding": "base64" } }))];

@@ -36,7 +36,7 @@ impl Address {
                 Err(error) => Err(LoadError::Plan {
                     field: "unix socket",
                     reason: format!(
-                        "`{}` is no usable path ({error}); 107 bytes are allowed",
+                        "`{}` is not a valid socket path ({error}); 107 bytes are allowed",
                         path.display()
                     ),
                 }),

@@ -185,7 +185,7 @@ fn check(request: &Request) -> Result<(), LoadError> {
     }
     for (name, value) in &request.headers {
         if !is_token(name) {
-            return bad("header", format!("`{}` is no header name", name.escape_debug()));
+            return bad("header", format!("`{}` is not a header name", name.escape_debug()));
         }
         if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
             return bad("header", format!("the value of `{name}` has a line break or a zero byte"));

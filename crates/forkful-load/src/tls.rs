@@ -38,8 +38,8 @@ pub(crate) fn client(
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| unusable("client certificate", &error))?
         }
-        (Some(_), None) => return Err(unusable("client certificate", &"there is no client key with it")),
-        (None, Some(_)) => return Err(unusable("client key", &"there is no client certificate with it")),
+        (Some(_), None) => return Err(unusable("client certificate", &"it needs a client key")),
+        (None, Some(_)) => return Err(unusable("client key", &"it needs a client certificate")),
     };
     config.alpn_protocols = match http {
         HttpVersion::Http10 => Vec::new(),
@@ -89,7 +89,7 @@ fn certificates(file: &Path, what: &'static str) -> Result<Vec<CertificateDer<'s
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(what, &format!("{}: {error}", file.display())))?;
     if chain.is_empty() {
-        return Err(unusable(what, &format!("{}: there is no certificate in it", file.display())));
+        return Err(unusable(what, &format!("{}: it contains no certificate", file.display())));
     }
     Ok(chain)
 }

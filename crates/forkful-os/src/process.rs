@@ -105,7 +105,7 @@ impl SpawnError {
             SpawnStep::Descriptors => format!("cannot prepare the descriptors for {path}"),
             SpawnStep::Clone => format!("cannot make a process for {path}"),
             SpawnStep::Group => format!("cannot put {path} into its control group"),
-            SpawnStep::Session => format!("cannot give {path} a session of its own"),
+            SpawnStep::Session => format!("cannot create a session for {path}"),
             SpawnStep::User => format!("cannot start {path} as another user"),
             SpawnStep::ChangeDirectory => format!("cannot enter the working directory {path}"),
             SpawnStep::Execute => format!("cannot execute {path}"),

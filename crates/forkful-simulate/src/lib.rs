@@ -36,5 +36,5 @@ mod watch;
 mod world;
 
 pub use plant::Plant;
-pub use run::{Counts, Failure, Options, Search, run, search};
+pub use run::{Counts, FailedRun, Options, Search, run, search};
 pub use watch::{Broken, Invariant};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use forkful_simulate::{Counts, Failure, Options, Plant, Search, run, scale, search};
+use forkful_simulate::{Counts, FailedRun, Options, Plant, Search, run, scale, search};
 
 const HELP: &str = "\
 dev/simulate: the daemon's logic in simulated worlds
@@ -61,7 +61,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(found)
 }
 
-fn show(failure: &Failure, options: Options, full: bool) {
+fn show(failure: &FailedRun, options: Options, full: bool) {
     println!("seed {} breaks an invariant: {}", failure.seed, failure.broken.invariant);
     println!("  {}", failure.broken.seen);
     let trace = if full { &failure.trace } else { &failure.shortened };

@@ -32,7 +32,7 @@ pub struct Options {
 
 /// A run that violated an invariant.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct FailedRun {
     pub seed: u64,
     pub broken: Broken,
     /// The number of executed steps of the script, and of the shortened script's steps.
@@ -58,7 +58,7 @@ pub struct Search {
     pub runs: u64,
     pub counts: Counts,
     /// The failure with the lowest seed.
-    pub failure: Option<Box<Failure>>,
+    pub failure: Option<Box<FailedRun>>,
 }
 
 /// Runs a script once.
@@ -74,7 +74,7 @@ fn play(seed: u64, script: &Rc<[Step]>, options: Options, traces: bool) -> (Worl
 }
 
 /// Runs one seed.
-pub fn run(seed: u64, options: Options) -> Result<Counts, Box<Failure>> {
+pub fn run(seed: u64, options: Options) -> Result<Counts, Box<FailedRun>> {
     let script: Rc<[Step]> = script(seed, options.events * STEPS_PER_100 / 100).into();
     let (world, broken) = play(seed, &script, options, false);
     let Some(broken) = broken else {
@@ -88,7 +88,7 @@ pub fn run(seed: u64, options: Options) -> Result<Counts, Box<Failure>> {
     let (shorter, again) = play(seed, &short.into(), options, true);
     let shortened = shorter.trace.unwrap_or_default();
     let broken = again.unwrap_or(broken);
-    Err(Box::new(Failure {
+    Err(Box::new(FailedRun {
         seed,
         broken,
         steps,

@@ -22,7 +22,7 @@ pub(crate) enum Action {
     /// A client starts new apps.
     Start { definitions: Vec<Definition>, wait: bool },
     /// A client sends a command for apps.
-    Command { verb: Verb, target: Target, change: Option<Definition>, wait: bool },
+    Command { verb: ClientAction, target: Target, change: Option<Definition>, wait: bool },
     /// The client of a command in progress disconnects; the number selects it.
     Leave(u64),
     /// Workers are replaced because of their age or memory.
@@ -57,7 +57,7 @@ pub(crate) enum Action {
 
 /// A client's command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum ClientAction {
     Stop,
     Delete,
     Restart,
@@ -247,20 +247,21 @@ impl Writer {
             _ => Target::App(app),
         };
         let verb = match self.dice.below(20) {
-            0..=2 => Verb::Stop,
-            3 => Verb::Delete,
-            4..=7 => Verb::Restart,
-            8..=15 => Verb::Reload,
-            16..=18 => Verb::Scale(1 + self.dice.below(u64::from(WORKERS_MAX)) as u16),
-            _ => Verb::Reset,
+            0..=2 => ClientAction::Stop,
+            3 => ClientAction::Delete,
+            4..=7 => ClientAction::Restart,
+            8..=15 => ClientAction::Reload,
+            16..=18 => ClientAction::Scale(1 + self.dice.below(u64::from(WORKERS_MAX)) as u16),
+            _ => ClientAction::Reset,
         };
-        let may_change = matches!((verb, target), (Verb::Restart | Verb::Reload, Target::App(_)));
+        let may_change =
+            matches!((verb, target), (ClientAction::Restart | ClientAction::Reload, Target::App(_)));
         let change = (may_change && self.dice.percent(60)).then(|| self.definition(app));
         Action::Command { verb, target, change, wait: self.dice.percent(85) }
     }
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for ClientAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stop => f.write_str("stop"),

@@ -1,6 +1,5 @@
-//! Options of `restart` and `reload` for apps that exist: what they change, as the daemon takes it. The
-//! options go through the same resolution as those of a new app; of what comes out, only the keys that
-//! belong to an option that was given are sent.
+//! Options of `restart` and `reload` for existing apps, converted to a change request for the daemon. The
+//! options are resolved like those of a new app; only the keys of given options are sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,34 +13,34 @@ use crate::cli::AppOptionArgs;
 use crate::exit::{Exit, Failure};
 use crate::specs::Specs;
 
-/// Node's flag for `source_map_support`, which stands among the interpreter's arguments.
+/// Node's flag for `source_map_support`, which is one of the interpreter's arguments.
 const SOURCE_MAPS: &str = "--enable-source-maps";
 
-/// What to change of apps, as the command line says it.
+/// The requested changes of apps.
 pub(crate) struct Wanted<'a> {
-    /// Who says it.
+    /// The caller's environment and directory.
     pub(crate) specs: &'a Specs,
-    /// What it says.
+    /// The given options.
     pub(crate) options: &'a AppOptions,
-    /// The caller's environment is added to the app's.
+    /// Add the caller's environment to the app's.
     pub(crate) update_env: bool,
-    /// The block of its configuration that an app gets, where it has one of that name.
+    /// The block of the configuration to apply, for apps that have a block of that name.
     pub(crate) env_name: Option<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
-    /// What the options of a command line say.
+    /// From the options of a command line.
     pub(crate) fn of_command_line(specs: &'a Specs, options: &'a AppOptions, args: &AppOptionArgs) -> Self {
         Self { specs, options, update_env: args.other.update_env, env_name: specs.env_name.as_deref() }
     }
 
-    /// Whether there is nothing to change.
+    /// Whether nothing is changed.
     pub(crate) fn is_nothing(&self) -> bool {
         !self.update_env && self.env_name.is_none() && *self.options == AppOptions::default()
     }
 
-    /// Refuses a block that none of the apps has, where they have others: the name is misspelt. Apps that have none at
-    /// all are told so, one by one.
+    /// Refuses a block name that none of the apps has, if they have other blocks: the name is misspelt. Apps
+    /// without any blocks get individual messages.
     pub(crate) fn check_block(&self, apps: &[AppView]) -> Result<(), Failure> {
         let Some(name) = self.env_name else { return Ok(()) };
         let blocks = apps.iter().flat_map(|app| app.definition.env_sources.blocks.named.keys());
@@ -57,7 +56,7 @@ impl<'a> Wanted<'a> {
             .see(Page::Environment))
     }
 
-    /// The block that an app gets.
+    /// The block for an app.
     fn block(&self, present: &AppDefinition) -> Option<String> {
         let name = self.env_name?;
         if present.env_sources.blocks.named.contains_key(name) {
@@ -67,7 +66,7 @@ impl<'a> Wanted<'a> {
         None
     }
 
-    /// The change of one app. `present` is as the daemon shows it, without the environment.
+    /// The change of one app. `present` is its definition from the daemon, without the environment.
     pub(crate) fn of(&self, present: &AppDefinition) -> Result<AppChange, Failure> {
         refuse_unchangeable(self.options, &present.name)?;
         let mut options = as_options(present);
@@ -98,7 +97,7 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// What an app gets of the caller's environment.
+    /// The variables that an app gets from the caller's environment.
     fn caller_env(&self, present: &AppDefinition) -> BTreeMap<String, String> {
         let mut env = if self.update_env { self.specs.env.clone() } else { BTreeMap::new() };
         if present.is_of_another_user(rustix::process::geteuid().as_raw()) {
@@ -107,13 +106,13 @@ impl<'a> Wanted<'a> {
         env
     }
 
-    /// The variables that are written for the app.
+    /// The variables set explicitly for the app.
     fn env(&self) -> BTreeMap<String, String> {
         self.options.env.clone().into_iter().chain(self.options.port_variable()).collect()
     }
 }
 
-/// An app that exists, as far as other options are resolved against it.
+/// An existing app as options, for resolving other options against it.
 fn as_options(present: &AppDefinition) -> AppOptions {
     let script = present.script.clone().unwrap_or_else(|| present.program.clone());
     let is_file = script.starts_with('/') && present.script.is_some();
@@ -133,11 +132,11 @@ fn as_options(present: &AppDefinition) -> AppOptions {
     options
 }
 
-/// What decides how an app begins, and cannot be told from what the daemon shows of it.
+/// Refuses options that determine how an app is started and that the daemon does not report.
 fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> {
     let key = options.given().find(|key| key.change == Change::NewApp).map(|key| match key.option {
         Some(_) => format!("--{}", key.name.replace('_', "-")),
-        // From JavaScript, where every key of a configuration can be written.
+        // From JavaScript, where every key of a configuration can be given.
         None => key.name.to_owned(),
     });
     let block = || (!options.env_blocks.is_empty()).then(|| "an `env_<name>` block".to_owned());
@@ -152,12 +151,12 @@ fn refuse_unchangeable(options: &AppOptions, name: &str) -> Result<(), Failure> 
     }
 }
 
-/// The fields of a definition that the options decide, but for what is watched.
+/// The fields of a definition that the options set, except the watch settings.
 fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
     let fields = options.given().flat_map(|key| key.fields).copied();
     let mut keys: Vec<&str> = fields.filter(|field| *field != "watch").collect();
-    // A single process that becomes several shares its port from then on, as with `start -i`; one whose
-    // configuration has several independent processes keeps its mode.
+    // A single process that becomes several shares its port from then on, as with `start -i`; an app
+    // configured with several independent processes keeps its mode.
     let is_single = present.mode == ModeKind::Fork && present.instances == 1;
     if options.get("instances").is_some() && is_single && present.runtime == RuntimeKind::Node {
         keys.push("mode");
@@ -165,12 +164,12 @@ fn keys(options: &AppOptions, present: &AppDefinition) -> Vec<&'static str> {
     keys
 }
 
-/// Whether options say more about what is watched than whether.
+/// Whether options refine what is watched, beyond enabling it.
 fn refine_watch(options: &AppOptions) -> bool {
     options.get("ignore_watch").is_some() || options.get("watch_delay").is_some()
 }
 
-/// What is watched from now on (null for nothing), when an option is about that: what was not given stays.
+/// The new watch settings (null for none), if an option concerns them; settings that were not given stay.
 fn watch(
     options: &AppOptions,
     present: &AppDefinition,

@@ -1,5 +1,4 @@
-//! The command line as clap sees it, and nothing else: what options there are, how they are spelled
-//! and what `--help` says. What they do is in `commands`.
+//! The command line as clap parses it: options, their spelling and help texts. `commands` implements them.
 
 mod app;
 mod app_options;
@@ -73,18 +72,18 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) look: LookArgs,
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: CliCommand,
 }
 
 impl Cli {
-    /// How everything is to be shown.
+    /// The display options.
     pub(crate) fn look(&self) -> Look {
         let table = match &self.verb {
-            Verb::Start(args) => Some(&args.table),
-            Verb::Restart(args) | Verb::Reload(args) => Some(&args.table),
-            Verb::Stop(args) | Verb::Delete(args) | Verb::Reset(args) => Some(&args.table),
-            Verb::Scale(args) => Some(&args.table),
-            Verb::Apply(args) => Some(&args.table),
+            CliCommand::Start(args) => Some(&args.table),
+            CliCommand::Restart(args) | CliCommand::Reload(args) => Some(&args.table),
+            CliCommand::Stop(args) | CliCommand::Delete(args) | CliCommand::Reset(args) => Some(&args.table),
+            CliCommand::Scale(args) => Some(&args.table),
+            CliCommand::Apply(args) => Some(&args.table),
             _ => None,
         };
         Look {
@@ -97,7 +96,7 @@ impl Cli {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum CliCommand {
     /// Start scripts, command lines, config files, or existing apps.
     Start(Later<StartArgs>),
     /// Stop apps; they stay in the list.
@@ -108,7 +107,7 @@ pub(crate) enum Verb {
     /// Replace an app's workers one by one without losing a request.
     #[command(visible_alias = "startOrReload", alias = "startOrGracefulReload")]
     Reload(Later<RestartArgs>),
-    /// Make the apps what a config file says.
+    /// Make the apps match a config file.
     Apply(Later<ApplyArgs>),
     /// Stop apps and remove them from the list.
     #[command(visible_alias = "del")]
@@ -125,17 +124,17 @@ pub(crate) enum Verb {
     /// Show everything about an app.
     #[command(visible_aliases = ["desc", "info", "show"])]
     Describe(Later<DescribeArgs>),
-    /// Show where event loops stood still, and what that cost.
+    /// Show where event loops were blocked, and what it cost.
     Stalls(Later<StallsArgs>),
-    /// Show what happened to apps that nobody asked for, such as crashes.
+    /// Show incidents of apps, such as crashes and failed reloads.
     Events(Later<EventsArgs>),
-    /// Say why an app is slow, with the evidence and what to do.
+    /// Diagnose why an app is slow, with evidence and what to do.
     Doctor(Later<DoctorArgs>),
-    /// Let programs that speak the Model Context Protocol look at the apps.
+    /// Serve the apps' state to Model Context Protocol (MCP) clients.
     Mcp(Later<McpArgs>),
-    /// Watch and control apps, workers and their output on one screen.
+    /// Watch and control apps, workers and their output in the terminal.
     Monit(Later<MonitArgs>),
-    /// Print what is measured of apps, for Prometheus.
+    /// Print the apps' metrics, for Prometheus.
     Metrics(Later<MetricsArgs>),
     /// Open the dashboard, a page for the browser.
     #[command(visible_alias = "dash")]
@@ -151,7 +150,7 @@ pub(crate) enum Verb {
     /// Send a signal to the workers of apps.
     #[command(visible_alias = "sendSignal")]
     Signal(Later<SignalArgs>),
-    /// Perform an action that an app has registered with `@pm2/io`.
+    /// Run an action that an app has registered with `@pm2/io`.
     Trigger(Later<TriggerArgs>),
     /// Write a line to the stdin of an app's workers.
     Send(Later<SendArgs>),
@@ -191,7 +190,7 @@ pub(crate) enum Verb {
     Import(Later<ImportArgs>),
     /// Start the daemon and its apps at boot.
     Startup(Later<StartupArgs>),
-    /// Do not start the daemon at boot any more.
+    /// Stop starting the daemon at boot.
     Unstartup(Later<StartupArgs>),
     /// Change a setting.
     Set(Later<SetArgs>),
@@ -204,12 +203,12 @@ pub(crate) enum Verb {
     /// Show or change a setting.
     #[command(visible_alias = "config")]
     Conf(Later<ConfArgs>),
-    /// Write a first config file.
+    /// Write an initial config file.
     #[command(visible_alias = "ecosystem")]
     Init(Later<InitArgs>),
     /// Check a config and show the resolved apps.
     Validate(Later<ValidateArgs>),
-    /// Print what other schedulers need to run apps: Kubernetes, Compose, systemd, Nomad, Podman.
+    /// Print manifests for Kubernetes, Compose, systemd, Nomad or Podman.
     Export(Later<ExportArgs>),
     /// Deploy an app to other machines by SSH and Git.
     Deploy(Later<DeployArgs>),
@@ -223,22 +222,22 @@ pub(crate) enum Verb {
     Report(Later<ReportArgs>),
     /// Print the completion script of a shell.
     Completion(Later<CompletionArgs>),
-    /// Print what may come next on a command line; completion scripts call this.
+    /// Print the candidates for the next word; called by completion scripts.
     #[command(hide = true)]
     Complete(Later<CompleteArgs>),
-    /// Write the man pages of all commands into a folder; packages are built with it.
+    /// Write the man pages of all commands to a folder, for building packages.
     #[command(hide = true)]
     Man(Later<ManArgs>),
-    /// Help other programs to use the daemon's socket.
+    /// Helpers for programs that use the daemon's socket.
     #[command(hide = true)]
     Api(Later<ApiArgs>),
-    /// Be the app of `serve`; reads PM2's variables `PM2_SERVE_*`.
+    /// The app of `serve`; reads PM2's variables `PM2_SERVE_*`.
     #[command(name = "serve-files", hide = true)]
     ServeFiles,
-    /// Be what ends the apps of a `run` that is killed.
+    /// Stops the apps of a `run` that is killed.
     #[command(hide = true)]
     Guard(Later<GuardArgs>),
-    /// Be the daemon; the other commands start it when they need it.
+    /// Run the daemon; the other commands start it when they need it.
     #[command(hide = true)]
     Daemon(Later<DaemonArgs>),
 }
@@ -271,7 +270,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is done to an app before you say yes. `?` shows the keys, `q` ends; the apps run on.
+Every action on an app asks for confirmation. `?` shows the keys, `q` quits; the apps keep running.
 
 Examples:
   forkful monit
@@ -298,8 +297,8 @@ pub(crate) struct DescribeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An event loop that stands still serves nobody. Stalls of `stall_threshold` (50ms) or more are grouped by
-route and function; those come first that cost the most time of the loop and of requests that waited.
+A blocked event loop serves no requests. Stalls of `stall_threshold` (50ms) or more are grouped by route and
+function. The first groups cost the most time, of the event loop and of waiting requests together.
 
 Examples:
   forkful stalls
@@ -333,9 +332,8 @@ pub(crate) struct KillArgs {
 
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
-For after an installation of a new version. With a keeper the apps go on meanwhile, and a version that
-cannot go on with them gives way to the one before: docs/UPDATE.md. Without a keeper they are stopped and
-started again.
+Run it after installing a new version. With a keeper the apps keep running, and a version that cannot
+continue with them is rolled back: docs/UPDATE.md. Without a keeper they are stopped and started again.
 
 Examples:
   npm install -g forkful && forkful update")]
@@ -358,7 +356,7 @@ Examples:
   forkful completion zsh  > ~/.zfunc/_forkful
   forkful completion fish > ~/.config/fish/completions/forkful.fish")]
 pub(crate) struct CompletionArgs {
-    /// The shell.
+    /// The shell to print the script for.
     #[arg(value_enum)]
     pub(crate) shell: CompletionShell,
 }
@@ -379,32 +377,33 @@ pub(crate) enum CompletionShell {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The folder; it is made when it does not exist.
+    /// The folder; created if it does not exist.
     pub(crate) folder: std::path::PathBuf,
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DaemonArgs {
-    /// Descriptor of the pipe on which readiness, or why there is none, is told.
+    /// Descriptor of the pipe for reporting readiness or an error.
     #[arg(long, value_name = "FD")]
     pub(crate) ready_fd: Option<i32>,
-    /// Start what was saved; for service managers, which are told when that is done.
+    /// Start the saved apps; for service managers, which are notified when this is done.
     #[arg(long)]
     pub(crate) resurrect: bool,
-    /// Become the daemon itself, without a keeper above it that starts it again when it dies and hands its apps to the new
-    /// one. `FORKFUL_KEEPER=0` does the same, also for the daemon that other commands start.
+    /// Become the daemon itself, without a keeper. The keeper restarts the daemon when it dies, and hands the
+    /// apps over to the new one. `FORKFUL_KEEPER=0` does the same, also for the daemon that other commands
+    /// start.
     #[arg(long)]
     pub(crate) no_keeper: bool,
-    /// Descriptor of the way to the keeper; the keeper sets it.
+    /// Descriptor of the connection to the keeper; set by the keeper.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) keeper_fd: Option<i32>,
-    /// Descriptor of what a keeper of another version leaves to this one; that keeper sets it.
+    /// Descriptor of the data that a keeper of another version hands over; set by that keeper.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) passage: Option<i32>,
-    /// Say whether this version can go on from what a daemon has written down, in the file of this descriptor.
+    /// Report whether this version can continue from a daemon's saved state, in the file of this descriptor.
     #[arg(long, value_name = "FD", hide = true)]
     pub(crate) check_state: Option<i32>,
-    /// The format up to which that daemon can read what this version writes down.
+    /// The newest state format that that daemon can read.
     #[arg(long, value_name = "VERSION", default_value_t = 0, hide = true)]
     pub(crate) way_back: u16,
 }

@@ -1,4 +1,4 @@
-//! Reaching the daemon, and starting it when it is needed and not there.
+//! Connects to the daemon, and starts it if needed.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -21,30 +21,30 @@ use crate::home::{self, Home};
 /// This program's version; the daemon must have the same, or an older one with the same API.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How long a daemon may take to become ready. It takes some milliseconds; a machine that swaps, more.
+/// How long a daemon may take to become ready: usually milliseconds, longer on a machine that swaps.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// For how long a daemon that does not answer is waited for without a word.
+/// After this time a message says that the daemon does not answer.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
 
-/// Pause between two looks for a daemon that somebody else has just started.
+/// Interval for checking for a daemon that another command has just started.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The most that a daemon says about its readiness.
+/// Maximum length of a daemon's readiness message.
 const READY_BYTES_MAX: u64 = 64 * 1024;
 
-/// How many lines of the daemon's log an error shows.
+/// Lines of the daemon's log in an error.
 const LOG_LINES_SHOWN: usize = 10;
 
-/// The most of the daemon's log that is read for that.
+/// Maximum bytes of the daemon's log to read for that.
 const LOG_BYTES_SHOWN: u64 = 64 * 1024;
 
-/// Variables that the daemon gets of the caller's environment. Apps get theirs with the request; what
-/// else the caller has, secrets too, is none of the daemon's business.
+/// Variables from the caller's environment that the daemon gets. Apps get theirs with the request; the daemon
+/// does not need the rest of the caller's environment, which may contain secrets.
 const DAEMON_VARIABLES: [&str; 8] =
     ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FORKFUL_WATCHDOG"];
 
-/// The daemon, if one is running. If it should be, but was killed, the user is told: what ran does not run any more.
+/// The daemon, if it is running. If it was killed, the user is told that the apps are no longer running.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     let client = found(home).await?;
     if client.is_none() && home.is_abandoned() {
@@ -64,7 +64,7 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     Ok(client)
 }
 
-/// The same for who starts again what ran, and need not be told.
+/// The same for callers that start the apps again and need no message.
 pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
     match patiently(Client::connect_same_version(&home.socket(), VERSION)).await {
         Ok(client) => Ok(Some(client)),
@@ -82,14 +82,14 @@ pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
     }
 }
 
-/// Waits for a daemon that may be busy, and says so when that takes its time.
+/// Waits for a daemon that may be busy, with a message if it takes long.
 async fn patiently<T>(reached: impl Future<Output = T>) -> T {
     let mut reached = pin!(reached);
     if let Ok(reached) = timeout(SILENT_WAIT, reached.as_mut()).await {
         return reached;
     }
     let most = CONNECT_TIMEOUT.as_secs();
-    crate::output::note(&format!("the daemon has not answered yet; it is waited for, {most} s at most"));
+    crate::output::note(&format!("the daemon has not answered yet; waiting up to {most} s"));
     reached.await
 }
 
@@ -102,8 +102,8 @@ pub(crate) fn is_older(version: &str) -> bool {
     numbers(version).is_some_and(|version| numbers(VERSION).is_some_and(|own| version < own))
 }
 
-/// The daemon, started if need be. Any number of commands may do this at once: the daemon's lock lets
-/// one of their daemons live, and all commands find that one.
+/// The daemon, started if needed. Several commands may do this concurrently: the daemon's lock lets only one
+/// daemon run, and all commands connect to it.
 pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
     match running(home).await? {
         Some(client) => Ok(client),
@@ -111,7 +111,7 @@ pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
     }
 }
 
-/// The daemon, started if need be, by who starts again what ran.
+/// The daemon, started if needed, for callers that start the apps again.
 pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
     if let Some(client) = found(home).await? {
         return Ok(client);
@@ -120,7 +120,7 @@ pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
     start(home)?;
     let begun = Instant::now();
     loop {
-        // Ours may have found another one's lock, whose holder is about to open its socket.
+        // Our daemon may have found the lock held by another one, which is about to open its socket.
         if let Some(client) = found(home).await? {
             return Ok(client);
         }
@@ -131,10 +131,10 @@ pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
     }
 }
 
-/// Starts a daemon and waits until it is ready or has said why it is not.
+/// Starts a daemon and waits until it is ready or has reported an error.
 fn start(home: &Home) -> Result<(), Failure> {
     let program = std::env::current_exe()
-        .context("cannot tell where this program is")
+        .context("cannot determine the path of this program")
         .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
     let mut args = ["daemon", "--ready-fd", &READY_FD.to_string()].map(str::to_owned).to_vec();
     args.extend((!crate::commands::daemon_has_keeper()).then(|| "--no-keeper".to_owned()));
@@ -144,7 +144,7 @@ fn start(home: &Home) -> Result<(), Failure> {
         .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
     match answer(detached.ready).as_deref() {
         Ok("ready\n") => Ok(()),
-        Ok("") => Err(not_started(home, logged, "it ended before it was ready")),
+        Ok("") => Err(not_started(home, logged, "it exited before it was ready")),
         Ok(text) => {
             let reason = text.trim_end();
             Err(not_started(home, logged, reason.strip_prefix("error ").unwrap_or(reason)))
@@ -159,7 +159,7 @@ fn environment(home: &Home) -> Vec<(String, String)> {
     given.chain([("FORKFUL_HOME".to_owned(), home.path().to_string_lossy().into_owned())]).collect()
 }
 
-/// What comes out of the readiness pipe until its end or a complete line.
+/// Reads the readiness pipe until its end or a complete line.
 fn answer(pipe: OwnedFd) -> Result<String, &'static str> {
     let deadline = Instant::now() + START_TIMEOUT;
     let mut pipe = File::from(pipe);
@@ -170,7 +170,7 @@ fn answer(pipe: OwnedFd) -> Result<String, &'static str> {
         match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err("it did not become ready in time"),
             Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => return Err("its readiness cannot be waited for"),
+            Err(_) => return Err("cannot wait for its readiness"),
             Ok(_) => {}
         }
         let mut chunk = [0; 4096];
@@ -178,13 +178,13 @@ fn answer(pipe: OwnedFd) -> Result<String, &'static str> {
             Ok(0) => break,
             Ok(length) => text.extend_from_slice(&chunk[..length]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return Err("its readiness cannot be read"),
+            Err(_) => return Err("cannot read its readiness"),
         }
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The failure to start, with what the daemon has written to its log since `logged` bytes.
+/// The error that the daemon did not start, with what it has written to its log since `logged` bytes.
 fn not_started(home: &Home, logged: u64, reason: &str) -> Failure {
     let mut error = anyhow::anyhow!("{reason}").context("the daemon cannot start");
     let said = said_since(home, logged).unwrap_or_default();
@@ -197,7 +197,7 @@ fn not_started(home: &Home, logged: u64, reason: &str) -> Failure {
         .see(Page::Daemon)
 }
 
-/// What the daemon has written to its log since it had so many bytes, as far as the end of the log holds it.
+/// What the daemon has written to its log since `logged` bytes, limited to the end of the log.
 pub(crate) fn said_since(home: &Home, logged: u64) -> std::io::Result<Vec<String>> {
     let mut file = fs_err::File::open(home.daemon_log())?;
     let length = file.metadata()?.len();

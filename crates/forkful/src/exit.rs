@@ -1,5 +1,5 @@
-//! How a command ends: the exit codes, all of them here, and [`Failure`], the one error type of this
-//! program. Errors carry their own code and hint; `output::failure` renders them.
+//! Exit codes of commands, and [`Failure`], the program's error type. Errors have their own exit code and
+//! hint; `output::failure` prints them.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use forkful_api::types::ErrorCode;
 use forkful_config::ConfigError;
 use forkful_core::pages::{Hint, Page};
 
-/// Exit codes, as docs/CLI.md lists them.
+/// Exit codes, as listed in docs/CLI.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// What was asked for holds.
+    /// Success.
     Done,
     /// An app failed, or an action did not succeed.
     Failed,
@@ -20,11 +20,11 @@ pub(crate) enum Exit {
     WrongUse,
     /// There is no such app.
     NoSuchApp,
-    /// The daemon cannot be reached or started, or is of another version.
+    /// The daemon cannot be reached or started, or has another version.
     NoDaemon,
-    /// `bench`: measured, but not what was expected.
+    /// `bench`: an expectation was missed.
     ExpectationMissed,
-    /// `bench`: measured, but what came out cannot be trusted.
+    /// `bench`: the result cannot be trusted.
     NotTrustworthy,
     /// `bench`: the target cannot be reached.
     Unreachable,
@@ -32,7 +32,7 @@ pub(crate) enum Exit {
     App(u8),
 }
 
-/// Each code and its meaning, as docs/CLI.md and the man pages list them.
+/// Each code with its meaning, for docs/CLI.md and the man pages.
 pub(crate) const MEANINGS: [(&str, &str); 9] = [
     ("0", "done"),
     ("1", "an app failed, or the action did not succeed"),
@@ -61,14 +61,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The page of the documentation that a hint names.
+/// The documentation page of a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum See {
-    /// The section of the command that was typed.
+    /// The section of the typed command.
     Command,
     /// An address.
     At(String),
-    /// None, because the hint is the whole answer.
+    /// None, because the hint is complete.
     Nothing,
 }
 
@@ -84,16 +84,16 @@ impl From<Option<String>> for See {
     }
 }
 
-/// Why a command ended without success.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What happened, with its causes.
+    /// The error with its causes.
     pub(crate) error: anyhow::Error,
     /// What to do about it.
     pub(crate) hint: Option<String>,
-    /// Where more is said about the hint.
+    /// Where to read more about the hint.
     pub(crate) see: See,
-    /// How to exit.
+    /// The exit code.
     pub(crate) exit: Exit,
 }
 
@@ -111,19 +111,19 @@ impl Failure {
         self
     }
 
-    /// An error with the hint that it carries itself.
+    /// An error with the hint that it provides.
     pub(crate) fn hinted(exit: Exit, error: anyhow::Error, hint: Option<Hint>) -> Self {
         let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
         Self { error, hint, see: see.into(), exit }
     }
 
-    /// Where more is said about the hint, if not at the command that was typed.
+    /// Where to read more about the hint, if not at the typed command.
     pub(crate) fn see(mut self, see: impl Into<See>) -> Self {
         self.see = see.into();
         self
     }
 
-    /// A target that names no app.
+    /// A target that matches no app.
     pub(crate) fn no_such_app(target: &str) -> Self {
         let error = if target == "all" {
             "there are no apps".to_owned()
@@ -142,21 +142,20 @@ impl From<ClientError> for Failure {
         };
         let hint = match &error {
             ClientError::NotRunning { .. } => {
-                Some(Page::Daemon.hint("`forkful start` starts one when there is something to run"))
+                Some(Page::Daemon.hint("`forkful start` starts a daemon with an app"))
             }
-            ClientError::OtherVersion { .. } => Some(
-                Page::Update
-                    .hint("`forkful update` puts one of this version in its place, with the same apps"),
-            ),
+            ClientError::OtherVersion { .. } => {
+                Some(Page::Update.hint("`forkful update` replaces it with this version and the same apps"))
+            }
             ClientError::NotAnswering { .. } => Some(
-                Page::Daemon.hint("end the daemon with `kill`, its pid is in $FORKFUL_HOME/forkful.lock"),
+                Page::Daemon.hint("stop the daemon with `kill`; its pid is in $FORKFUL_HOME/forkful.lock"),
             ),
             ClientError::Refused { reply } => {
                 let (hint, see) = (reply.hint.clone(), reply.see.clone());
                 return Self { error: error.into(), hint, see: see.into(), exit };
             }
             ClientError::Lost { .. } => {
-                Some(Page::Daemon.hint("what the daemon said last is in $FORKFUL_HOME/daemon.log"))
+                Some(Page::Daemon.hint("the daemon's last messages are in $FORKFUL_HOME/daemon.log"))
             }
             ClientError::Broken { .. } => {
                 Some(Page::Daemon.hint("is another program listening at $FORKFUL_HOME/forkful.sock?"))

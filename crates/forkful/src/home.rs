@@ -1,6 +1,5 @@
-//! The directory that holds everything of one user: `$FORKFUL_HOME`, by default `~/.forkful`.
-//! Made with mode 0700; one that another user owns or may write to is refused, because whoever writes
-//! there decides what runs.
+//! The directory with all data of a user: `$FORKFUL_HOME`, by default `~/.forkful`. Created with mode 0700. A
+//! directory that another user owns or may write to is refused, because that user could decide what runs.
 
 use std::env;
 use std::io;
@@ -14,10 +13,10 @@ use forkful_core::pages::Page;
 
 use crate::exit::{Exit, Failure};
 
-/// The longest path that fits into a unix socket's address, without the NUL (unix(7)).
+/// The longest path of a unix socket, without the NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// Finds the user's home and checks what is there; it need not exist.
+/// Finds the user's home and checks it; it need not exist.
 pub(crate) fn locate() -> Result<Home, Failure> {
     let home = Home::new(path_from_environment()?);
     let bytes = home.socket().as_os_str().as_bytes().len();
@@ -40,7 +39,7 @@ pub(crate) fn locate() -> Result<Home, Failure> {
     Ok(home)
 }
 
-/// Makes sure that the directory exists and can be written to.
+/// Ensures that the directory exists and is writable.
 pub(crate) fn create(home: &Home) -> Result<(), Failure> {
     let path = home.path();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
@@ -84,7 +83,7 @@ fn unusable(home: &Home, source: io::Error) -> Failure {
         .see(Page::Home)
 }
 
-/// Where log files go that nobody gave another place; relative only when there is no home at all.
+/// The default folder for log files; relative only if there is no home.
 pub(crate) fn logs_folder() -> PathBuf {
     path_from_environment().map_or_else(|_| PathBuf::from("/tmp"), |home| home.join("logs"))
 }

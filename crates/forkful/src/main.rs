@@ -1,10 +1,10 @@
-//! The `forkful` command: a thin client of the daemon, the daemon itself, and the same supervisor in
-//! the foreground.
+//! The `forkful` command: a thin client of the daemon, the daemon itself, and the same supervisor in the
+//! foreground.
 //!
-//! `cli` says what can be typed, `commands` holds one file per verb, `specs` turns options and config
-//! files into apps, `changes` options into changes of apps that exist, `settings` are what `set` keeps, `connection`
-//! reaches (or starts) the daemon, `masked` takes secrets out of command lines, `output` is all that users see,
-//! `terminal` the terminal while it is redrawn.
+//! `cli` defines the command line, `commands` has one file per command, `specs` converts options and config
+//! files to apps, `changes` converts options to changes of existing apps, `settings` are the values saved by
+//! `set`, `connection` connects to (or starts) the daemon, `masked` removes secrets from command lines,
+//! `output` formats everything that users see, `terminal` handles a terminal while it is redrawn.
 
 mod changes;
 mod cli;

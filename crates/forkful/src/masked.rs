@@ -1,11 +1,11 @@
-//! Command lines as reports, pages and JSON repeat them: with every option, but without what is secret in it. Pure.
+//! Masks secrets in command lines that are repeated in reports, pages and JSON. Pure.
 
 use forkful_load::secrets::{self, MASK};
 
-/// Short options without a value, which may stand before another one's letter: `-ku me:secret`.
+/// Short options without a value, which may precede another one: `-ku me:secret`.
 const PLAIN_LETTERS: &str = "ksqhV";
 
-/// What the words after an option, or behind its `=`, are.
+/// The kind of value that follows an option or its `=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Value {
     /// `name:password`.
@@ -51,8 +51,8 @@ impl Value {
     }
 }
 
-/// The same words without passwords, values of headers and variables, and what stands before the host of a URL. The
-/// names of headers and variables stay. Queries and bodies have no values whose names tell of a secret.
+/// The words without passwords, values of headers and variables, and the user info of URLs. The names of
+/// headers and variables stay. In queries and bodies, values whose names suggest a secret are masked.
 pub(crate) fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut expected = None;
     let mut shown = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn masked(words: impl IntoIterator<Item = String>) -> Vec<String> {
     shown
 }
 
-/// A word that is no value of the one before it, and what the next one is.
+/// A word that is not the value of the previous one, and the kind of the next word.
 fn option(word: &str) -> (String, Option<Value>) {
     if let Some(long) = word.strip_prefix("--") {
         return match long.split_once('=') {
@@ -94,13 +94,13 @@ fn option(word: &str) -> (String, Option<Value>) {
     (plain(word), None)
 }
 
-/// A word of which nothing is known but its form: a URL, a path with a query, a body in JSON.
+/// A word of which only the form is known: a URL, a path with a query, a JSON body.
 fn plain(text: &str) -> String {
     let text = without_userinfo(text);
     if text.starts_with(['{', '[']) { secrets::body(&text) } else { secrets::url(&text) }
 }
 
-/// `http://me:secret@host/` without `me:secret`, wherever it stands in the text; the same of a URL without its scheme.
+/// Removes `me:secret` from `http://me:secret@host/` anywhere in the text, and from a URL without its scheme.
 fn without_userinfo(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -118,7 +118,7 @@ fn without_userinfo(text: &str) -> String {
     shown + rest
 }
 
-/// What stands before the path of a URL without its scheme, and all the rest.
+/// The part before the path of a URL without its scheme, and the rest.
 fn authority(text: &str) -> (&str, &str) {
     let end = text.find(|letter: char| matches!(letter, '/' | '?' | '#') || letter.is_whitespace());
     text.split_at(end.unwrap_or(text.len()))
@@ -174,7 +174,7 @@ mod tests {
             ("-- --port 80 -u me:secret", "-- --port 80 -u …"),
         ] {
             let words = given.split(' ').map(str::to_owned);
-            // A header has a blank after its colon.
+            // A header has a space after its colon.
             assert_eq!(masked(words).join(" "), expected, "{given}");
         }
     }

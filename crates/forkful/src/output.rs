@@ -1,4 +1,4 @@
-//! What users see: data on stdout, talk on stderr. Colour only in terminals and not with `NO_COLOR`;
+//! Output for users: data to stdout, messages to stderr. Colours only in terminals and not with `NO_COLOR`;
 //! no control characters in pipes.
 
 pub(crate) mod describe;
@@ -22,19 +22,18 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 
-/// Writes to stdout. A reader that has gone (`forkful list | head -1`) is no fault: the program then
-/// ends quietly.
+/// Writes to stdout. If the reader is gone (`forkful list | head -1`), the program ends quietly.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
-/// What an action has done: not data that somebody asked for.
+/// Prints the result of an action, which is not requested data.
 pub(crate) fn say(text: &str) -> Result<(), Failure> {
     if look::look().silent { Ok(()) } else { print(text) }
 }
 
-/// Writes a value as JSON, indented for terminals' readers, with a newline.
+/// Prints a value as indented JSON with a newline.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text =
         serde_json::to_string_pretty(value).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
@@ -42,7 +41,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Turns what became of a write to stdout into what becomes of the command.
+/// Converts the result of writing to stdout to the command's result.
 pub(crate) fn written(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Ok(()) => Ok(()),
@@ -69,7 +68,7 @@ pub(crate) fn note(text: &str) {
     talk(&format!("{} {}\n", paint.cyan("note:"), format::visible(text)));
 }
 
-/// Writes to stderr; when that does not work there is nobody left to tell.
+/// Writes to stderr; errors are ignored.
 pub(crate) fn talk(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// The largest `package.json` that is read.
 const PACKAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// How many directories upwards it is looked for.
+/// How many directories upwards to search.
 const DIRECTORIES_MAX: usize = 32;
 
 #[derive(Deserialize)]
@@ -17,18 +17,18 @@ struct Package {
     version: Option<String>,
 }
 
-/// The versions of the packages that were looked at; each is read once.
+/// The versions found so far; each package is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Versions(HashMap<PathBuf, Option<String>>);
 
 impl Versions {
-    /// The version of the package that a script belongs to.
+    /// The version of the package that contains a script.
     pub(crate) fn of(&mut self, script: &str) -> Option<String> {
         self.0.entry(PathBuf::from(script)).or_insert_with_key(|script| nearest(script)).clone()
     }
 }
 
-/// Gives each app the version that its package has.
+/// Sets each app's version.
 pub(crate) fn fill_in(entries: &mut [JlistEntry]) {
     let mut versions = Versions::default();
     for entry in entries {

@@ -1,7 +1,8 @@
-//! Settings that `set` keeps: PM2's `module:key` and values, in `$FORKFUL_HOME/settings.json`, for its owner alone.
+//! Settings saved by `set`: PM2's `module:key` and values, in `$FORKFUL_HOME/settings.json`, readable only by
+//! the owner.
 //!
-//! Those of log rotation, under PM2's names of the module pm2-logrotate or under our own, are the defaults of apps
-//! that have no `log_rotate`. All others are kept for whoever reads them with `get`.
+//! Settings of log rotation, under the names of PM2's module pm2-logrotate or under our own, are the defaults
+//! for apps without `log_rotate`. All others are only saved, for `get`.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -13,11 +14,11 @@ use forkful_os::identity::LockFile;
 
 use crate::exit::{Exit, Failure};
 
-/// The most bytes of the file.
+/// Maximum bytes of the file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How long a change waits for others that are under way; each takes some milliseconds.
+/// How long a change waits for others in progress; each takes milliseconds.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How often it looks.
+/// Polling interval.
 const LOCK_EVERY: Duration = Duration::from_millis(5);
 /// The longest key.
 const KEY_BYTES_MAX: usize = 256;
@@ -29,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) values: BTreeMap<String, String>,
 }
 
-/// A key of log rotation: under which names it is set, and what it is called in `log_rotate`.
+/// Keys of log rotation: the names under which they are set, and their names in `log_rotate`.
 const ROTATION: &[(&str, &str)] = &[
     ("pm2-logrotate:max_size", "max_size"),
     ("pm2-logrotate:retain", "keep"),
@@ -43,12 +44,12 @@ const ROTATION: &[(&str, &str)] = &[
 ];
 
 impl Settings {
-    /// Reads the settings of a home; there need not be any.
+    /// Reads the settings of a home, which may have none.
     pub(crate) fn load(home: &Path) -> Result<Self, Failure> {
         let path = home.join("settings.json");
         let broken = |error: anyhow::Error| {
             Failure::caused(Exit::WrongUse, error.context("the settings cannot be read"))
-                .hint(format!("mend or remove {}", path.display()))
+                .hint(format!("fix or remove {}", path.display()))
         };
         let file = match fs_err::File::open(&path) {
             Ok(file) => file,
@@ -58,18 +59,19 @@ impl Settings {
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| broken(error.into()))?;
         let values = serde_json::from_str(&text).map_err(|error| {
-            broken(anyhow::Error::new(error).context(format!("{} holds no settings", path.display())))
+            broken(
+                anyhow::Error::new(error).context(format!("{} is not a valid settings file", path.display())),
+            )
         })?;
         Ok(Self { path, values })
     }
 
-    /// Reads the settings, changes them and writes them, while nobody else does. Nothing is written when the
-    /// change fails.
+    /// Reads, changes and writes the settings under a lock. Nothing is written if the change fails.
     pub(crate) fn change<T>(
         home: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // Released when it is closed, also by the end of the process.
+        // Released when closed, also when the process exits.
         let _lock = lock(&home.join("settings.lock"))?;
         let mut settings = Self::load(home)?;
         let changed = change(&mut settings)?;
@@ -77,7 +79,7 @@ impl Settings {
         Ok(changed)
     }
 
-    /// Puts a value under a key. One that is acted upon must make sense.
+    /// Sets a value. If it has an effect, it must be valid.
     pub(crate) fn set(&mut self, key: String, value: String) -> Result<(), Failure> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX || key.chars().any(|c| c.is_control() || c == ' ') {
             let error = format!("invalid key {key:?}; expected 1 to {KEY_BYTES_MAX} letters without spaces");
@@ -94,7 +96,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Forgets a key; `all` forgets all. Whether there was anything.
+    /// Removes a key, or all with `all`. Returns whether there was anything.
     pub(crate) fn unset(&mut self, key: &str) -> bool {
         if key == "all" {
             return !std::mem::take(&mut self.values).is_empty();
@@ -102,12 +104,12 @@ impl Settings {
         self.values.remove(key).is_some()
     }
 
-    /// Writes them: into a draft, which then takes the file's name.
+    /// Writes the settings atomically.
     fn save(&self) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(&self.values).expect("texts are JSON") + "\n";
         if text.len() as u64 > FILE_BYTES_MAX {
             let error =
-                format!("the settings would take {} bytes, but {FILE_BYTES_MAX} are the most", text.len());
+                format!("the settings would take {} bytes; the maximum is {FILE_BYTES_MAX}", text.len());
             return Err(Failure::new(Exit::WrongUse, error));
         }
         forkful_os::replace::replace(&self.path, 0o600, text.as_bytes()).map_err(|error| {
@@ -115,7 +117,7 @@ impl Settings {
         })
     }
 
-    /// What log rotation is for apps that say nothing of it. What makes no sense was refused when it was set.
+    /// The log rotation for apps without their own. Invalid values were refused when they were set.
     pub(crate) fn log_rotation(&self) -> LogRotation {
         let mut rotation = LogRotation::default();
         for (key, name) in ROTATION {
@@ -127,7 +129,7 @@ impl Settings {
     }
 }
 
-/// The only hold of a file. The file stays: who removed it could let in two at once.
+/// Locks a file. The file is not removed, because otherwise two processes could hold the lock.
 fn lock(path: &Path) -> Result<LockFile, Failure> {
     let failed =
         |error: anyhow::Error| Failure::caused(Exit::Failed, error.context("the settings cannot be written"));
@@ -140,9 +142,8 @@ fn lock(path: &Path) -> Result<LockFile, Failure> {
             None if Instant::now() < until => std::thread::sleep(LOCK_EVERY),
             None => {
                 let error = anyhow::anyhow!("another process has held {} for too long", path.display());
-                return Err(
-                    failed(error).hint("a `forkful set` that was suspended holds the lock; end that process")
-                );
+                return Err(failed(error)
+                    .hint("a `forkful set` that was suspended holds the lock; stop that process"));
             }
         }
     }
@@ -156,12 +157,12 @@ pub(crate) fn normal_key(written: &str) -> String {
     }
 }
 
-/// What a key is called in `log_rotate`, if it is acted upon.
+/// The name of a key in `log_rotate`, if the key has an effect.
 pub(crate) fn rotation_key(key: &str) -> Option<&'static str> {
     ROTATION.iter().find(|(known, _)| *known == key).map(|(_, name)| *name)
 }
 
-/// PM2's word for no bound.
+/// PM2's word for no limit.
 fn rotation_value(value: &str) -> &str {
     if value == "all" { "10000" } else { value }
 }
@@ -186,8 +187,8 @@ mod tests {
         b"\"log_rotate:total\":\"",
     ];
 
-    /// A fuzz target: whatever `settings.json` holds, it is read or refused with its name; what is read serves as
-    /// defaults, and is the same when it is written.
+    /// A fuzz target: any `settings.json` is read, or refused with an error that names it. Accepted settings
+    /// can be used as defaults, and are the same after writing.
     #[test]
     fn any_file_of_settings_is_read_or_refused() {
         let tokens = [JSON_TOKENS, TOKENS].concat();

@@ -1,5 +1,5 @@
-//! From the command line to complete apps: options into [`AppOptions`], config files loaded and
-//! overlaid, everything resolved against this machine and this environment.
+//! From the command line to resolved apps: converts options to [`AppOptions`], loads config files and
+//! overlays options, and resolves everything for this machine and environment.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -18,18 +18,18 @@ use crate::home;
 use crate::output;
 use crate::settings::Settings;
 
-/// The most bytes of a configuration from stdin, as much as of a file.
+/// Maximum bytes of a configuration from stdin, as for a file.
 const STDIN_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether a target is a configuration: a file by its name, or `-` for stdin. A pattern is none.
+/// Whether a target is a configuration: a file with a config name, or `-` for stdin. Not a pattern.
 pub(crate) fn is_config(target: &str) -> bool {
     let is_pattern = forkful_core::targets::pattern_of(target).is_some();
     target == "-" || !is_pattern && forkful_config::is_config(Path::new(target))
 }
 
-/// The config file of the working directory, for a command that names none; `hint` says how the command names one.
+/// The config file of the working directory, for a command that names none; `hint` says how to name one.
 pub(crate) fn default_config(hint: &str) -> Result<String, Failure> {
-    // Looked for by a relative path, so that messages name it as the user would.
+    // A relative path, so that messages name it as the user would.
     if let Some(path) = forkful_config::find_default(Path::new("")) {
         return Ok(path.to_string_lossy().into_owned());
     }
@@ -39,9 +39,9 @@ pub(crate) fn default_config(hint: &str) -> Result<String, Failure> {
         .see(Page::Config))
 }
 
-/// After how long somebody who has said `-` and writes nothing is told what is waited for.
+/// After this time without input, a message says that `-` waits for stdin.
 const STDIN_SILENCE: Duration = Duration::from_secs(5);
-/// How long nothing at all may come: a pipe that somebody forgot is no configuration.
+/// Timeout for stdin without any input, such as a forgotten pipe.
 const STDIN_SILENCE_MAX: Duration = Duration::from_secs(60);
 
 fn stdin_text() -> Result<String, Failure> {
@@ -71,21 +71,21 @@ fn stdin_text() -> Result<String, Failure> {
     if bytes.len() as u64 > STDIN_BYTES_MAX {
         return Err(Failure::new(
             Exit::WrongUse,
-            format!("stdin has more than {STDIN_BYTES_MAX} bytes, which no configuration has"),
+            format!("stdin has more than {STDIN_BYTES_MAX} bytes, the maximum for a configuration"),
         ));
     }
     String::from_utf8(bytes)
         .map_err(|error| unreadable_stdin(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
 }
 
-/// The first piece, for which somebody may wait in vain.
+/// The first piece, with the message and the timeout.
 fn next_of_stdin(pieces: &mpsc::Receiver<std::io::Result<Vec<u8>>>) -> Result<Vec<u8>, Failure> {
     if let Ok(piece) = pieces.recv_timeout(STDIN_SILENCE) {
         return piece.map_err(unreadable_stdin);
     }
-    output::note("waiting for a configuration, as JSON, on stdin; Ctrl-D ends one that is typed");
+    output::note("waiting for a JSON configuration on stdin; Ctrl-D ends typed input");
     let silent = |_| {
-        let error = format!("nothing came on stdin for {} seconds", STDIN_SILENCE_MAX.as_secs());
+        let error = format!("no input on stdin for {} seconds", STDIN_SILENCE_MAX.as_secs());
         Failure::new(Exit::WrongUse, error)
             .hint("`-` reads a configuration from stdin, as in `forkful start - < apps.json`")
     };
@@ -102,28 +102,29 @@ fn unreadable_stdin(error: std::io::Error) -> Failure {
     )
 }
 
-/// Builds specs from what the caller says, in the caller's directory and environment.
+/// Creates specs from the caller's input, directory and environment.
 #[derive(Default)]
 pub(crate) struct Specs {
     /// The caller's working directory, absolute.
     pub(crate) cwd: PathBuf,
     /// The caller's environment.
     pub(crate) env: BTreeMap<String, String>,
-    /// The `env_<name>` block that was chosen.
+    /// The chosen `env_<name>` block.
     pub(crate) env_name: Option<String>,
-    /// What `--env KEY=VALUE` adds.
+    /// Variables from `--env KEY=VALUE`.
     pub(crate) added_env: BTreeMap<String, String>,
-    /// Only apps of these names; empty means all.
+    /// Only apps with these names; empty: all.
     pub(crate) only: Vec<String>,
 }
 
 impl Specs {
-    /// Looks at the caller. `env` are the values of `--env`, `only` those of `--only`.
+    /// Reads the caller's directory and environment. `env` are the values of `--env`, `only` those of
+    /// `--only`.
     pub(crate) fn new(env: &[String], only: &[String]) -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|e| {
             Failure::caused(
                 Exit::WrongUse,
-                anyhow::Error::new(e).context("cannot tell the working directory"),
+                anyhow::Error::new(e).context("cannot determine the working directory"),
             )
         })?;
         let (caller_env, warnings) = forkful_config::caller_environment();
@@ -151,7 +152,7 @@ impl Specs {
             }
             None => {
                 if let Some(first) = self.env_name.replace(text.to_owned()) {
-                    let error = format!("--env chooses a block of the config twice: {first} and {text}");
+                    let error = format!("--env selects two blocks of the config: {first} and {text}");
                     return Err(Failure::new(Exit::WrongUse, error)
                         .hint("to set a variable, write it as --env KEY=VALUE")
                         .see(Page::Environment));
@@ -161,17 +162,17 @@ impl Specs {
         Ok(())
     }
 
-    /// One app, complete, without a word about what is odd: it was said when it was started.
+    /// A resolved app without warnings, because they were printed when it was started.
     pub(crate) fn quietly(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
         Ok(forkful_config::resolve(options, &self.context(None))?.spec)
     }
 
-    /// The apps of a config file that `--only` leaves, with the command line's options over them.
+    /// The apps of a config file selected by `--only`, with the command line's options applied.
     pub(crate) fn apps_of_config(&self, path: &Path, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
         self.resolved(self.load(path)?, over)
     }
 
-    /// The same of a configuration that is read already.
+    /// The same for a configuration that is already loaded.
     pub(crate) fn resolved(&self, file: ConfigFile, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
         if !file.output.is_empty() {
             output::talk(&output::format::visible(&file.output));
@@ -190,13 +191,13 @@ impl Specs {
         Ok(resolved.into_iter().map(|app| app.spec).collect())
     }
 
-    /// The apps of a configuration that is no file: `text` is JSON, `name` what messages call it.
+    /// The apps of a configuration that is not a file: `text` is JSON, `name` its name in messages.
     pub(crate) fn apps_of_text(&self, text: &str, name: &str) -> Result<Vec<AppSpec>, Failure> {
         let file = forkful_config::parse(text, Format::Json, &self.cwd.join(name))?;
         self.resolved(file, &AppOptions::default())
     }
 
-    /// One app's options that are no file: `text` is a JSON object, `name` what messages call it.
+    /// One app's options that are not in a file: `text` is a JSON object, `name` its name in messages.
     pub(crate) fn options_of_text(&self, text: &str, name: &str) -> Result<AppOptions, Failure> {
         let text = format!(r#"{{"apps":[{text}]}}"#);
         let file = forkful_config::parse(&text, Format::Json, &self.cwd.join(name))?;
@@ -213,7 +214,7 @@ impl Specs {
         Ok(forkful_config::load_only(path, &evaluator, &self.only)?)
     }
 
-    /// Everything that is wrong with a configuration, and what it means; `-` is JSON from stdin.
+    /// All errors in a configuration, and the resolved apps; `-` is JSON from stdin.
     pub(crate) fn check(&self, path: &Path) -> Result<Report, Failure> {
         let context = self.context(self.env_name.clone());
         if path == Path::new("-") {
@@ -224,11 +225,13 @@ impl Specs {
         Ok(forkful_config::check(path, &evaluator, &context))
     }
 
-    /// One app from the command line alone. Without a config there are no blocks to choose from, so
-    /// that `--env NAME` asks for nothing; PM2's users pass it all the same.
+    /// An app from the command line alone. Without a config there are no blocks, so `--env NAME` has no
+    /// effect; PM2's users pass it nevertheless.
     pub(crate) fn app_of_command_line(&self, script: &str, options: &AppOptions) -> Result<AppSpec, Failure> {
         if let Some(name) = &self.env_name {
-            output::warn(&format!("--env {name} chooses a block of a config file; `{script}` is none"));
+            output::warn(&format!(
+                "--env {name} selects a block of a config file, but `{script}` is not a config file"
+            ));
         }
         let options = options.clone().with("script", script).of_command_line();
         let resolved = forkful_config::resolve(&options, &self.context(None))?;
@@ -242,7 +245,7 @@ impl Specs {
         Ok(told(resolved))
     }
 
-    /// Keys of the command line, and the script's arguments, as the config crate knows them.
+    /// The command line's keys and the script's arguments in the config crate's form.
     pub(crate) fn options_of_keys(&self, keys: &GivenKeys, args: &[String]) -> Result<AppOptions, Failure> {
         let mut options = AppOptions { env: self.added_env.clone(), ..AppOptions::default() };
         if !args.is_empty() {
@@ -251,7 +254,7 @@ impl Specs {
         for (key, texts) in keys {
             match (key.name, texts.as_slice()) {
                 ("node_args", [text]) => options.put(key.name, split_words(text)?),
-                // PM2's option is in seconds when it has no unit, unlike the key of a file.
+                // PM2's option without a unit is in seconds, unlike the key in a file.
                 ("watch_delay", [delay]) if delay.parse::<f64>().is_ok() => {
                     options.set(key.name, &format!("{delay}s"))?;
                 }
@@ -273,7 +276,7 @@ impl Specs {
         Ok(options)
     }
 
-    /// The same for apps that exist, with PM2's word for interpreter arguments that go away.
+    /// The same for existing apps, with PM2's word for removing interpreter arguments.
     pub(crate) fn options_of_existing(&self, args: &AppOptionArgs) -> Result<AppOptions, Failure> {
         let mut options = self.options(args)?;
         if args.text("node_args") == Some("null") {
@@ -296,7 +299,7 @@ impl Specs {
         }
     }
 
-    /// Each name of `--only` must be an app's.
+    /// Each name of `--only` must be an app's name.
     fn check_only(&self, path: &Path, apps: &[AppOptions]) -> Result<(), Failure> {
         let names: Vec<String> = apps.iter().filter_map(AppOptions::declared_name).collect();
         match self.only.iter().find(|name| !names.contains(name)) {
@@ -309,19 +312,19 @@ impl Specs {
     }
 }
 
-/// What log rotation is for apps that say nothing of it.
+/// The log rotation for apps without their own.
 fn log_rotation() -> LogRotation {
     let Some(home) = home::logs_folder().parent().map(Path::to_owned) else { return LogRotation::default() };
     match Settings::load(&home) {
         Ok(settings) => settings.log_rotation(),
         Err(failure) => {
-            output::warn(&format!("{:#}; log files are set aside by the defaults", failure.error));
+            output::warn(&format!("{:#}; log files are rotated by the defaults", failure.error));
             LogRotation::default()
         }
     }
 }
 
-/// Everything is ignored but folders and files with one of these extensions; what is ignored all the same follows.
+/// Ignores everything except folders and files with these extensions; further ignored patterns follow.
 fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
     let mut patterns = vec!["*".to_owned(), "!*/".to_owned()];
     for extension in extensions {
@@ -335,13 +338,13 @@ fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
     Ok(patterns)
 }
 
-/// Tells the warnings and keeps the spec.
+/// Prints the warnings and returns the spec.
 fn told(resolved: Resolved) -> AppSpec {
     tell(&resolved.warnings);
     resolved.spec
 }
 
-/// Tells each warning, those that say the same of many apps as one.
+/// Prints each warning; equal warnings of several apps are combined.
 fn tell(warnings: &[Warning]) {
     forkful_config::folded(warnings).iter().for_each(|warning| output::warn(warning));
 }

@@ -1,5 +1,5 @@
-//! The terminal while a command redraws it: keys one by one instead of lines, and whatever happens the
-//! terminal is left as it was found.
+//! Controls the terminal while a command redraws it: reads single keys instead of lines, and always restores
+//! the terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,36 +11,36 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{cursor, execute};
 use tokio::sync::mpsc;
 
-/// How often the thread that reads keys looks whether anybody still wants them.
+/// How often the key reader checks whether it is still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Keys that wait to be looked at. Somebody who leans on the keyboard makes 30 a second.
+/// Maximum queued keys. A held-down key produces 30 per second.
 const KEYS_MAX: usize = 256;
 
-/// Whether there is anything to put back; for the panic hook, which knows no [`Held`].
+/// Whether the terminal must be restored; for the panic hook, which has no [`Held`].
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_ALTERNATE: AtomicBool = AtomicBool::new(false);
 
-/// What is taken of a terminal.
+/// How the terminal is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// What was there stays, and what is drawn stays after the end.
+    /// The existing contents stay, and the output stays afterwards.
     Same,
-    /// A screen of its own, that is gone at the end.
+    /// The alternate screen, which disappears at the end.
     Own,
 }
 
-/// A terminal that is held: it goes back to what it was when this is dropped, or when the program panics.
+/// A terminal in use: it is restored when this is dropped or the program panics.
 #[derive(Debug)]
 pub(crate) struct Held(());
 
-/// Whether both ends are a terminal, so that keys can be read and a screen drawn.
+/// Whether stdin and stdout are terminals, so that keys can be read and a screen can be drawn.
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 impl Held {
-    /// Takes the terminal.
+    /// Takes control of the terminal.
     pub(crate) fn take(screen: Screen) -> io::Result<Self> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -67,7 +67,7 @@ impl Drop for Held {
     }
 }
 
-/// Puts everything back, once. There is nobody left to tell when that does not work.
+/// Restores the terminal, once. Errors are ignored.
 fn give_back() {
     if !IS_HELD.swap(false, Ordering::SeqCst) {
         return;
@@ -80,7 +80,7 @@ fn give_back() {
     drop(disable_raw_mode());
 }
 
-/// Keys and changes of size as they come. Whoever has gone is noticed within [`LOOK_EVERY`].
+/// Keys and resizes. If the receiver is gone, it is noticed within [`LOOK_EVERY`].
 pub(crate) fn events() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(KEYS_MAX);
     thread::spawn(move || {
@@ -88,11 +88,11 @@ pub(crate) fn events() -> mpsc::Receiver<Event> {
             match event::poll(LOOK_EVERY) {
                 Ok(false) => {}
                 Ok(true) => match event::read() {
-                    // What is typed faster than it is looked at is left out.
+                    // Keys typed faster than they are handled are dropped.
                     Ok(event) => drop(sender.try_send(event)),
                     Err(_) => return,
                 },
-                // The terminal is gone; the channel's end says so.
+                // The terminal is gone; the end of the channel reports it.
                 Err(_) => return,
             }
         }

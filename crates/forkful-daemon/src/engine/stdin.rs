@@ -45,7 +45,7 @@ pub(super) fn write_to_all(apps: &Apps, partners: Vec<Partner>, text: &str, repl
 }
 
 fn stdin_of(apps: &Apps, partner: &Partner) -> Result<Stdin, &'static str> {
-    const CLUSTER: &str = "it runs in cluster mode, where workers have no stdin of their own; \
+    const CLUSTER: &str = "it runs in cluster mode, where workers have no stdin; \
                            `exec_mode: \"fork\"` gives it one";
     const GONE: &str = "it does not run";
     let entry = apps.get(&partner.app).ok_or(GONE)?;

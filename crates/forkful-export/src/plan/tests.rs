@@ -126,7 +126,7 @@ fn what_is_missing_is_named() {
     let secret = refused(|_, request| drop(request.env.insert("API_KEY".to_owned(), "x".to_owned())));
     assert!(secret.starts_with("`--env API_KEY` looks like a secret"), "{secret}");
     let strange = refused(|_, request| drop(request.env.insert("A B".to_owned(), "x".to_owned())));
-    assert_eq!(strange, "`--env A B` is no name of a variable");
+    assert_eq!(strange, "`--env A B` is not a valid name of a variable");
     let unnamed = refused(|spec, _| spec.name = AppName::new("ü").unwrap());
     assert!(unnamed.contains("no letter or digit"), "{unnamed}");
 }

@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 6] = [
 
 /// An app to run.
 #[derive(Debug)]
-pub struct Place {
+pub struct AppLocation {
     pub script: PathBuf,
     /// The stand-in is used. `Some`: the command that would install Express.
     pub stand_in: Option<String>,
@@ -32,7 +32,7 @@ pub struct Place {
 
 /// Looks for an app in `examples`, in `./examples`, and in the repository that contains this program;
 /// otherwise unpacks it.
-pub fn locate(app: &str, examples: Option<&Path>, program: &Path) -> Result<Place, LabError> {
+pub fn locate(app: &str, examples: Option<&Path>, program: &Path) -> Result<AppLocation, LabError> {
     let named = examples.map(Path::to_owned);
     if let Some(directory) = &named
         && !directory.join(app).join("server.js").is_file()
@@ -59,10 +59,10 @@ pub fn locate(app: &str, examples: Option<&Path>, program: &Path) -> Result<Plac
     }
     let script = std::path::absolute(folder.join("server.js"))
         .map_err(LabError::system("cannot tell the directory"))?;
-    Ok(Place { script, stand_in: None, _unpacked: None })
+    Ok(AppLocation { script, stand_in: None, _unpacked: None })
 }
 
-fn unpack(app: &str, install: String) -> Result<Place, LabError> {
+fn unpack(app: &str, install: String) -> Result<AppLocation, LabError> {
     let (_, source) =
         SOURCES.iter().find(|(name, _)| *name == app).expect("every experiment's app is among the sources");
     let failed = || LabError::system("cannot unpack the app");
@@ -72,7 +72,7 @@ fn unpack(app: &str, install: String) -> Result<Place, LabError> {
     fs_err::write(express.join("index.js"), STAND_IN).map_err(failed())?;
     let script = directory.path().join("server.js");
     fs_err::write(&script, source).map_err(failed())?;
-    Ok(Place { script, stand_in: Some(install), _unpacked: Some(directory) })
+    Ok(AppLocation { script, stand_in: Some(install), _unpacked: Some(directory) })
 }
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ fn headline(sources: &[Source; 2], differences: &[Difference], figure: &Figure, 
     let loads: Vec<&str> = differences.iter().filter(|one| one.load).map(|one| one.setting).collect();
     if !loads.is_empty() {
         let names = loads.join(", ");
-        return format!("not known: the two were not loaded alike ({names}); {says}, which is no comparison");
+        return format!("not known: the loads differ ({names}); {says}, which is not a comparison");
     }
     match (figure.ci95, figure.verdict) {
         (Some([low, high]), Some(word)) => format!(
@@ -271,7 +271,7 @@ fn details(runs: &[Run; 2], sources: &[Source; 2], figure: &Figure, is_open: boo
         ));
     }
     if is_open {
-        details.push("the tail of a single run has no interval: its ratio stands alone".to_owned());
+        details.push("the tail of a single run has no interval, only a ratio".to_owned());
     } else {
         details.push(
             "latencies of a closed loop are connections ÷ rate and say nothing more; `--rate` with one rate for both \

@@ -226,7 +226,7 @@ fn tables(sources: &[Source; 2], differences: &[Difference], figures: &[Figure])
             })
             .collect();
         tables.push(json!({
-            "title": "What was not the same", "note": "Where the load was another, there is no verdict.",
+            "title": "What was not the same", "note": "If the load differs, there is no verdict.",
             "columns": ["", a, b, ""], "rows": rows,
         }));
     }

@@ -8,10 +8,10 @@ use crate::document::VERSION;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// It is not JSON.
-    #[error("{path}:{line}:{column}: it is no complete JSON: {reason}")]
+    #[error("{path}:{line}:{column}: it is not complete JSON: {reason}")]
     Syntax { path: String, line: usize, column: usize, reason: String },
     /// It is not a report that can be compared.
-    #[error("{path}: it is no report of `bench --json` or `compare --json`: `kind` is {found}")]
+    #[error("{path}: it is not a report of `bench --json` or `compare --json`: `kind` is {found}")]
     Kind {
         path: String,
         /// The value found, or that there is none.
@@ -176,15 +176,15 @@ mod tests {
         let wrong = |text: &str| Saved::read("a.json", text).unwrap_err().to_string();
         assert_eq!(
             wrong("{\"kind\": \"bench\",\n  \"vers"),
-            "a.json:2:7: it is no complete JSON: EOF while parsing a string"
+            "a.json:2:7: it is not complete JSON: EOF while parsing a string"
         );
         assert_eq!(
             wrong("{\"kind\": \"tune\", \"version\": 1}"),
-            "a.json: it is no report of `bench --json` or `compare --json`: `kind` is \"tune\""
+            "a.json: it is not a report of `bench --json` or `compare --json`: `kind` is \"tune\""
         );
         assert_eq!(
             wrong("[]"),
-            "a.json: it is no report of `bench --json` or `compare --json`: `kind` is missing"
+            "a.json: it is not a report of `bench --json` or `compare --json`: `kind` is missing"
         );
         assert_eq!(
             wrong("{\"kind\": \"bench\", \"version\": 2}"),

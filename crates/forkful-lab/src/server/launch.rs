@@ -94,7 +94,7 @@ fn program(options: &Options<'_>) -> Result<PathBuf, LabError> {
     let found = candidates.into_iter().find(|path| path.is_file());
     let missing = || LabError::Missing {
         arm: options.arm.name.clone(),
-        what: format!("{} is no program", node.display()),
+        what: format!("{} is not a program", node.display()),
         hint: "name the path of a Node.js executable, as in `node=/opt/node-20/bin/node`".to_owned(),
     };
     let path = found.ok_or_else(missing)?;
@@ -144,7 +144,7 @@ fn needs_node(options: &Options<'_>, command: &Command) -> Result<String, LabErr
         (Runtime::Node, Some(script)) => Ok(script.clone()),
         _ => Err(LabError::Missing {
             arm: options.arm.name.clone(),
-            what: format!("{} is no script that Node.js runs", options.app.launch.program.display()),
+            what: format!("{} is not a Node.js script", options.app.launch.program.display()),
             hint: "a cluster shares ports by Node's own protocol; compare another program as `single`"
                 .to_owned(),
         }),

@@ -59,7 +59,7 @@ pub(super) fn of(checkout: &Path, version: &Path, inner: &Path) -> Packages {
     }
     let wanted_here = self::manifest(&ours).unwrap_or_default();
     if DEPENDENCIES.iter().any(|key| wanted_here[*key] != manifest[*key]) {
-        return own(format!("{} asks for others than that of this checkout", file("package.json")));
+        return own(format!("{} requires other packages than that of this checkout", file("package.json")));
     }
     let from = ours.join("node_modules");
     if !from.is_dir() {
@@ -180,11 +180,11 @@ mod tests {
             ),
             (&[EXPRESS, LOCK, INSTALLED], &[EXPRESS], "its package-lock.json is not"),
             (&[EXPRESS, INSTALLED], &[EXPRESS, ("yarn.lock", "")], "its yarn.lock is not"),
-            (&[INSTALLED], &[EXPRESS], "package.json asks for others"),
+            (&[INSTALLED], &[EXPRESS], "package.json requires other packages"),
             (
                 &[INSTALLED, ("package.json", r#"{"dependencies":{"express":"4"}}"#)],
                 &[EXPRESS],
-                "package.json asks for others",
+                "package.json requires other packages",
             ),
             (&[EXPRESS, LOCK], &[EXPRESS, LOCK], "there is no node_modules here"),
         ] {

@@ -112,7 +112,7 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
     } else {
         match authority.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err("an IPv6 address stands in brackets".to_owned());
+                return Err("an IPv6 address needs brackets".to_owned());
             }
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),

@@ -56,7 +56,7 @@ pub struct Judgement {
 
 /// Why a text is not a valid expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no expectation: {reason}")]
+#[error("`{text}` is not a valid expectation: {reason}")]
 pub struct BadThreshold {
     text: String,
     reason: String,
@@ -129,7 +129,7 @@ fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
                 "ms" => 1e6,
                 "s" => 1e9,
                 "" => return Err(format!("a time needs a unit: {number}ms or {number}s?")),
-                other => return Err(format!("`{other}` is no unit of time; there are ns, us, ms, s")),
+                other => return Err(format!("`{other}` is not a unit of time; use ns, us, ms or s")),
             };
             Ok((metric, number * factor))
         }
@@ -140,7 +140,7 @@ fn limit(metric: Metric, text: &str) -> Result<(Metric, f64), String> {
                 "" | "/s" => 1.0,
                 "k" => 1e3,
                 "M" => 1e6,
-                other => return Err(format!("`{other}` is no unit of this; there are none, k and M")),
+                other => return Err(format!("`{other}` is not a unit here; use none, k or M")),
             };
             Ok((metric, number * factor))
         }
@@ -278,18 +278,18 @@ mod tests {
     #[test]
     fn a_bad_expectation_says_what_is_wrong() {
         let table = [
-            ("p99", "`p99` is no expectation: write it like p99<20ms, errors<0.1% or rps>1000"),
-            ("p99<20", "`p99<20` is no expectation: a time needs a unit: 20ms or 20s?"),
-            ("p99<x", "`p99<x` is no expectation: `x` does not begin with a number"),
-            ("p99<2h", "`p99<2h` is no expectation: `h` is no unit of time; there are ns, us, ms, s"),
-            ("rps>1ms", "`rps>1ms` is no expectation: `ms` is no unit of this; there are none, k and M"),
+            ("p99", "`p99` is not a valid expectation: write it like p99<20ms, errors<0.1% or rps>1000"),
+            ("p99<20", "`p99<20` is not a valid expectation: a time needs a unit: 20ms or 20s?"),
+            ("p99<x", "`p99<x` is not a valid expectation: `x` does not begin with a number"),
+            ("p99<2h", "`p99<2h` is not a valid expectation: `h` is not a unit of time; use ns, us, ms or s"),
+            ("rps>1ms", "`rps>1ms` is not a valid expectation: `ms` is not a unit here; use none, k or M"),
         ];
         for (text, message) in table {
             assert_eq!(text.parse::<Threshold>().unwrap_err().to_string(), message);
         }
         let unknown = "p42<1ms".parse::<Threshold>().unwrap_err().to_string();
         assert!(
-            unknown.starts_with("`p42<1ms` is no expectation: there is no `p42`; there are p50"),
+            unknown.starts_with("`p42<1ms` is not a valid expectation: there is no `p42`; there are p50"),
             "{unknown}"
         );
     }

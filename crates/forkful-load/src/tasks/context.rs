@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::place::Place;
+use super::place::ConnectionSlot;
 use super::request::Template;
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos};
@@ -26,7 +26,7 @@ pub(super) struct Context {
     pub(super) index: usize,
     updates: SyncSender<Update>,
     pub(super) templates: Vec<Template>,
-    pub(super) places: RefCell<Vec<Rc<Place>>>,
+    pub(super) places: RefCell<Vec<Rc<ConnectionSlot>>>,
     /// Maximum number of places.
     pub(super) places_max: usize,
     pub(super) recorder: RefCell<Recorder>,
@@ -56,7 +56,7 @@ pub(super) struct Context {
     /// Notified when something ends that the thread may wait for.
     pub(super) changed: Notify,
     /// Open loop: places that may have room; every place with room is in this queue.
-    pub(super) roomy: RefCell<VecDeque<Rc<Place>>>,
+    pub(super) roomy: RefCell<VecDeque<Rc<ConnectionSlot>>>,
     /// Open loop: notified when a place gets room.
     pub(super) room: Notify,
     /// When the drain ended; requests dropped from then on are unfinished.
@@ -162,10 +162,10 @@ impl Context {
     }
 
     /// Creates a place; `None` if the maximum is reached.
-    pub(super) fn new_place(&self) -> Option<Rc<Place>> {
+    pub(super) fn new_place(&self) -> Option<Rc<ConnectionSlot>> {
         let mut places = self.places.borrow_mut();
         (places.len() < self.places_max).then(|| {
-            let place = Rc::new(Place::default());
+            let place = Rc::new(ConnectionSlot::default());
             places.push(Rc::clone(&place));
             place
         })

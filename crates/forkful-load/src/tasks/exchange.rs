@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use super::context::{Context, Started};
 use super::fault::Fault;
 use super::link::{Link, Talk};
-use super::place::Place;
+use super::place::ConnectionSlot;
 use super::timeout_of;
 use super::websocket::Received;
 use crate::cause::ErrorCause;
@@ -44,7 +44,7 @@ struct Answer {
 }
 
 /// Sends a request within the timeout, and records the result.
-pub(super) async fn perform(context: &Rc<Context>, place: &Rc<Place>, mut request: Started) {
+pub(super) async fn perform(context: &Rc<Context>, place: &Rc<ConnectionSlot>, mut request: Started) {
     let left = (request.timing.begun + timeout_of(context)).saturating_sub(context.now());
     let outcome =
         tokio::time::timeout(Duration::from_nanos(left), insist(context, place, &mut request)).await;
@@ -58,7 +58,11 @@ pub(super) async fn perform(context: &Rc<Context>, place: &Rc<Place>, mut reques
 
 /// Tries, and retries once if the server closed an idle connection or says that it did not process the
 /// request.
-async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started) -> Result<Answer, Fault> {
+async fn insist(
+    context: &Rc<Context>,
+    place: &Rc<ConnectionSlot>,
+    request: &mut Started,
+) -> Result<Answer, Fault> {
     let mut empty_streams = 0;
     loop {
         let link = match place.current() {
@@ -107,7 +111,7 @@ async fn insist(context: &Rc<Context>, place: &Rc<Place>, request: &mut Started)
 
 async fn exchange(
     context: &Rc<Context>,
-    place: &Rc<Place>,
+    place: &Rc<ConnectionSlot>,
     link: &Rc<Link>,
     request: &mut Started,
 ) -> Result<Answer, Fault> {
@@ -135,7 +139,7 @@ async fn exchange(
 }
 
 /// Counts a request on a connection, which may be its last one.
-fn note_use(context: &Context, place: &Rc<Place>, link: &Rc<Link>) {
+fn note_use(context: &Context, place: &Rc<ConnectionSlot>, link: &Rc<Link>) {
     link.sends.set(link.sends.get() + 1);
     let spent = match context.plan().reuse {
         Reuse::Always => false,
@@ -150,7 +154,7 @@ fn note_use(context: &Context, place: &Rc<Place>, link: &Rc<Link>) {
 /// Sends a message and waits for its answer.
 async fn message(
     context: &Rc<Context>,
-    place: &Rc<Place>,
+    place: &Rc<ConnectionSlot>,
     link: &Rc<Link>,
     request: &mut Started,
     body: Bytes,
@@ -330,7 +334,7 @@ fn failed(context: &Context, request: &Started, fault: &Fault) {
     context.recorder.borrow_mut().failed(&request.timing, fault.cause, &fault.detail, now);
 }
 
-fn timed_out(context: &Context, place: &Rc<Place>, request: &Started) {
+fn timed_out(context: &Context, place: &Rc<ConnectionSlot>, request: &Started) {
     let timing = &request.timing;
     let cause = match (timing.sent, timing.first_byte) {
         (0, _) => ErrorCause::ConnectTimeout,

@@ -9,7 +9,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_local};
 
 use super::context::Context;
 use super::exchange::perform;
-use super::place::Place;
+use super::place::ConnectionSlot;
 use super::timer::Timer;
 use crate::clock::{Nanos, nanos};
 use crate::http1::engine::{OPENING_ATTEMPTS, OPENING_MAX};
@@ -56,7 +56,7 @@ pub(super) async fn open_first(context: &Rc<Context>) {
 
 async fn open_some(
     context: Rc<Context>,
-    places: Vec<Rc<Place>>,
+    places: Vec<Rc<ConnectionSlot>>,
     next: Rc<Cell<usize>>,
     opening: Rc<Cell<u32>>,
 ) {
@@ -116,7 +116,7 @@ struct Lane {
 }
 
 impl Lane {
-    async fn run(self, context: Rc<Context>, place: Rc<Place>) {
+    async fn run(self, context: Rc<Context>, place: Rc<ConnectionSlot>) {
         context.sleep_until(self.from).await;
         loop {
             place.room(&context).await;
@@ -161,7 +161,7 @@ async fn follow(context: Rc<Context>) {
             Some(timer) => timer.until(arrival.at, context.shared.clock).await,
             None => context.sleep_until(arrival.at).await,
         }
-        let Some(place) = Place::choose(&context) else {
+        let Some(place) = ConnectionSlot::choose(&context) else {
             context.room.notified().await;
             continue;
         };

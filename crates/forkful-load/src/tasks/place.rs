@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::http1::engine::retry_pause;
 
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     link: RefCell<Option<Rc<Link>>>,
     connecting: Cell<bool>,
     /// Requests assigned to this place that have not ended.
@@ -34,7 +34,7 @@ pub(super) struct Place {
     last_event: RefCell<Option<String>>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// The current connection.
     pub(super) fn current(&self) -> Option<Rc<Link>> {
         self.link.borrow().clone()
@@ -175,7 +175,7 @@ fn allowed(context: &Context, link: &Link) -> usize {
 
 /// A place has one request more until this is dropped.
 pub(super) struct Assigned {
-    place: Rc<Place>,
+    place: Rc<ConnectionSlot>,
     context: Rc<Context>,
 }
 
@@ -188,7 +188,7 @@ impl Drop for Assigned {
 
 /// A connection attempt.
 struct Attempt<'a> {
-    place: &'a Rc<Place>,
+    place: &'a Rc<ConnectionSlot>,
     context: &'a Rc<Context>,
     since: Nanos,
     ended: bool,

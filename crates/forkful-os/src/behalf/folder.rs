@@ -23,7 +23,7 @@ const NULL_DEVICE: (u32, u32) = (1, 3);
 pub enum Refused {
     /// A link owned by another user leads to something that this user does not own.
     #[error(
-        "{path} leads by a link of user {user} to what is not that user's; `chown -h root` the link if it is meant"
+        "{path} leads through a link owned by user {user} to a file that this user does not own; `chown -h root` the link if it is intended"
     )]
     Link {
         /// The requested path.

@@ -130,13 +130,13 @@ struct Orders<'a> {
     groups_required: bool,
     /// `CLONE_PARENT` if the process should be the keeper's child.
     parent: c_int,
-    failure: MaybeUninit<Failure>,
+    failure: MaybeUninit<FailedStep>,
 }
 
 /// All zero if nothing failed.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Failure {
+struct FailedStep {
     step: c_int,
     errno: c_int,
 }
@@ -194,7 +194,7 @@ fn start(mut orders: Orders<'_>, stack: &mut Vec<MaybeUninit<u8>>) -> Result<(u3
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     // SAFETY: initialised by us to zero; the child may have written it, and no longer runs in our memory.
     // Volatile because the compiler cannot know that it was written.
-    let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<Failure>()) };
+    let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<FailedStep>()) };
     let Some(step) = step_of(failure.step) else { return Ok((pid as u32, pidfd)) };
     let source = io::Error::from_raw_os_error(failure.errno);
     Err(Failed { step, source, zombie: Some((pid as u32, pidfd)) })
@@ -239,8 +239,8 @@ extern "C" fn child_main(orders: *mut c_void) -> c_int {
             libc::syscall(libc::SYS_kill, libc::syscall(libc::SYS_getpid), libc::SIGKILL);
         }
         let step = follow(&*orders);
-        let failure = Failure { step, errno: *libc::__errno_location() };
-        ptr::write_volatile((&raw mut (*orders).failure).cast::<Failure>(), failure);
+        let failure = FailedStep { step, errno: *libc::__errno_location() };
+        ptr::write_volatile((&raw mut (*orders).failure).cast::<FailedStep>(), failure);
         libc::_exit(127)
     }
 }

@@ -13,7 +13,7 @@ use forkful_core::upkeep::{needs, order};
 use super::App;
 use crate::definition::{APPS, Definition, name};
 use crate::net::Primary;
-use crate::script::{Target, Verb};
+use crate::script::{ClientAction, Target};
 use crate::world::World;
 
 impl World {
@@ -63,7 +63,13 @@ impl World {
     }
 
     /// A client sends a command for apps.
-    pub(crate) fn command(&mut self, verb: Verb, target: Target, change: Option<Definition>, wait: bool) {
+    pub(crate) fn command(
+        &mut self,
+        verb: ClientAction,
+        target: Target,
+        change: Option<Definition>,
+        wait: bool,
+    ) {
         let request = self.clients.ask();
         let selection = self.select(target);
         if selection.is_empty() {
@@ -79,9 +85,9 @@ impl World {
         }
         let job = self.new_job(wait.then_some(request));
         match verb {
-            Verb::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
-            Verb::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),
-            Verb::Restart | Verb::Reload | Verb::Scale(_) | Verb::Reset => {
+            ClientAction::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
+            ClientAction::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),
+            ClientAction::Restart | ClientAction::Reload | ClientAction::Scale(_) | ClientAction::Reset => {
                 for (app, slots) in self.in_order(selection) {
                     self.watch.forget_order(app);
                     self.command_to(app, slots, verb, spec.clone(), job);
@@ -94,14 +100,21 @@ impl World {
         self.finish_jobs();
     }
 
-    fn command_to(&mut self, app: AppId, slots: Vec<u16>, verb: Verb, spec: Option<Rc<AppSpec>>, job: JobId) {
+    fn command_to(
+        &mut self,
+        app: AppId,
+        slots: Vec<u16>,
+        verb: ClientAction,
+        spec: Option<Rc<AppSpec>>,
+        job: JobId,
+    ) {
         match verb {
-            Verb::Stop | Verb::Delete => {}
-            Verb::Restart => {
+            ClientAction::Stop | ClientAction::Delete => {}
+            ClientAction::Restart => {
                 self.watch.excuse_all(app);
                 self.supervise(app, Event::Restart { slots, spec, job });
             }
-            Verb::Reload => {
+            ClientAction::Reload => {
                 let several = self.daemon.apps.get(&app).is_some_and(|entry| entry.places.len() > 1);
                 let whom = match slots.as_slice() {
                     [slot] if several => Whom::Slot(*slot),
@@ -109,8 +122,8 @@ impl World {
                 };
                 self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
             }
-            Verb::Scale(instances) => self.supervise(app, Event::Scale { instances, job }),
-            Verb::Reset => {
+            ClientAction::Scale(instances) => self.supervise(app, Event::Scale { instances, job }),
+            ClientAction::Reset => {
                 for slot in slots {
                     self.watch.note_counters(app, slot, (0, 0));
                     self.feed(app, slot, slot::Event::Reset);

@@ -4,7 +4,7 @@ use forkful_core::spec::Balance;
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::{ListeningId, Pushed};
 
-use super::client::Place;
+use super::client::ConnectionState;
 use super::{Primary, Worker, worker_of};
 use crate::machine::Pid;
 use crate::watch::Invariant;
@@ -134,9 +134,11 @@ impl World {
             self.net.connections.iter().enumerate().filter(|(_, connection)| connection.pinned_to.is_none());
         let waiting = { clients }.find_map(|(number, connection)| {
             let (app, listening, member) = match connection.place {
-                Place::Queued(app, listening, member) => (app, listening, Some(member)),
-                Place::Daemon(app, listening) => (app, listening, None),
-                Place::Knocks | Place::Taken(_) | Place::Ended(_) => return None,
+                ConnectionState::Queued(app, listening, member) => (app, listening, Some(member)),
+                ConnectionState::Daemon(app, listening) => (app, listening, None),
+                ConnectionState::Knocks | ConnectionState::Taken(_) | ConnectionState::Ended(_) => {
+                    return None;
+                }
             };
             let has_room = |pid: &Pid| self.net.workers[pid].has_room();
             let pid = self.serving_workers(app, listening).find(has_room)?;

@@ -35,7 +35,7 @@ pub(crate) struct Rush {
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(super) port: Port,
-    pub(super) place: Place,
+    pub(super) place: ConnectionState,
     stays: Duration,
     pub(super) client_is_gone: bool,
     /// A worker has read from it or written to it.
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 
 /// The place of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ConnectionState {
     /// Not in a queue yet.
     Knocks,
     /// In the queue of a socket.
@@ -83,7 +83,7 @@ pub(crate) enum End {
 }
 
 impl Connection {
-    pub(super) fn new(port: Port, place: Place, stays: Duration) -> Self {
+    pub(super) fn new(port: Port, place: ConnectionState, stays: Duration) -> Self {
         Self {
             port,
             place,
@@ -99,8 +99,8 @@ impl Connection {
 
     pub(super) fn crash(&mut self) {
         self.is_held = false;
-        if !matches!(self.place, Place::Ended(_) | Place::Knocks) {
-            self.place = Place::Ended(End::Crash);
+        if !matches!(self.place, ConnectionState::Ended(_) | ConnectionState::Knocks) {
+            self.place = ConnectionState::Ended(End::Crash);
         }
     }
 }
@@ -111,7 +111,7 @@ impl World {
         let Rush { port, clients, within, stays, patience } = rush;
         for _ in 0..clients {
             let number = self.net.connections.len() as u32;
-            self.net.connections.push(Connection::new(port, Place::Knocks, stays));
+            self.net.connections.push(Connection::new(port, ConnectionState::Knocks, stays));
             let after = within.mul_f64(self.dice.below(1_000) as f64 / 1_000.0);
             self.after(after, Happening::Connect(number));
             self.after(after + patience, Happening::GiveUp(number));
@@ -121,7 +121,7 @@ impl World {
     /// A client sends its first packet, or repeats it. Returns whether it still wants to connect.
     pub(crate) fn connect(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
-        if connection.place != Place::Knocks || connection.client_is_gone {
+        if connection.place != ConnectionState::Knocks || connection.client_is_gone {
             return false;
         }
         let port = connection.port;
@@ -130,12 +130,12 @@ impl World {
             Some((*app, listening, primary.addresses.get_mut(&listening)?))
         });
         let Some((app, listening, address)) = found else {
-            connection.place = Place::Ended(End::Refused);
+            connection.place = ConnectionState::Ended(End::Refused);
             return true;
         };
         match address.connect(number) {
             Some(member) => {
-                connection.place = Place::Queued(app, listening, member);
+                connection.place = ConnectionState::Queued(app, listening, member);
                 self.net.touched.insert(app);
                 self.wake_acceptors(app, listening, member);
             }
@@ -151,10 +151,10 @@ impl World {
             return false;
         }
         match connection.place {
-            Place::Taken(_) | Place::Ended(_) => return false,
-            Place::Knocks => connection.place = Place::Ended(End::NotWaited),
+            ConnectionState::Taken(_) | ConnectionState::Ended(_) => return false,
+            ConnectionState::Knocks => connection.place = ConnectionState::Ended(End::NotWaited),
             // The current holder sees the end when it reads.
-            Place::Queued(..) | Place::Daemon(..) => {}
+            ConnectionState::Queued(..) | ConnectionState::Daemon(..) => {}
         }
         connection.client_is_gone = true;
         true
@@ -163,14 +163,14 @@ impl World {
     /// A worker accepts a connection.
     pub(super) fn take(&mut self, pid: Pid, number: u32) {
         let connection = &mut self.net.connections[number as usize];
-        if let Place::Taken(other) = connection.place {
+        if let ConnectionState::Taken(other) = connection.place {
             let lives = |pid| self.machine.processes.get(&pid).is_some_and(|p| p.phase == Phase::Alive);
             if connection.is_touched || lives(other) {
                 let seen = format!("connection {number} is taken by process {} and by {}", other.0, pid.0);
                 self.watch.fail(Invariant::GivenOnce, seen);
             }
         }
-        if let Place::Ended(end) = connection.place
+        if let ConnectionState::Ended(end) = connection.place
             && !matches!(end, End::GivenUp | End::Lost)
         {
             let seen = format!("connection {number} is taken by process {} after its end: {end:?}", pid.0);
@@ -181,7 +181,7 @@ impl World {
                 format!("connection {number} asks {:?}, and process {} answers", connection.pinned_to, pid.0);
             self.watch.fail(Invariant::HealthTruly, seen);
         }
-        connection.place = Place::Taken(pid);
+        connection.place = ConnectionState::Taken(pid);
         connection.is_touched = true;
         let stays = if connection.client_is_gone { Duration::ZERO } else { connection.stays };
         if let Some(worker) = self.net.workers.get_mut(&pid) {
@@ -193,14 +193,14 @@ impl World {
     /// A connection of a worker ends. Returns whether a worker had it.
     pub(crate) fn finish(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
-        let Place::Taken(pid) = connection.place else { return false };
+        let ConnectionState::Taken(pid) = connection.place else { return false };
         let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
         if !worker.open.remove(&number) {
             return false;
         }
         worker.served += 1;
         let served = worker.served;
-        connection.place = Place::Ended(End::Served);
+        connection.place = ConnectionState::Ended(End::Served);
         let app = worker.app;
         if let Some(primary) = self.net.primaries.get_mut(&app) {
             primary.dispatcher.connection_closed(u64::from(number));
@@ -220,7 +220,7 @@ impl World {
         for number in std::mem::take(&mut worker.open) {
             let connection = &mut self.net.connections[number as usize];
             if !connection.is_held {
-                connection.place = Place::Ended(End::WithWorker);
+                connection.place = ConnectionState::Ended(End::WithWorker);
             }
             if let Some(primary) = self.net.primaries.get_mut(&app) {
                 primary.dispatcher.connection_closed(u64::from(number));
@@ -231,7 +231,7 @@ impl World {
     /// Clients of an address that is given up see their connections end.
     pub(super) fn give_up(&mut self, numbers: impl IntoIterator<Item = u32>) {
         for number in numbers {
-            self.net.connections[number as usize].place = Place::Ended(End::GivenUp);
+            self.net.connections[number as usize].place = ConnectionState::Ended(End::GivenUp);
         }
     }
 }

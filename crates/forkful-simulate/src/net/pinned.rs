@@ -6,7 +6,7 @@ use forkful_core::spec::HealthProbe;
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::{ConnectionId, Event};
 
-use super::client::{Connection, Place};
+use super::client::{Connection, ConnectionState};
 use super::{Port, worker_of};
 use crate::machine::Pid;
 use crate::world::World;
@@ -36,7 +36,7 @@ impl World {
         let Some(listening) = primary.dispatcher.delivers_by(worker) else { return Asking::Busy };
         let number = self.net.connections.len() as u32;
         let stays = Duration::from_millis(1);
-        let mut connection = Connection::new(Port::Own(0), Place::Daemon(app, listening), stays);
+        let mut connection = Connection::new(Port::Own(0), ConnectionState::Daemon(app, listening), stays);
         connection.is_held = true;
         connection.pinned_to = Some(pid);
         self.net.connections.push(connection);

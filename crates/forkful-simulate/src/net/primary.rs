@@ -13,7 +13,7 @@ use forkful_dispatch::{
 
 use super::address::Address;
 use super::channel::Item;
-use super::client::{End, Place};
+use super::client::{ConnectionState, End};
 use super::{Port, pid_of, worker_of};
 use crate::machine::{Phase, Pid};
 use crate::plant::Plant;
@@ -231,7 +231,7 @@ impl World {
             let is_unix = primary.addresses[&listening].port.is_unix();
             count += 1;
             let connection = &mut self.net.connections[number as usize];
-            connection.place = Place::Daemon(app, listening);
+            connection.place = ConnectionState::Daemon(app, listening);
             connection.is_held = true;
             connection.came_by = Some((app, listening));
             if rescued && self.plant == Some(Plant::RescueDropped) {
@@ -263,22 +263,22 @@ impl World {
             address.handed_over += u64::from(is_taken && !is_lost);
         }
         match connection.place {
-            Place::Taken(pid) => {
+            ConnectionState::Taken(pid) => {
                 let process = self.machine.processes.get(&pid);
                 if process.is_none_or(|process| process.phase == Phase::Dead) {
                     let end = if is_lost { End::Lost } else { End::WithWorker };
-                    connection.place = Place::Ended(end);
+                    connection.place = ConnectionState::Ended(end);
                 }
             }
-            Place::Daemon(..) => {
+            ConnectionState::Daemon(..) => {
                 if is_bound && !is_lost {
                     let seen = format!("connection {number} is closed by the daemon, and nobody has it");
                     self.watch.fail(Invariant::NoneDropped, seen);
                 }
-                connection.place = Place::Ended(if is_lost { End::Lost } else { End::GivenUp });
+                connection.place = ConnectionState::Ended(if is_lost { End::Lost } else { End::GivenUp });
             }
-            Place::Ended(_) => {}
-            Place::Knocks | Place::Queued(..) => {
+            ConnectionState::Ended(_) => {}
+            ConnectionState::Knocks | ConnectionState::Queued(..) => {
                 let seen = format!("connection {number} is closed by the daemon, which has not accepted it");
                 self.watch.fail(Invariant::NoneDropped, seen);
             }
@@ -346,8 +346,8 @@ impl World {
         let Some(primary) = self.net.primaries.remove(&app) else { return };
         self.give_up(primary.addresses.into_values().flat_map(|address| address.queues).flatten());
         for connection in &mut self.net.connections {
-            if matches!(connection.place, Place::Daemon(of, _) if of == app) {
-                connection.place = Place::Ended(End::GivenUp);
+            if matches!(connection.place, ConnectionState::Daemon(of, _) if of == app) {
+                connection.place = ConnectionState::Ended(End::GivenUp);
                 connection.is_held = false;
             }
         }

@@ -9,7 +9,7 @@ use forkful_core::supervisor::AppId;
 use forkful_dispatch::{HandleLine, ListeningId, Message};
 
 use super::channel::{Channel, Item, Said};
-use super::client::Place;
+use super::client::ConnectionState;
 use super::{Port, worker_of};
 use crate::machine::{Deed, Phase, Pid, Process};
 use crate::plan::Drains;
@@ -442,7 +442,7 @@ impl World {
                 let queue = address.zip(member).and_then(|(address, member)| address.queues.get_mut(member));
                 let Some(number) = queue.and_then(std::collections::VecDeque::pop_front) else { break };
                 let place = self.net.connections[number as usize].place;
-                if !matches!(place, Place::Queued(..)) {
+                if !matches!(place, ConnectionState::Queued(..)) {
                     let seen = format!("connection {number} is in a queue, and {place:?}");
                     self.watch.fail(Invariant::GivenOnce, seen);
                 }

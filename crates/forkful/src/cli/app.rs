@@ -1,4 +1,4 @@
-//! Options of `start` and `run`: what describes an app.
+//! Options of `start` and `run`, which describe an app.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use forkful_daemon::ProbeAddress;
 use super::app_options::AppOptionArgs;
 use super::look::TableArgs;
 
-/// What `start --help` says behind the options.
+/// The text after the options in `start --help`.
 fn start_help() -> String {
     let modes: String =
         Balance::ALL.iter().map(|(_, name, meaning)| format!("\n- `{name}`: {}", meaning.trim())).collect();
@@ -19,12 +19,12 @@ fn start_help() -> String {
 }
 
 const START_HELP: &str = "\
-Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
+Without an argument, this directory's config file is used: forkful.config.* or ecosystem.config.*.
 Durations are milliseconds, or strings such as 500ms, 10s, 2m.
-Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
-and restarted where they run; options change them as those of `restart` do. The same holds for the
-apps of a config file; a script that runs already is refused. A name without slash and extension
-comes before a file of that name, a file before any other name.";
+Existing apps (name, id, namespace, `/pattern/` of names or `all`) are started, or restarted if they
+are running; options change them as in `restart`. This also applies to the apps of a config file. A
+script that is already running is refused. A target without a slash and an extension is first
+looked up as the name of an app, then as a file; all others are first looked up as a file.";
 
 const START_EXAMPLES: &str = "\
 Examples:
@@ -42,13 +42,13 @@ pub(crate) struct StartArgs {
     /// Return at once instead of when the apps are ready.
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Start a second copy, under another name, of a script that runs already.
+    /// Start a second copy, under another name, of a script that is already running.
     #[arg(long, short)]
     pub(crate) force: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Follow the apps' output when they are started.
+    /// Follow the apps' output after the start.
     #[arg(long, conflicts_with_all = ["json", "no_wait"])]
     pub(crate) attach: bool,
     /// Run in the foreground, as `forkful run` does.
@@ -62,22 +62,22 @@ pub(crate) struct StartArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Signals are passed on, zombies reaped, output goes to stdout and stderr. Ends when the app has ended
-for good, with its exit code. When it is killed, a small process beside it ends the app.
+Passes signals on, reaps zombies, and writes output to stdout and stderr. Exits when the app has
+exited for good, with its exit code. If `run` itself is killed, a helper process stops the app.
 
 Examples:
   forkful run app.js -i max
   forkful run forkful.config.js --env production
-  forkful run server.js --no-autorestart             in a container that is restarted from outside
-  forkful run app.js -i max --probes :9640           under Kubernetes, which asks how the app is")]
+  forkful run server.js --no-autorestart             in a container with its own restart policy
+  forkful run app.js -i max --probes :9640           with probes for Kubernetes")]
 pub(crate) struct RunArgs {
     /// Seconds to wait before anything is started.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) delay: Option<Duration>,
-    /// Answer `/startupz`, `/livez` and `/readyz` there: PORT (of this machine alone), `:PORT` (any address), ADDRESS:PORT, or unix:FILE.
+    /// Serve `/startupz`, `/livez` and `/readyz` at this address: PORT (loopback only), `:PORT` (any address), ADDRESS:PORT, or unix:FILE.
     #[arg(long, value_name = "ADDRESS", value_parser = probe_address)]
     pub(crate) probes: Option<ProbeAddress>,
-    /// How long to serve on after a stop signal, while `/readyz` says 503; 5s with --probes, else 0s.
+    /// How long to keep serving after a stop signal, while `/readyz` answers 503; 5s with --probes, otherwise 0s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration)]
     pub(crate) shutdown_delay: Option<Duration>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
-    /// The mark by which the processes of these apps are found.
+    /// The mark that identifies the processes of these apps.
     pub(crate) instance: String,
 }
 

@@ -1,27 +1,27 @@
-//! Options that describe an app: one for each key of the table that has one, and a few that are no keys.
+//! Options that describe an app: one for each key in the table with an option, and a few that are not keys.
 
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use forkful_config::{CliOption, Group, Kind, KnownKey, Many, supported_keys};
 
-/// What describes an app.
+/// Options that describe an app.
 pub(crate) type AppOptionArgs = KeyArgs<OtherArgs>;
 
-/// Keys that were given, with their values as texts.
+/// Given keys with their values as text.
 pub(crate) type GivenKeys = Vec<(&'static KnownKey, Vec<String>)>;
 
-/// Options of keys of the table, and options beside them.
+/// Options for keys in the table, and other options.
 #[derive(Debug)]
 pub(crate) struct KeyArgs<T> {
     pub(crate) keys: GivenKeys,
     pub(crate) other: T,
 }
 
-/// Options beside those of keys.
+/// Options that are not keys.
 pub(crate) trait BesideKeys: Args {
-    /// The keys; all when there is none.
+    /// The allowed keys; empty: all keys.
     const KEYS: &'static [&'static str] = &[];
-    /// The heading of all of them in `--help`, instead of the one of each group.
+    /// A common heading in `--help`, instead of a heading for each group.
     const HEADING: Option<&'static str> = None;
 
     /// The keys that have options.
@@ -32,16 +32,16 @@ pub(crate) trait BesideKeys: Args {
 
 impl BesideKeys for OtherArgs {}
 
-/// What is no key of a configuration.
+/// Options that are not keys of a configuration.
 #[derive(Debug, Args)]
 pub(crate) struct OtherArgs {
     /// Arguments of the script.
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
-    /// KEY=VALUE adds a variable; NAME chooses the config's block `env_NAME`. Repeatable.
+    /// KEY=VALUE adds a variable; NAME selects the config's block `env_NAME`. Repeatable.
     #[arg(long, value_name = "KEY=VALUE|NAME")]
     pub(crate) env: Vec<String>,
-    /// Config files: only the apps of these names.
+    /// Config files: only the apps with these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Watch only files with these extensions.
@@ -49,7 +49,7 @@ pub(crate) struct OtherArgs {
     pub(crate) ext: Vec<String>,
     #[arg(long, short = 'a', hide = true)]
     pub(crate) update_env: bool,
-    // PM2's users pass these; what they ask for is so anyway.
+    // Accepted because PM2's users pass them; their effect is the default here.
     #[arg(long, hide = true)]
     no_vizion: bool,
     #[arg(long, hide = true)]
@@ -93,13 +93,13 @@ impl<T: BesideKeys> FromArgMatches for KeyArgs<T> {
 }
 
 impl<T> KeyArgs<T> {
-    /// The text of a key's option.
+    /// The text given for a key's option.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.keys.iter().find(|(known, _)| known.name == key)?.1.first().map(String::as_str)
     }
 }
 
-/// What was given for a key, as texts.
+/// The texts given for a key.
 fn texts(matches: &ArgMatches, key: &KnownKey) -> Option<Vec<String>> {
     if key.negation.is_some() && matches.get_flag(&no(key)) {
         return Some(vec!["false".to_owned()]);
@@ -156,10 +156,11 @@ fn negation(key: &KnownKey, help: &'static str) -> Arg {
     }
 }
 
-/// What clap refuses by itself. Other values are checked when the key is set, with the messages of a configuration.
+/// The checks done by clap. Other values are checked when the key is set, with the messages of a
+/// configuration file.
 fn parser(key: &KnownKey) -> ValueParser {
     match key.kind {
-        // PM2 has this one in seconds.
+        // PM2's option is in seconds.
         _ if key.name == "watch_delay" => ValueParser::string(),
         Kind::Duration | Kind::DurationOrNone => ValueParser::new(super::duration),
         Kind::Signal => ValueParser::new(signal),

@@ -14,25 +14,25 @@ measures the throughput of the target. Open loop (--rate): requests start on sch
 is, and latency counts from the scheduled time. This measures the latency that users see at that rate.
 
 --search finds the highest rate at which latencies or errors stay within bounds: runs of 5 s (-d) at rates that
-are doubled and halved; a rate is too high when two runs miss, and the answer has held twice.
+are doubled and halved. A rate is too high if two runs fail; the result is a rate that passed twice.
 
 The first line says whether the results can be trusted; --verbose shows every check. docs/MEASURING.md explains
 the checks. Percentiles with too few samples are left out: p99 needs 1,000, p99.9 needs 10,000.
 
-A ws:// or wss:// URL sends messages on WebSockets: each message that comes answers the oldest one without an
-answer. --sse reads server-sent events. Both connect again when the server closes a connection, and count that.
+A ws:// or wss:// URL sends messages on WebSockets: each received message answers the oldest unanswered one.
+--sse reads server-sent events. Both reconnect if the server closes a connection, and count reconnects.
 
---as takes the flags of ab, siege, loadtest, autocannon or wrk behind `--` and prints that tool's report, with
-notes on stderr where its own numbers would be wrong. --expect and the files of Output work there, too; --json
-replaces the tool's report on stdout.
+--as accepts the flags of ab, siege, loadtest, autocannon or wrk after `--` and prints that tool's report, with
+notes on stderr if its own numbers would be wrong. --expect and the output files work with it; --json replaces
+the tool's report on stdout.
 
-A file of --urls-file has a request on each line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
---har takes the requests of a recorded session that went to its first server, with their headers and cookies.
+A file of --urls-file has one request per line: [WEIGHT] [METHOD] URL [BODY|@FILE]; # begins a comment.
+--har sends the requests of a recorded session to its first server, with their headers and cookies.
 
 Exit codes of bench:
-  0  measured, and every expectation holds
+  0  measured, and every expectation was met
   1  the measurement failed
-  2  the command line is wrong (with --as: as the tool exits)
+  2  the command line is wrong (with --as: the tool's exit code)
   5  measured, but an expectation was missed
   6  the results cannot be trusted (most answers were errors, for example), or an expectation cannot be judged
   7  the target cannot be reached
@@ -54,7 +54,7 @@ Examples:
   forkful bench --as ab -- -k -n 5000 -c 500 http://127.0.0.1:8000/fast
   forkful bench --as wrk --expect 'p99<20ms' -- -t2 -c100 -d10s --latency http://127.0.0.1:8000/fast";
 
-/// Headings of the options that say what is sent, and how.
+/// Headings of the options about the load and the requests.
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
@@ -62,10 +62,10 @@ const CONNECTION: &str = "Connection";
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BenchArgs {
-    /// URLs to load. Several URLs of one server are taken in turns, or at random by --weights.
+    /// URLs to load. Several URLs of one server are requested in turn, or at random with --weights.
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Take this tool's flags behind `--` and print its report.
+    /// Accept this tool's flags after `--` and print its report.
     #[arg(long = "as", value_name = "TOOL", value_parser = tool)]
     pub(crate) tool: Option<Tool>,
     /// Flags of that tool.
@@ -84,49 +84,49 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = LOAD)]
 pub(crate) struct BenchLoadArgs {
-    /// Connections, exactly so many (50, or -n where that is less).
+    /// Number of connections (50, or -n if that is less).
     #[arg(long, short, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) connections: Option<usize>,
-    /// Requests, exactly so many.
+    /// Number of requests.
     #[arg(long, short = 'n', value_name = "NUMBER")]
     pub(crate) requests: Option<u64>,
-    /// How long, exactly (10s). With -n: whichever ends first.
+    /// Duration (10s). With -n: whichever ends first.
     #[arg(long, short, value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Requests per second: an open loop.
     #[arg(long, value_name = "NUMBER", group = "open_loop")]
     pub(crate) rate: Option<f64>,
-    /// Find the highest rate at which this holds, as `p99<50ms` or `errors<0.1%`. Repeatable.
+    /// Find the highest rate at which this holds, such as `p99<50ms` or `errors<0.1%`. Repeatable.
     #[arg(long, value_name = "EXPECTATION", group = "open_loop", conflicts_with_all = ["requests", "think", "expect", "csv", "hdr", "verbose", "tool"])]
     pub(crate) search: Vec<Threshold>,
     /// With --search: the highest rate to try.
     #[arg(long, value_name = "NUMBER", requires = "search", value_parser = rate)]
     pub(crate) rate_max: Option<f64>,
-    /// With --rate or --search: gaps at random, as of many independent users, and not all the same.
+    /// With --rate or --search: random gaps, as with many independent users, instead of equal gaps.
     #[arg(long, requires = "open_loop")]
     pub(crate) poisson: bool,
-    /// With --rate or --search: the most connections that may be opened when all are busy (10000).
+    /// With --rate or --search: maximum connections when all are busy (10000).
     #[arg(long, value_name = "NUMBER", requires = "open_loop")]
     pub(crate) connections_max: Option<usize>,
     /// Full load before the measurement, not counted.
     #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = duration)]
     pub(crate) warmup: Duration,
-    /// Grow to the full load over this time, before it is counted.
+    /// Increase to the full load over this time; not counted.
     #[arg(long, value_name = "DURATION", default_value = "0s", hide_default_value = true, value_parser = duration)]
     pub(crate) ramp: Duration,
-    /// A pause between an answer and the next request: `100ms`, or `0-100ms` at random.
+    /// Pause between an answer and the next request: `100ms`, or `0-100ms` for random pauses.
     #[arg(long, value_name = "DURATION", value_parser = think, conflicts_with = "rate")]
     pub(crate) think: Option<forkful_load::Think>,
-    /// How long an answer may take.
+    /// Timeout of a request.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// End after so many errors.
+    /// Stop after this number of errors.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_errors: Option<u64>,
-    /// Threads of the generator (one for each eight cores).
+    /// Threads of the generator (one per eight cores).
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<usize>,
-    /// Seed of all that is random.
+    /// Seed of all random choices.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -140,40 +140,40 @@ pub(crate) struct BenchRequestArgs {
     /// A header as `Name: value`. Repeatable.
     #[arg(long, short = 'H', value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// The body. `{id}` in it, in headers and in URLs is the number of the request.
+    /// The body. `{id}` in it, in headers and in URLs is replaced by the number of the request.
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
     /// The body, from a file.
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     pub(crate) body_file: Option<PathBuf>,
-    /// Leave `{id}` as it is.
+    /// Do not replace `{id}`.
     #[arg(long)]
     pub(crate) literal: bool,
     /// Basic authentication as user:password.
     #[arg(long, short, value_name = "USER:PASSWORD")]
     pub(crate) user: Option<String>,
-    /// With a ws:// URL: the message that is sent, and that the server answers with one of its own (`hello`).
+    /// With a ws:// URL: the message to send; the server must answer each with a message (`hello`).
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["body", "body_file", "method"])]
     pub(crate) message: Option<String>,
-    /// Server-sent events: each connection asks once, and the time between events is measured.
+    /// Server-sent events: each connection sends one request, and the time between events is measured.
     #[arg(long, conflicts_with_all = ["rate", "search", "think", "pipelining", "no_keepalive", "reconnect", "http2", "http10", "message", "expect_status", "expect_body", "expect_body_file", "worker_header"])]
     pub(crate) sse: bool,
-    /// A file of requests, see below.
+    /// A file with requests, see below.
     #[arg(long, value_name = "FILE")]
     pub(crate) urls_file: Option<PathBuf>,
-    /// The requests of a HAR file, as browsers save it; a URL sends them to that server.
+    /// Send the requests of a HAR file, as saved by browsers; a URL sends them to that server.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls_file", "method", "body", "body_file", "weights"])]
     pub(crate) har: Option<PathBuf>,
-    /// Take URLs at random, so often each: `9,1`.
+    /// Request URLs at random with these weights: `9,1`.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub(crate) weights: Vec<u32>,
-    /// The statuses that are right (all below 400).
+    /// Statuses that count as success (all below 400).
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Vec<u16>,
-    /// What every body contains.
+    /// Text that every body must contain.
     #[arg(long, value_name = "TEXT")]
     pub(crate) expect_body: Option<String>,
-    /// A file that every body equals.
+    /// File that every body must equal.
     #[arg(long, value_name = "FILE", conflicts_with = "expect_body")]
     pub(crate) expect_body_file: Option<PathBuf>,
 }
@@ -182,31 +182,31 @@ pub(crate) struct BenchRequestArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = CONNECTION)]
 pub(crate) struct BenchConnectionArgs {
-    /// A connection for each request.
+    /// Open a new connection for each request.
     #[arg(long, visible_alias = "no-keep-alive")]
     pub(crate) no_keepalive: bool,
-    /// A new connection after so many requests.
+    /// Open a new connection after this number of requests.
     #[arg(long, value_name = "NUMBER", conflicts_with = "no_keepalive")]
     pub(crate) reconnect: Option<u32>,
-    /// Requests that may be under way on a connection.
+    /// Concurrent requests on a connection.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) pipelining: usize,
-    /// Read each answer at once, also where the target is the limit and several could be read together.
+    /// Read each answer immediately, even if the target is the bottleneck and answers could be read in batches.
     #[arg(long)]
     pub(crate) no_gathering: bool,
-    /// HTTP/2: by ALPN over TLS, with prior knowledge in the clear.
+    /// Use HTTP/2: by ALPN over TLS, with prior knowledge without TLS.
     #[arg(long)]
     pub(crate) http2: bool,
-    /// With --http2: streams that may be under way on a connection (1).
+    /// With --http2: concurrent streams on a connection (1).
     #[arg(long, value_name = "NUMBER", requires = "http2", conflicts_with = "pipelining")]
     pub(crate) streams: Option<usize>,
-    /// HTTP/1.0.
+    /// Use HTTP/1.0.
     #[arg(long, conflicts_with = "http2")]
     pub(crate) http10: bool,
-    /// Connect to this unix socket; the URL says only what to ask for.
+    /// Connect to this unix socket; the URL only sets the request.
     #[arg(long, value_name = "PATH")]
     pub(crate) unix_socket: Option<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long, short = 'k')]
     pub(crate) insecure: bool,
     /// Trust these authorities (PEM).
@@ -218,7 +218,7 @@ pub(crate) struct BenchConnectionArgs {
     /// The client's key (PEM).
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// The name to ask for and to check in the certificate.
+    /// The server name to request and to verify in the certificate.
     #[arg(long, value_name = "NAME")]
     pub(crate) server_name: Option<String>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct BenchConnectionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct BenchOutputArgs {
-    /// What must hold: `p99<20ms`, `errors<0.1%`, `rps>1000`. Several.
+    /// Expectations that must be met: `p99<20ms` `errors<0.1%` `rps>1000`.
     #[arg(long, value_name = "EXPECTATION", num_args = 1..)]
     pub(crate) expect: Vec<String>,
     /// Print the whole report: all percentiles, connections, workers and checks.
@@ -235,16 +235,16 @@ pub(crate) struct BenchOutputArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the course of the run, a line for each tenth of a second; `-` is stdout.
+    /// Write a CSV line for each 0.1 s of the run; `-` is stdout.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Write the percentiles in `HdrHistogram`'s text format; `-` is stdout.
     #[arg(long, value_name = "FILE")]
     pub(crate) hdr: Option<PathBuf>,
-    /// Write a page with plots.
+    /// Write an HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Count by worker: a response header that names the one that answered.
+    /// Count by worker, named in this response header.
     #[arg(long, value_name = "NAME")]
     pub(crate) worker_header: Option<String>,
     /// Show no progress.
@@ -253,7 +253,8 @@ pub(crate) struct BenchOutputArgs {
 }
 
 impl BenchArgs {
-    /// URLs and expectations apart: `--expect` takes all that follows it, and no URL has a `<` or `>`.
+    /// Separates URLs and expectations: `--expect` takes everything that follows it, and no URL contains `<`
+    /// or `>`.
     pub(crate) fn sorted(&self) -> Result<(Vec<String>, Vec<Threshold>), forkful_load::report::BadThreshold> {
         let (texts, behind): (Vec<&String>, Vec<&String>) =
             self.output.expect.iter().partition(|text| text.contains(['<', '>']) || !looks_like_url(text));
@@ -263,7 +264,7 @@ impl BenchArgs {
     }
 }
 
-/// The options of load, request and connection that this program was called with, as `--connections`.
+/// The typed options about load, requests and connections, such as `--connections`.
 pub(crate) fn typed_load_options() -> Vec<String> {
     let command = super::Cli::command();
     let matches = command.clone().try_get_matches_from(std::env::args_os());

@@ -1,27 +1,27 @@
-//! What may come next on a command line: the candidates behind `forkful completion`. A pure function of the words, the
-//! command line as clap knows it, and the apps that exist.
+//! Candidates for `forkful completion`: a pure function of the typed words, clap's command and the existing
+//! apps.
 
 use clap::{Arg, ArgAction, Command};
 use forkful_lab::experiment::catalogue;
 
-/// What is offered in place of the last word.
+/// The candidates for the last word.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// Words, best first, each with its meaning.
+    /// Words, best first, each with a description.
     pub(crate) words: Vec<(String, String)>,
-    /// Whether names of files fit, too.
+    /// Whether file names are candidates too.
     pub(crate) files: bool,
 }
 
-/// Something that a target can name, and what it is.
+/// A possible target and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) word: String,
     pub(crate) meaning: String,
 }
 
-/// What could stand for the last of `words`, which may be empty; the program's own name is not among them. `targets` is
-/// only called where apps can be named.
+/// The candidates for the last of `words`, which may be empty; `words` does not contain the program's name.
+/// `targets` is only called if apps can be named.
 pub(crate) fn offer(command: &Command, words: &[String], targets: impl FnOnce() -> Vec<Target>) -> Offer {
     let Some((word, before)) = words.split_last() else { return Offer::default() };
     let mut verb = command;
@@ -69,7 +69,7 @@ fn subcommand<'a>(verb: &'a Command, word: &str, expected: bool) -> Option<&'a C
     verb.find_subcommand(word).filter(|_| expected)
 }
 
-/// The option that a word is, as `--name`, `--name=value` has its value already.
+/// The option of a word such as `--name`; `--name=value` already has its value.
 fn option<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
     let is_named = |arg: &&Arg| match word.strip_prefix("--") {
         Some(long) => {
@@ -87,7 +87,7 @@ fn takes_next_word(option: &Arg) -> bool {
     option.get_action().takes_values() && !option.is_require_equals_set()
 }
 
-/// What an argument's value may be, by its possible values and by what its name in the usage says.
+/// The candidates for an argument's value, from its possible values and its value name in the usage.
 fn values(argument: &Arg, targets: impl FnOnce() -> Vec<Target>) -> Offer {
     let possible = argument.get_possible_values();
     if !possible.is_empty() {
@@ -113,14 +113,14 @@ fn values(argument: &Arg, targets: impl FnOnce() -> Vec<Target>) -> Offer {
     Offer { words, files }
 }
 
-/// The experiments by name, and the words for several.
+/// The names of experiments, and the words for several.
 fn experiments() -> Vec<(String, String)> {
     let all = catalogue::ALL.iter().map(|one| (one.name.to_owned(), one.title.to_owned()));
     let several = [("list", "show the experiments"), ("all", "run every experiment")];
     all.chain(several.map(|(word, meaning)| (word.to_owned(), meaning.to_owned()))).collect()
 }
 
-/// Commands in the order of the overview, without those that are internal.
+/// Commands in the order of the overview, without internal ones.
 fn subcommands(verb: &Command) -> Vec<(String, String)> {
     let visible = |command: &&Command| !command.is_hide_set();
     let mut found: Vec<&Command> = verb.get_subcommands().filter(visible).collect();

@@ -1,4 +1,4 @@
-//! Options of the verbs about configurations, and of the small ones that print one thing.
+//! Options of the commands about configurations, and of small commands that print one thing.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(crate) enum InitKind {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is started, and no daemon is needed. All faults are shown at once, each with its line; the exit code
+Nothing is started, and no daemon is needed. All errors are shown at once, each with its line; the exit code
 is then 2. Warnings do not change the exit code.
 
 Examples:
@@ -38,16 +38,16 @@ Examples:
   forkful validate ecosystem.config.js --env production
   forkful validate --schema > forkful.schema.json      for editors")]
 pub(crate) struct ValidateArgs {
-    /// Config files; this directory's by default.
+    /// Config files; by default the one in this directory.
     #[arg(value_name = "CONFIG")]
     pub(crate) configs: Vec<String>,
-    /// Choose the blocks `env_NAME`.
+    /// Use the blocks `env_NAME`.
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
     /// Print the JSON Schema of a configuration.
     #[arg(long)]
     pub(crate) schema: bool,
-    /// Print the resolved apps, or the faults, as JSON; environments are left out.
+    /// Print the resolved apps, or the errors, as JSON; without environments.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -68,15 +68,15 @@ Examples:
   forkful pid api
   kill -USR2 $(forkful pid 3)")]
 pub(crate) struct PidArgs {
-    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files; without
-    /// one the daemon's own process id is printed.
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files; by default
+    /// the daemon's own process id is printed.
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Values that are secrets by their name or their look are not shown.
+Values are masked if their name or their form suggests a secret.
 
 Examples:
   forkful env api
@@ -95,7 +95,7 @@ pub(crate) struct EnvArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Secrets are left out, so that it can be put into a bug report.
+The output contains no secrets, so it can be attached to a bug report.
 
 Examples:
   forkful report > report.txt")]

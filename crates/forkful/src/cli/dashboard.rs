@@ -4,7 +4,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The link works once, for a browser of this machine. From another one, forward the port first:
+The link works once, for a browser on this machine. From another machine, forward the port first:
   ssh -L 4000:127.0.0.1:PORT server    and open the link with port 4000
 
 Examples:
@@ -18,7 +18,7 @@ pub(crate) struct DashboardArgs {
     /// Print the link only.
     #[arg(long)]
     pub(crate) no_open: bool,
-    /// Print JSON; nothing is opened.
+    /// Print JSON without opening a browser.
     #[arg(long)]
     pub(crate) json: bool,
 }

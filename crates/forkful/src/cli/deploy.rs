@@ -4,10 +4,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Orders: setup, update (when none is given), revert [N], list, curr, prev, exec COMMAND, ref
-REFERENCE. All hosts of a target are worked on at the same time. With `health` the deployment
-waits until the version answers, and with `rollback: true` it goes back by itself when it does
-not.
+Orders: setup, update (the default), revert [N], list, curr, prev, exec COMMAND, ref REFERENCE. All
+hosts of a target are deployed in parallel. With `health`, the deployment waits until the version
+is healthy, and with `rollback: true` it is rolled back if it is not.
 
 Examples:
   forkful deploy production setup
@@ -16,10 +15,10 @@ Examples:
   forkful deploy production revert 1
   forkful deploy production exec 'forkful list'")]
 pub(crate) struct DeployArgs {
-    /// A config file if it is not this directory's, a target of its `deploy` section, an order.
+    /// A config file (default: the one in this directory), a target in its `deploy` section, an order.
     #[arg(required = true, value_name = "[CONFIG] TARGET [ORDER]")]
     pub(crate) words: Vec<String>,
-    /// Deploy though something here is not committed or not pushed.
+    /// Deploy even if local changes are not committed or pushed.
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -8,8 +8,8 @@ use super::duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Watch the app while it is slow: the verdict is about the load of these seconds.
-Docs: docs/DOCTOR.md has every verdict, its rule and what to do.
+Run it while the app is slow: the verdict covers only these seconds. docs/DOCTOR.md describes every
+verdict, its rule and what to do.
 
 Examples:
   forkful doctor api
@@ -24,12 +24,12 @@ pub(crate) struct DoctorArgs {
     /// How long to watch; a verdict needs 10 s.
     #[arg(long = "for", value_name = "DURATION", default_value = "12s", value_parser = duration)]
     pub(crate) watch_for: Duration,
-    /// Read what was measured so long ago, of the last hour, instead of watching: `--ago 5m --for 30s` is about the half minute
-    /// that ended 5 minutes ago, `--ago 0s` about the last seconds.
+    /// Use measurements of the last hour instead of watching: `--ago 5m --for 30s` covers the 30 seconds that
+    /// ended 5 minutes ago, `--ago 0s` the last seconds.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "fix")]
     pub(crate) ago: Option<Duration>,
-    /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as long, and
-    /// take it back unless it helped. The exit code is 1 when nothing helped.
+    /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as
+    /// long, and revert it unless it helped. The exit code is 1 if nothing helped.
     #[arg(long)]
     pub(crate) fix: bool,
     /// Print JSON.

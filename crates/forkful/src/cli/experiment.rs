@@ -6,11 +6,10 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each is a published benchmark of Node.js on many cores, reproduced on this machine: the
-sample app is started as one process and as a cluster in a private home, loaded as the report says,
-and what was found is put beside what was reported. Everything stays on the loopback and is ended
-after. Nothing is installed: without Express the apps run on a small stand-in, and the result says
-so.
+Each experiment reproduces a published benchmark of Node.js on many cores: it starts the sample app
+as one process and as a cluster in a private home, loads it as in the report, and compares the
+results with the reported ones. It only uses loopback, and stops everything at the end. Nothing is
+installed: without Express, the apps use a small stand-in, and the result says so.
 
 Examples:
   forkful experiment list
@@ -21,25 +20,25 @@ pub(crate) struct ExperimentArgs {
     /// Name or number of an experiment, `all`, or `list`.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Run at full length, as the original did, where that takes more than two minutes.
+    /// Run at the original's full length, which may take more than two minutes.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Part of the usual length (0.1 for a tenth), for a quick check.
+    /// Fraction of the usual length (0.1 for a tenth), for a quick check.
     #[arg(long, value_name = "PART", conflicts_with = "full", value_parser = part)]
     pub(crate) scale: Option<f64>,
     /// Workers of the cluster; by default one per core.
     #[arg(long, short, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) instances: Option<u16>,
-    /// File of the page; by default forkful-experiment-NAME.html in this directory.
+    /// File for the HTML page; by default forkful-experiment-NAME.html in this directory.
     #[arg(long, value_name = "FILE", conflicts_with = "no_html")]
     pub(crate) html: Option<PathBuf>,
-    /// Write no page.
+    /// Do not write a page.
     #[arg(long)]
     pub(crate) no_html: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Directory of the sample apps; by default `examples` here or of Forkful's repository.
+    /// Directory of the sample apps; by default `examples` in this directory or in Forkful's repository.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) examples: Option<PathBuf>,
     /// Seed of the random order of arms; printed, so that a run can be repeated.

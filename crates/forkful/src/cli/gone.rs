@@ -1,10 +1,10 @@
-//! Commands and options of PM2 that do not exist here: each is answered with a sentence that says what to use instead.
+//! Commands and options of PM2 that do not exist here: for each, a message says what to use instead.
 
-/// A command or option that is not here, and what to do instead.
+/// A command or option that does not exist, and its replacement.
 pub(crate) struct Gone {
-    /// PM2's words for it.
+    /// PM2's names for it.
     pub(crate) words: &'static [&'static str],
-    /// Why it is not here; follows the word.
+    /// Why it does not exist; appended to the name.
     pub(crate) why: &'static str,
     /// What to use instead.
     pub(crate) instead: &'static str,
@@ -96,7 +96,7 @@ pub(crate) const GONE: &[Gone] = &[
     ),
 ];
 
-/// What became of a command of PM2.
+/// The entry for a command of PM2.
 pub(crate) fn find(word: &str) -> Option<&'static Gone> {
     GONE.iter().find(|gone| gone.words.contains(&word))
 }

@@ -25,7 +25,7 @@ pub(crate) struct TriggerArgs {
     pub(crate) target: String,
     /// The action's name.
     pub(crate) action: String,
-    /// What it is called with.
+    /// Its parameter.
     pub(crate) params: Option<String>,
     /// Seconds to wait for answers.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -37,8 +37,7 @@ pub(crate) struct TriggerArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Workers in fork mode have a stdin; those of a cluster have none. What a worker has not read waits
-for it, up to 64 KB.
+Only workers in fork mode have a stdin. Up to 64 KB are buffered until the worker reads them.
 
 Examples:
   forkful send 0 status
@@ -47,7 +46,7 @@ pub(crate) struct SendArgs {
     /// Name or id of an app, or `all`.
     #[arg(value_name = "APP")]
     pub(crate) target: String,
-    /// The line; its end is added.
+    /// The line, without its line end.
     #[arg(allow_hyphen_values = true)]
     pub(crate) line: String,
     /// Print JSON.
@@ -57,8 +56,8 @@ pub(crate) struct SendArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows what the worker writes, and writes each line that is typed to its stdin. Ctrl-C, or Ctrl-D on
-an empty line, lets go of the worker, which goes on.
+Shows the worker's output, and writes each typed line to its stdin. Ctrl-C, or Ctrl-D on an empty
+line, detaches; the worker keeps running.
 
 Examples:
   forkful attach 0
@@ -68,16 +67,16 @@ pub(crate) struct AttachArgs {
     /// Id of a worker, or the name of an app that has one.
     #[arg(value_name = "APP")]
     pub(crate) target: String,
-    /// What is written after each line instead of its end.
+    /// Text to write after each line, instead of a line end.
     #[arg(allow_hyphen_values = true)]
     pub(crate) separator: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Serves one client over stdin and stdout until it closes them; editors and assistants start it themselves.
-It reads: apps, logs, stalls, metrics, saved reports. No answer has the value of a secret of an app's
-environment in it, log lines included. It changes apps only with --control.
+Serves one client over stdin and stdout until it closes them; editors and assistants start this command
+themselves. By default it is read-only: apps, logs, stalls, metrics, saved reports. Secrets of an app's
+environment are masked in all answers, including log lines. --control also permits changes of apps.
 
 Examples:
   forkful mcp
@@ -98,13 +97,13 @@ pub(crate) struct ApiArgs {
     pub(crate) verb: ApiVerb,
 }
 
-/// What other programs need besides the daemon's socket.
+/// Helpers for other programs, in addition to the daemon's socket.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiVerb {
-    /// Start the daemon if it does not run; print where it is.
+    /// Start the daemon if it is not running; print its socket.
     Connect,
-    /// Read a request for apps from stdin, print their complete definitions.
+    /// Read a request for apps from stdin and print their complete definitions.
     Definitions,
-    /// Read options and the apps that they are for from stdin, print what they change.
+    /// Read options and apps from stdin and print the changes.
     Changes,
 }

@@ -1,4 +1,4 @@
-//! Options of the verbs that keep apps over a reboot, bring them back, and take them over from PM2.
+//! Options of the commands that save and restore apps, and import them from PM2.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What should run is saved by itself at every change, in $FORKFUL_HOME/state.json. `save` writes a
-copy that `resurrect --saved` comes back to. Values that came with your environment are not saved,
-but for harmless ones such as PATH: put them into a file that `env_file` names, or save them with
---with-env.
+The app list is saved automatically at every change, in $FORKFUL_HOME/state.json. `save` writes a
+copy that `resurrect --saved` restores. Values from your environment are not saved, except harmless
+ones such as PATH: put them into a file named by `env_file`, or save them with --with-env.
 
 Examples:
   forkful save
@@ -18,7 +17,7 @@ pub(crate) struct SaveArgs {
     /// Save even if there is no app.
     #[arg(long, short)]
     pub(crate) force: bool,
-    /// From now on also save values that came with the environment of `start`.
+    /// From now on also save values from the environment of `start`.
     #[arg(long)]
     pub(crate) with_env: bool,
     /// Print JSON.
@@ -28,14 +27,14 @@ pub(crate) struct SaveArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Values that were not saved are taken from this command's environment, and from the files that
-`env_file` named. Existing apps are left as they are.
+Values that were not saved are taken from this command's environment and from the apps' `env_file`.
+Existing apps are left unchanged.
 
 Examples:
   forkful resurrect
-  forkful resurrect --saved     what `forkful save` wrote, instead of what ran last")]
+  forkful resurrect --saved     the apps that `forkful save` wrote")]
 pub(crate) struct ResurrectArgs {
-    /// Start what `save` wrote instead of what ran last.
+    /// Start the apps that `save` wrote, instead of those that ran last.
     #[arg(long)]
     pub(crate) saved: bool,
     /// Return at once instead of when the apps are ready.
@@ -70,8 +69,8 @@ pub(crate) enum ImportFrom {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A PM2 that runs is asked; else its dump.pm2 is read. PM2 and its apps are left alone: end them with
-`pm2 kill` first when they listen on the same ports, or with --stop-pm2.
+The apps are read from a running PM2, or from its dump.pm2. PM2 and its apps are left alone: if they
+listen on the same ports, stop them first with `pm2 kill`, or use --stop-pm2.
 
 Examples:
   forkful import pm2 --dry-run
@@ -81,19 +80,19 @@ pub(crate) struct ImportPm2Args {
     /// PM2's folder.
     #[arg(long, env = "PM2_HOME", value_name = "FOLDER", hide_env_values = true)]
     pub(crate) home: Option<PathBuf>,
-    /// Read this dump, and do not ask PM2.
+    /// Read this dump instead of asking PM2.
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Only the apps of these names.
+    /// Only the apps with these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Print the apps as a configuration file; import nothing.
+    /// Only print the apps as a configuration file.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// With --dry-run: show the values of secrets too.
+    /// With --dry-run: also show the values of secrets.
     #[arg(long)]
     pub(crate) show_env: bool,
-    /// End PM2 and its apps first, then start the apps here. Without it, apps are imported stopped while PM2 runs.
+    /// Stop PM2 and its apps first, then start the apps here. Without this option, apps are imported stopped while PM2 runs.
     #[arg(long)]
     pub(crate) stop_pm2: bool,
     /// Print JSON.
@@ -103,8 +102,8 @@ pub(crate) struct ImportPm2Args {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The init system is detected by default. As root the service is installed system-wide; without the
-rights, the commands to install it are printed, nothing is changed, and the exit code is 1.
+The init system is detected by default. As root the service is installed system-wide. If privileges
+are missing, the commands are printed, nothing is changed, and the exit code is 1.
 
 Examples:
   forkful startup                       a systemd unit of your user
@@ -114,10 +113,10 @@ pub(crate) struct StartupArgs {
     /// Init system; detected by default.
     #[arg(value_enum)]
     pub(crate) platform: Option<Platform>,
-    /// Install a system-wide service that starts before anybody logs in; the default for root.
+    /// Install a system-wide service that starts before any login; the default for root.
     #[arg(long)]
     pub(crate) system: bool,
-    /// User that a system-wide service runs as; you by default.
+    /// User of a system-wide service; by default you.
     #[arg(long, short, value_name = "USER")]
     pub(crate) user: Option<String>,
     /// The home directory of that user.
@@ -126,18 +125,18 @@ pub(crate) struct StartupArgs {
     /// The service's name.
     #[arg(long, value_name = "NAME")]
     pub(crate) service_name: Option<String>,
-    /// Wait for the network before anything is started.
+    /// Wait for the network before starting.
     #[arg(long, alias = "wait-ip")]
     pub(crate) wait_network: bool,
-    /// Let apps listen on ports below 1024 (systemd, services of the system).
+    /// Let apps listen on ports below 1024 (systemd, system-wide services).
     #[arg(long)]
     pub(crate) low_ports: bool,
-    /// Show the file and change nothing.
+    /// Only show the file.
     #[arg(long)]
     pub(crate) print: bool,
 }
 
-/// What starts services.
+/// An init system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Platform {
     #[value(alias = "ubuntu", alias = "centos", alias = "arch", alias = "oracle", alias = "debian")]

@@ -1,4 +1,4 @@
-//! Options of `compare` and `tune`: which app, which request, how much time.
+//! Options of `compare` and `tune`: the app, the request, the time budget.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use super::duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Every arm is started by this command on a free port, which it is told as PORT, and ended after.
-Arms run in blocks of random order, each on a fresh server: first at saturation, then at 50 and 80
-% of the weaker arm's capacity, where latencies can be compared. Without arms: single,cluster.
+This command starts every arm on a free port, passed as PORT, and stops it afterwards. Arms run in
+blocks of random order, each on a fresh server: first at saturation, then at 50 and 80 % of the
+slower arm's capacity, where latencies can be compared. The default is single,cluster.
 Arms: single (plain node), cluster (Forkful, one worker per core), workers=1,2,4, pool=1,4
-(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first is
-what the others are compared with. Two scripts are compared with each other. The verdict is one of
-faster, slower, no difference, inconclusive; docs/COMPARE.md says by which rule.
+(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first arm
+is the baseline. Two scripts are compared with each other. The verdict is one of faster, slower, no
+difference, inconclusive; docs/COMPARE.md explains the rule.
 
---git compares two commits: both are checked out in a temporary folder, built by --build, and
-measured in turns; the checkout that you work in is not touched. Without --build, the packages that
-are installed here are used if the lock files are the same. The exit code is then a gate:
+--git compares two commits: both are checked out in a temporary folder, built with --build, and
+measured in turn; your checkout is not changed. Without --build, the packages installed here are
+used if the lock files are the same. The exit code is then a gate:
   0  not slower    5  slower    6  inconclusive, or the figures cannot be trusted
 
-Two saved reports, of `bench --json` or of `compare --json`, are compared without a run, with the
-same exit codes: what was not the same comes first, and what two single runs cannot say is said.
+Two saved reports of `bench --json` or `compare --json` are compared without a run, with the same
+exit codes. The output starts with the differences in settings, and states its limitations.
 
 Examples:
   forkful compare server.js --path /fast
@@ -37,31 +37,31 @@ Examples:
   forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
   forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
   forkful compare server.js --path /fast --beside '/delay@2' --no-keep-alive
-  forkful compare server.js --path / --aa             how small a difference can this machine detect?")]
+  forkful compare server.js --path / --aa             the smallest detectable difference")]
 pub(crate) struct CompareArgs {
-    /// One script or config file, or two scripts, or two saved reports. With --git: one, or none where package.json or a
-    /// config file says it.
+    /// One script or config file, two scripts, or two saved reports. With --git: one, or none if package.json
+    /// or a config file names the script.
     #[arg(required_unless_present = "git", value_name = "SCRIPT|CONFIG|REPORT", num_args = 1..=2)]
     pub(crate) targets: Vec<String>,
     /// Compare two commits of this repository.
     #[arg(long, value_names = ["BASE", "HEAD"], num_args = 2, conflicts_with = "aa")]
     pub(crate) git: Vec<String>,
-    /// With --git: a shell command that makes each version ready, as 'npm ci && npm run build'.
+    /// With --git: a shell command that builds each version, such as 'npm ci && npm run build'.
     #[arg(long, value_name = "COMMAND", requires = "git")]
     pub(crate) build: Option<String>,
-    /// Print Markdown, as for a comment on a pull request.
+    /// Print Markdown, for a comment on a pull request.
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
     /// The setups to compare.
     #[arg(long, value_name = "LIST")]
     pub(crate) arms: Option<String>,
-    /// Compare the last arm with itself: how small a difference can this machine detect?
+    /// Compare the last arm with itself, to find the smallest difference that this machine can detect.
     #[arg(long)]
     pub(crate) aa: bool,
-    /// Number of blocks, instead of as many as the budget allows (6 to 18).
+    /// Number of blocks; by default as many as the budget allows (6 to 18).
     #[arg(long, value_name = "NUMBER")]
     pub(crate) blocks: Option<usize>,
-    /// Leave out the windows at equal rates.
+    /// Do not measure latency at equal rates.
     #[arg(long)]
     pub(crate) no_latency: bool,
     #[command(flatten)]
@@ -71,9 +71,8 @@ pub(crate) struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Candidates race: all are measured in rounds of random order, and those that are certainly worse
-than the best are dropped. Of what is left the smallest within 2 % of the best is chosen, because
-workers cost memory and connections. The thread pool is looked at only if its size makes a
-difference.
+than the best are dropped. Of the rest, the smallest within 2 % of the best is chosen, because
+workers cost memory and connections. Thread-pool sizes are only compared if they make a difference.
 
 Examples:
   forkful tune server.js --path /heavy
@@ -85,16 +84,16 @@ pub(crate) struct TuneArgs {
     /// A script or a config file.
     #[arg(value_name = "SCRIPT|CONFIG")]
     pub(crate) target: String,
-    /// Numbers of workers to try, as 1,2,4 or 1-8; by default 1, 2, 4 … up to two for each core.
+    /// Numbers of workers to try, such as 1,2,4 or 1-8; by default 1, 2, 4 … up to two per core.
     #[arg(long, value_name = "LIST")]
     pub(crate) workers: Option<String>,
-    /// Sizes of the thread pool to try, as 1,4,16; by default those that may matter.
+    /// Thread-pool sizes to try, such as 1,4,16; by default those that may matter.
     #[arg(long, value_name = "LIST")]
     pub(crate) pools: Option<String>,
-    /// Write the choice into the config file (forkful.config.json is made when there is none).
+    /// Write the choice to the config file (forkful.config.json is created if there is none).
     #[arg(long)]
     pub(crate) apply: bool,
-    /// Write what was measured to forkful.measured.json beside the config file, for `forkful export`; takes 120s by default.
+    /// Write the measurements to forkful.measured.json next to the config file, for `forkful export`; takes 120s by default.
     #[arg(long)]
     pub(crate) save: bool,
     #[command(flatten)]
@@ -112,7 +111,7 @@ pub(crate) struct LabArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with plots.
+    /// Write an HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Seed of the random order; printed, so that a run can be repeated.
@@ -142,25 +141,25 @@ pub(crate) struct RequestArgs {
     /// Statuses that count as success; by default all below 400.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Vec<u16>,
-    /// Ask this all the while, so often a second, and do not measure it: `/delay@2`.
+    /// Also request this path at this rate per second, without measuring it: `/delay@2`.
     #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse)]
     pub(crate) beside: Option<Beside>,
-    /// The app speaks TLS.
+    /// The app uses TLS.
     #[arg(long)]
     pub(crate) https: bool,
-    /// With --https: take any certificate.
+    /// With --https: accept any certificate.
     #[arg(long, short = 'k', requires = "https")]
     pub(crate) insecure: bool,
     /// With --https: trust these authorities (PEM).
     #[arg(long, value_name = "FILE", requires = "https", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,
-    /// With --https: the name to ask for and to check in the certificate.
+    /// With --https: the server name to request and to verify in the certificate.
     #[arg(long, value_name = "NAME", requires = "https")]
     pub(crate) server_name: Option<String>,
-    /// Connections; by default as many as saturate the app.
+    /// Number of connections; by default as many as saturate the app.
     #[arg(long, short, value_name = "NUMBER")]
     pub(crate) connections: Option<usize>,
-    /// A connection for each request.
+    /// Open a new connection for each request.
     #[arg(long)]
     pub(crate) no_keep_alive: bool,
     /// Threads of the load generator.
@@ -168,22 +167,22 @@ pub(crate) struct RequestArgs {
     pub(crate) threads: Option<u16>,
 }
 
-/// Which app is measured, and how it is started.
+/// The app to measure, and how to start it.
 pub(crate) type LabAppArgs = KeyArgs<LabOtherArgs>;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "App")]
 pub(crate) struct LabOtherArgs {
-    /// KEY=VALUE adds a variable; NAME chooses the config's block `env_NAME`. Repeatable.
+    /// KEY=VALUE adds a variable; NAME selects the config's block `env_NAME`. Repeatable.
     #[arg(long, value_name = "KEY=VALUE|NAME")]
     pub(crate) env: Vec<String>,
-    /// Config files: the app of this name.
+    /// Config files: the app with this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-    /// The port that the app listens on, when it is not the one that PORT says.
+    /// Port of the app, if it ignores PORT.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// How long a server may take to listen.
+    /// How long a server may take until it listens.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) start_timeout: Duration,
 }

@@ -1,7 +1,7 @@
-//! Options that are described only for the command that was asked for.
+//! Options that are only described for the command that was typed.
 //!
-//! clap takes a description of every option of every command before it looks at the first word: about a megabyte here, which
-//! is more than most commands do.
+//! By default clap builds the description of every option of every command before it reads the first word:
+//! about a megabyte here, more than most commands use otherwise.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -18,7 +18,8 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Later<T>(Box<T>);
 
-/// Makes a command line whose commands get their options when one of them is parsed. Otherwise they have them at once.
+/// Creates a command line whose commands get their options when one of them is parsed; otherwise they get
+/// them immediately.
 pub(crate) fn with_options_later(make: impl FnOnce() -> Command) -> Command {
     IS_LATER.set(true);
     let made = make();
@@ -46,7 +47,7 @@ impl<T: Args> Args for Later<T> {
             return T::augment_args(command);
         }
         command.defer(|command| {
-            // What the command says of itself comes before what its options say.
+            // The command's own description precedes that of its options.
             let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
             let after_help = command.get_after_help().cloned();
             let command = T::augment_args(command);

@@ -1,4 +1,4 @@
-//! Options of the verbs that act on existing apps.
+//! Options of the commands that act on existing apps.
 
 use clap::Args;
 
@@ -7,8 +7,8 @@ use super::look::TableArgs;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`, several at once; a
-config file means the apps in it. A name comes before a namespace or a script of the same spelling.
+Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`; several are allowed. A
+config file stands for its apps. A name has precedence over an equal namespace or script.
 
 Examples:
   forkful stop api
@@ -20,13 +20,13 @@ pub(crate) struct TargetArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
-    /// Config files: only the apps of these names.
+    /// Config files: only the apps with these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// PM2's users pass it to `stop`; a stopped app is not watched anyway.
     #[arg(long, hide = true)]
     pub(crate) watch: bool,
-    /// PM2's users pass it; nothing here has to be forced.
+    /// Accepted for PM2's users; no action needs to be forced.
     #[arg(long, short, hide = true)]
     pub(crate) force: bool,
     /// Return at once instead of when the action is done.
@@ -41,15 +41,14 @@ pub(crate) struct TargetArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A config file as target applies what changed in it, and starts the apps in it that are new.
-`reload` leaves apps alone whose definition and files have not changed, unless `--force` is given;
-`restart` restarts all apps.
-When the new version does not become ready, `reload` keeps the old one and exits with 1.
+A config file as target applies its changes, and starts its new apps. `reload` skips apps whose
+definition and files have not changed, unless `--force` is given; `restart` restarts all apps.
+If the new version does not become ready, `reload` keeps the old one and exits with 1.
 
-An app that is named otherwise keeps its options and its environment, but for what is given here.
-`--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable, `--env NAME`
-the block `env_NAME` that its config file had; `--name` renames it, `--node-args null` takes the
-interpreter's arguments away.
+Other targets keep their options and their environment, except for what is given here.
+`--update-env` (`-a`) adds this environment to the app's, `--env KEY=VALUE` one variable, `--env
+NAME` the block `env_NAME` of its config file; `--name` renames it, `--node-args null` removes the
+interpreter's arguments.
 
 Examples:
   forkful reload api
@@ -62,7 +61,7 @@ pub(crate) struct RestartArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
-    /// `reload` of a config file: reload apps too that have not changed.
+    /// `reload` of a config file: also reload unchanged apps.
     #[arg(long, short)]
     pub(crate) force: bool,
     /// Return at once instead of when the action is done.
@@ -82,16 +81,16 @@ pub(crate) struct RestartArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Missing apps start, apps with another definition or newer code are reloaded, the others run on. The
-plan is printed first. When a new version does not become ready, everything that was done is undone,
-and the exit code is 1.
+Missing apps are started, apps with a changed definition or newer code are reloaded, others keep
+running. The plan is printed first. If a new version does not become ready, all changes are rolled
+back, and the exit code is 1.
 
 Examples:
   forkful apply
   forkful apply forkful.config.js --dry-run
-  forkful apply forkful.config.js --prune      delete what the file does not name")]
+  forkful apply forkful.config.js --prune      also delete apps that are not in the file")]
 pub(crate) struct ApplyArgs {
-    /// A config file; without it, the one in this directory.
+    /// A config file; by default the one in this directory.
     #[arg(value_name = "CONFIG")]
     pub(crate) config: Option<String>,
     /// Delete the other apps in the namespaces of the file's apps.
@@ -100,7 +99,7 @@ pub(crate) struct ApplyArgs {
     /// Only print the plan.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Only the apps of these names.
+    /// Only the apps with these names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// The block `env_NAME` of the config file.
@@ -121,10 +120,10 @@ Examples:
   forkful scale api -1
   forkful scale api max     one worker per core that this process may use")]
 pub(crate) struct ScaleArgs {
-    /// A name, id, namespace, `/pattern/` of names, script or config file that means one app.
+    /// A name, id, namespace, `/pattern/` of names, script or config file that matches one app.
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) target: String,
-    /// The new number of workers; +N and -N change the present one; `max`.
+    /// The new number of workers; +N and -N change the current number; `max`.
     #[arg(value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) number: String,
     /// Return at once instead of when the action is done.

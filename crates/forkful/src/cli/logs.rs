@@ -3,15 +3,15 @@
 use clap::Args;
 use forkful_core::date_format::DateFormat;
 
-/// How `--timestamp` writes times unless it is told.
+/// The default time format of `--timestamp`.
 const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
 
-/// How many lines of each file come before new ones.
+/// Lines of each file to print before new ones.
 pub(crate) const LINES_DEFAULT: u32 = 15;
 
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
-Rotated files are read, too, compressed files as well. Slow readers miss lines; the count is shown.
+Rotated and compressed files are read too. Slow readers miss lines; the count is shown.
 
 Examples:
   forkful logs                       follow all apps
@@ -21,7 +21,7 @@ Examples:
   forkful logs --json | jq -r 'select(.type == \"err\") | .message'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct LogsArgs {
-    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; all when none is named.
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; by default all.
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Show this many lines of each file before new ones.
@@ -43,17 +43,17 @@ pub(crate) struct LogsArgs {
     /// Print the lines as the app wrote them, without a prefix.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Begin lines with the time, in this form (tokens of Moment.js), where it is known.
+    /// Begin lines with the time, if known, in this format (tokens of Moment.js).
     #[arg(long, value_name = "FORM", num_args = 0..=1, default_missing_value = TIMESTAMP_DEFAULT,
           value_parser = date_format)]
     pub(crate) timestamp: Option<DateFormat>,
-    /// Show this text in another colour.
+    /// Highlight this text.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
     pub(crate) highlight: Option<String>,
     /// Print the existing lines and exit.
     #[arg(long)]
     pub(crate) nostream: bool,
-    /// Show new lines as they come, as is the default.
+    /// Show new lines as they arrive (the default).
     #[arg(long, short = 'f', conflicts_with = "nostream")]
     pub(crate) follow: bool,
 }
@@ -70,7 +70,7 @@ Examples:
   forkful flush
   forkful flush api")]
 pub(crate) struct FlushArgs {
-    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; all when none is named.
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; by default all.
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Return at once.
@@ -84,7 +84,7 @@ pub(crate) struct FlushArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 For log files that another program such as logrotate(8) moves. SIGUSR2 to the daemon does the same.
-The daemon also notices by itself when a log file was removed or replaced.
+The daemon also detects removed and replaced log files by itself.
 
 Examples:
   forkful reloadLogs")]

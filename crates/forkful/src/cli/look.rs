@@ -1,13 +1,13 @@
-//! Options of how things are shown: of every verb, and of those that show the table when they are done.
+//! Display options: of every command, and of commands that print the table at the end.
 
 use clap::{ArgAction, Args};
 
 use crate::output::table::Sort;
 
-/// Before or after the verb.
+/// Accepted before or after the command.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
-    /// Say nothing but errors and what was asked for.
+    /// Print only errors and results.
     #[arg(long, short, global = true, hide = true)]
     pub(crate) silent: bool,
     /// No colours.
@@ -18,7 +18,7 @@ pub(crate) struct LookArgs {
     pm2_version: Option<bool>,
 }
 
-/// The table that is shown when an action is done.
+/// The table that is printed after an action.
 #[derive(Debug, Args)]
 pub(crate) struct TableArgs {
     /// Compact table without borders.

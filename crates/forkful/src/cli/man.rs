@@ -1,5 +1,5 @@
-//! The man pages: one for each visible command, from the same words as `--help`. No words of their own but those about
-//! files, variables and exit codes.
+//! The man pages: one for each visible command, generated from the text of `--help`. Only the sections about
+//! files, variables and exit codes have their own text.
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -15,25 +15,25 @@ load-tests servers. The first command that needs the daemon starts it.
 Options of all commands: -s, --silent prints only errors and results, --no-color leaves colours out, --json, where a command has it, prints JSON
 to stdout and nothing else.";
 
-/// Each variable and its meaning.
+/// Environment variables and their meanings.
 const VARIABLES: [(&str, &str); 3] = [
     ("FORKFUL_HOME", "The folder of the daemon's files and its socket; ~/.forkful by default."),
     ("FORKFUL_KEEPER", "With 0 the daemon starts without a keeper, which would start it again."),
     ("NO_COLOR", "When set, output has no colours."),
 ];
 
-/// Each file and its meaning.
+/// Files and their meanings.
 const FILES: [(&str, &str); 2] = [
     ("~/.forkful", "The daemon's files, unless FORKFUL_HOME names another folder."),
     ("forkful.config.*, ecosystem.config.*", "Configurations that commands find in the current folder."),
 ];
 
-/// A file of the man pages.
+/// A man page.
 #[derive(Debug)]
 pub(crate) struct Page {
     /// `forkful-start.1`.
     pub(crate) file_name: String,
-    /// In roff's language.
+    /// The roff source.
     pub(crate) text: Vec<u8>,
 }
 
@@ -61,7 +61,8 @@ fn page(command: &Command, parent: Option<&str>) -> std::io::Result<Page> {
     let usage = command.clone().render_usage().to_string();
     let described = command.clone().override_usage(usage.trim_start_matches("Usage: ").to_owned());
     let version = env!("CARGO_PKG_VERSION");
-    // Without a date roff would take the source for it; a blank keeps pages of one version equal.
+    // Without a date, roff would print the source in its place; a space keeps pages of the same version
+    // equal.
     let man = Man::new(described).date(" ").source(format!("forkful {version}")).manual("Forkful manual");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
@@ -92,7 +93,7 @@ fn page(command: &Command, parent: Option<&str>) -> std::io::Result<Page> {
     Ok(Page { file_name: man.get_filename(), text })
 }
 
-/// Paragraphs are filled; an item of a list begins a line.
+/// Paragraphs are filled; each list item starts a line.
 fn add_description(roff: &mut Roff, command: &Command, words: &str) {
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     roff.control("SH", ["DESCRIPTION"]);
@@ -107,7 +108,7 @@ fn add_description(roff: &mut Roff, command: &Command, words: &str) {
     }
 }
 
-/// Examples keep their lines.
+/// Examples keep their line breaks.
 fn add_examples(roff: &mut Roff, examples: &str) {
     if examples.trim().is_empty() {
         return;

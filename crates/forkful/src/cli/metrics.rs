@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Counters go on over the restarts of workers. docs/METRICS.md has all names.
+Counters continue across restarts of workers. docs/METRICS.md lists all names.
 
 Examples:
   forkful metrics
@@ -16,7 +16,7 @@ pub(crate) struct MetricsArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or `all`.
     #[arg(value_name = "APP")]
     pub(crate) app: Option<String>,
-    /// How the page is written.
+    /// Format of the page.
     #[arg(long, value_enum, default_value_t = PageFormat::Prometheus, value_name = "FORMAT")]
     pub(crate) format: PageFormat,
     /// Serve the page at this address under /metrics until Ctrl-C.

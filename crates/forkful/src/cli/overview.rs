@@ -1,5 +1,5 @@
-//! `forkful --help` on one screen: the commands in groups. `-h` after a command with many options shows only those that
-//! most people need; `--help` shows all of them.
+//! `forkful --help` on one screen: the commands in groups. `-h` after a command with many options shows only
+//! the common ones; `--help` shows all.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use super::Cli;
 use super::later::with_options_later;
 
-/// A heading, the commands with a line each, and those that are only named.
+/// A heading, the commands with descriptions, and commands that are only named.
 pub(crate) struct Group {
     pub(crate) heading: &'static str,
     pub(crate) commands: &'static [&'static str],
     pub(crate) more: &'static [&'static str],
 }
 
-/// Every visible command is in one of them.
+/// Every visible command is in one of the groups.
 pub(crate) const GROUPS: [Group; 5] = [
     Group {
         heading: "Apps",
@@ -65,7 +65,7 @@ pub(crate) const GROUPS: [Group; 5] = [
     },
 ];
 
-/// Options that `-h` shows of the commands that take an app's options.
+/// Options that `-h` shows for commands with an app's options.
 const COMMON_OPTIONS: [&str; 18] = [
     "instances",
     "name",
@@ -94,14 +94,14 @@ const FOOTER: &str = "\
 `forkful <COMMAND> --help` shows options and examples; `-s` prints only errors and results.
 Files and the daemon's socket are in $FORKFUL_HOME (default ~/.forkful).";
 
-/// The command line as clap knows it, with our own overview.
+/// The command line for clap, with our own overview.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
     let text = overview(&command);
     command.override_help(text)
 }
 
-/// What this process was asked for.
+/// Parses this process's command line.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
@@ -114,7 +114,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches)
 }
 
-/// The name of the command that was typed, as the reference has it. `None` without a command, or for a command that the reference leaves out.
+/// The name of the typed command, as in the reference. `None` without a command, or for a command that is not
+/// in the reference.
 pub(crate) fn asked() -> Option<String> {
     let words = std::env::args().skip(1);
     let typed = words.take_while(|word| word != "--").find(|word| !word.starts_with('-'))?;
@@ -123,7 +124,7 @@ pub(crate) fn asked() -> Option<String> {
     (!found.is_hide_set()).then(|| found.get_name().to_owned())
 }
 
-/// The command of [`LONG_COMMANDS`] of which `-h` is asked.
+/// The command of [`LONG_COMMANDS`] that was typed with `-h`.
 fn long_command_in_short(words: &[OsString]) -> Option<&'static str> {
     let own = words.iter().take_while(|word| *word != "--");
     if !own.clone().any(|word| word == "-h") {

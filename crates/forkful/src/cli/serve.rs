@@ -8,11 +8,11 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The server is an app like any other: it is listed, restarted, saved, and stopped with `forkful stop`.
-What is served: files with ranges, validators and the types of their names; `file.br`, `file.zst` and
-`file.gz` beside `file` for clients that take them; `404.html` where there is nothing. Names that begin
-with a dot, and links that lead out of the directory, are not there.
-A password is better given by the variable PM2_SERVE_BASIC_AUTH_PASSWORD than on the command line,
-which others can see.
+Files are served with ranges, validators and a type from their extension; `file.br`, `file.zst` and
+`file.gz` replace `file` for clients that accept them; `404.html` is the page for missing files. Names
+that begin with a dot, and links that lead out of the directory, are hidden.
+Pass a password in the variable PM2_SERVE_BASIC_AUTH_PASSWORD rather than on the command line, which
+other users can see.
 
 Examples:
   forkful serve                                this directory, at http://127.0.0.1:8080/
@@ -22,7 +22,7 @@ pub(crate) struct ServeArgs {
     /// The directory; this one by default.
     #[arg(env = "PM2_SERVE_PATH", hide_env = true)]
     pub(crate) path: Option<PathBuf>,
-    /// The port, 8080 by default; 0 for one that is free.
+    /// The port, 8080 by default; 0 for any free port.
     #[arg(value_name = "PORT")]
     pub(crate) port: Option<u16>,
     /// The same as an option.
@@ -40,19 +40,19 @@ pub(crate) struct ServeArgs {
     /// The app's name; by default static-page-server-PORT.
     #[arg(long, short)]
     pub(crate) name: Option<String>,
-    /// Answer paths without a file with the home page: for apps that route in the browser.
+    /// Answer paths without a file with the home page, for single-page apps.
     #[arg(long, env = "PM2_SERVE_SPA", hide_env = true)]
     pub(crate) spa: bool,
-    /// List the files of directories that have no index.html.
+    /// List the files of directories without an index.html.
     #[arg(long, env = "PM2_SERVE_FTP", hide_env = true)]
     pub(crate) ftp: bool,
-    /// Let pages of other sites read what is served.
+    /// Let pages of other origins read the files (CORS).
     #[arg(long, env = "PM2_SERVE_CORS", hide_env = true)]
     pub(crate) cors: bool,
     /// The home page; /index.html by default.
     #[arg(long, value_name = "FILE", env = "PM2_SERVE_HOMEPAGE", hide_env = true)]
     pub(crate) homepage: Option<String>,
-    /// Ask for this name and the password.
+    /// Require this name and the password.
     #[arg(
         long,
         value_name = "NAME",
@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
         hide_env = true
     )]
     pub(crate) basic_auth_password: Option<String>,
-    /// Return at once instead of when files are served.
+    /// Return at once instead of when the server is ready.
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Print JSON.

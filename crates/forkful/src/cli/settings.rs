@@ -4,9 +4,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The settings of PM2's module pm2-logrotate (max_size, retain, compress), and those of `log_rotate`,
-are the defaults of apps that have no `log_rotate` and are started from then on. `APP:KEY` sets the
-environment variable KEY of that app and restarts it. Other settings are only saved.
+The settings of PM2's module pm2-logrotate (max_size, retain, compress) and of `log_rotate` are the
+defaults for apps without `log_rotate` that are started afterwards. `APP:KEY` sets the environment
+variable KEY of that app and restarts it. Other settings are only saved.
 
 Examples:
   forkful set pm2-logrotate:max_size 50M
@@ -25,7 +25,7 @@ pub(crate) struct SetArgs {
 Examples:
   forkful multiset \"pm2-logrotate:max_size 50M pm2-logrotate:retain 5\"")]
 pub(crate) struct MultisetArgs {
-    /// Keys and values in turn, in quotes where they hold spaces.
+    /// Keys and values in turn, quoted if they contain spaces.
     pub(crate) pairs: String,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct MultisetArgs {
 #[command(after_help = "\
 Examples:
   forkful get                              all settings, without secrets
-  forkful get pm2-logrotate                those of a module
-  forkful get pm2-logrotate:max_size       one value alone")]
+  forkful get pm2-logrotate                settings of a module
+  forkful get pm2-logrotate:max_size       only the value")]
 pub(crate) struct GetArgs {
-    /// A key, or a module; all settings when there is none.
+    /// A key or a module; by default all settings.
     pub(crate) key: Option<String>,
     /// Print JSON.
     #[arg(long)]
@@ -59,7 +59,7 @@ Examples:
   forkful conf                             as `forkful get`
   forkful conf pm2-logrotate:retain 5      as `forkful set`")]
 pub(crate) struct ConfArgs {
-    /// A key, or a module; all settings when there is none.
+    /// A key or a module; by default all settings.
     pub(crate) key: Option<String>,
     /// The value.
     #[arg(allow_hyphen_values = true)]

@@ -1,4 +1,4 @@
-//! What all verbs that act on existing apps share: send the action, wait, tell what became of it.
+//! Shared by all commands that act on existing apps: sends the action, waits, prints the results.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use crate::output::progress::Progress;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, outcome};
 
-/// Workers that end on their signal have ended by then; who waits longer is told what for.
+/// Workers that stop on their signal have exited by then; after this time a message explains the wait.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Actions that wait for workers to end.
+/// Actions that wait for workers to exit.
 const ENDS_WORKERS: [Verb; 3] = [Verb::Stop, Verb::Restart, Verb::Delete];
 
-/// A verb of the API, and the forms of its name that texts need.
+/// An action of the API with the forms of its name for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words<'a> {
     pub(super) verb: Verb,
     pub(super) name: &'a str,
-    /// While waiting: `stopping`.
+    /// In progress: `stopping`.
     pub(super) doing: &'a str,
-    /// When done: `stopped`.
+    /// Completed: `stopped`.
     pub(super) done: &'a str,
 }
 
@@ -36,7 +36,7 @@ const fn words(verb: Verb, name: &'static str, doing: &'static str, done: &'stat
     Words { verb, name, doing, done }
 }
 
-/// A restart starts what does not run.
+/// A restart starts apps that are not running.
 pub(super) const START: Words<'_> = words(Verb::Restart, "start", "starting", "started");
 pub(super) const STOP: Words<'_> = words(Verb::Stop, "stop", "stopping", "stopped");
 pub(super) const RESTART: Words<'_> = words(Verb::Restart, "restart", "restarting", "restarted");
@@ -50,35 +50,35 @@ pub(super) const RELOAD_LOGS: Words<'_> =
     words(Verb::ReloadLogs, "reloadLogs", "reopening the logs of", "logs reopened");
 
 impl<'a> Words<'a> {
-    /// What has happened to apps after a command that waited, or did not.
+    /// The form for a command that waited, or did not.
     pub(super) fn so_far(self, no_wait: bool) -> &'a str {
         if no_wait { self.doing } else { self.done }
     }
 }
 
-/// `stop`, `delete`, `reset`: an action without anything special.
+/// `stop`, `delete`, `reset`: actions without special options.
 pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets, &args.only).await?;
     act(home, words, request(targets, args.no_wait), args.json).await
 }
 
-/// `reloadLogs`: all log files of all apps, whoever wrote them.
+/// `reloadLogs`: all log files of all apps.
 pub(super) async fn reload_logs(home: &Home, is_json: bool) -> Result<Exit, Failure> {
     act(home, RELOAD_LOGS, request(vec!["all".to_owned()], false), is_json).await
 }
 
-/// `flush`: empties the log files of apps, of all when none is named.
+/// `flush`: empties the log files of the named apps, or of all apps.
 pub(super) async fn flush(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
     let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
     act(home, FLUSH, request(expand(home, targets, &[]).await?, args.no_wait), args.json).await
 }
 
-/// A request without anything special.
+/// A request without special options.
 pub(super) fn request(targets: Vec<String>, no_wait: bool) -> ActionRequest {
     ActionRequest { targets, wait: !no_wait, ..ActionRequest::default() }
 }
 
-/// Sends one action to the running daemon. Without a daemon there is no app that could be meant.
+/// Sends an action to the running daemon. Without a daemon there are no apps.
 pub(super) async fn act(
     home: &Home,
     words: Words<'_>,
@@ -94,7 +94,7 @@ pub(super) async fn act(
             tokio::select! {
                 reply = &mut action => break reply?,
                 () = tokio::time::sleep(EXPLAIN_AFTER), if ENDS_WORKERS.contains(&words.verb) => progress.say(
-                    format!("{doing} waiting for workers to end; workers that ignore the signal are killed (`kill_timeout`)")
+                    format!("{doing} waiting for workers to stop; workers that ignore the signal are killed (`kill_timeout`)")
                 ),
             }
         }
@@ -102,7 +102,7 @@ pub(super) async fn act(
     tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 
-/// Shows the outcomes, each group with the word for what was done, then the table as it is now unless every app failed.
+/// Prints the results, grouped by action, then the current table unless every app failed.
 pub(super) async fn tell(
     client: &mut Client,
     groups: Vec<(&str, ActionReply)>,
@@ -115,7 +115,7 @@ pub(super) async fn tell(
         output::print_json(&reply)?;
     } else {
         output::say(&lines)?;
-        // Where everything failed, the cause is the first thing to read.
+        // If everything failed, the cause should be the first output.
         if reply.apps.is_empty() || reply.apps.iter().any(|app| app.ok) {
             print_table(&client.table().await?)?;
         }
@@ -124,7 +124,7 @@ pub(super) async fn tell(
     Ok(outcome::exit(&reply))
 }
 
-/// The same, and then follows the output of these workers, when that is wanted.
+/// The same, then follows the output of these workers if requested.
 pub(super) async fn tell_and_attach(
     home: &Home,
     client: &mut Client,
@@ -139,16 +139,16 @@ pub(super) async fn tell_and_attach(
     }
 }
 
-/// How an action is told.
+/// How to print the results.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
     /// As JSON.
     pub(super) json: bool,
-    /// With the output that follows.
+    /// Then follow the output.
     pub(super) attach: bool,
 }
 
-/// The table of workers, as wide as the terminal allows.
+/// The table of workers, as wide as the terminal.
 pub(super) fn print_table(list: &AppTable) -> Result<(), Failure> {
     output::say(&table::workers(list, now_ms(), &TableShape::stdout()))
 }

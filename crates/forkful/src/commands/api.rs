@@ -1,5 +1,5 @@
-//! `forkful api`: for programs that use the daemon's socket by themselves, such as the npm package. It starts
-//! the daemon, and turns what users write about apps into complete definitions; both are answered in JSON.
+//! `forkful api`: for programs that use the daemon's socket themselves, such as the npm package. It starts
+//! the daemon, and converts definitions written by users to complete ones; answers are JSON.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -23,37 +23,37 @@ use crate::specs::Specs;
 /// The longest request; the environment of a process has at most 6 MB on Linux.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a daemon is.
+/// The location of a daemon.
 #[derive(Serialize)]
 struct Connected {
     socket: PathBuf,
     version: &'static str,
 }
 
-/// Which apps are asked for, by whom.
+/// The requested apps and the caller.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    /// A configuration file; relative paths start at `cwd`.
+    /// A configuration file; relative paths are relative to `cwd`.
     #[serde(default)]
     file: Option<PathBuf>,
-    /// Or a configuration.
+    /// Or the text of a configuration.
     #[serde(default)]
     config: Option<Box<RawValue>>,
-    /// What messages call the configuration.
+    /// The configuration's name in messages.
     #[serde(default = "options")]
     config_name: String,
     /// The caller's working directory, absolute.
     cwd: PathBuf,
     /// The caller's environment.
     env: BTreeMap<String, String>,
-    /// The `env_<name>` block to choose.
+    /// The `env_<name>` block to apply.
     #[serde(default)]
     env_name: Option<String>,
     /// Only apps of these names.
     #[serde(default)]
     only: Vec<String>,
-    /// Whether to look up when the code of the apps last changed.
+    /// Whether to find out when the code of the apps last changed.
     #[serde(default)]
     code_changes: bool,
 }
@@ -70,11 +70,11 @@ struct Definitions {
     code_changed_at_ms: Option<BTreeMap<String, u64>>,
 }
 
-/// Which options are to change which apps, for whom.
+/// Options, the apps that they change, and the caller.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangesRequest {
-    /// An object with the keys of a configuration's app.
+    /// An object with the keys of an app in a configuration.
     options: Box<RawValue>,
     /// The apps as the daemon shows them.
     apps: Vec<AppDefinition>,
@@ -82,7 +82,7 @@ struct ChangesRequest {
     cwd: PathBuf,
     /// The caller's environment.
     env: BTreeMap<String, String>,
-    /// The caller's environment is added to that of the apps.
+    /// Add the caller's environment to that of the apps.
     #[serde(default)]
     update_env: bool,
 }
@@ -108,9 +108,8 @@ fn read_request<T: DeserializeOwned>() -> Result<T, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().take(REQUEST_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
-    serde_json::from_str(&text).map_err(|e| {
-        Failure::caused(Exit::WrongUse, anyhow::Error::new(e).context("the request makes no sense"))
-    })
+    serde_json::from_str(&text)
+        .map_err(|e| Failure::caused(Exit::WrongUse, anyhow::Error::new(e).context("invalid request")))
 }
 
 fn check_cwd(cwd: &Path) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `forkful apply`: the apps become what a config file says. The plan is the daemon's, and so is carrying it out.
+//! `forkful apply`: makes the apps match a config file. The daemon plans and performs it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn plan_text(plan: &[PlannedApp], apps: &[AppDefinition], paint: Paint) -> Strin
     text
 }
 
-/// Tells on stderr of what failed, and of what was taken back because of that.
+/// Prints failures and rollbacks to stderr.
 fn tell(reply: ApplyReply) -> Exit {
     let ApplyReply { apps, undone, .. } = reply;
     let failed = apps.iter().any(|app| !app.ok);

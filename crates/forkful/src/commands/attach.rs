@@ -1,4 +1,4 @@
-//! `forkful attach`: what a worker writes, and lines for its stdin.
+//! `forkful attach`: shows a worker's output, and sends lines to its stdin.
 
 use std::io::{BufRead as _, Write as _, stderr, stdout};
 
@@ -12,18 +12,18 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 
-/// Lines that were typed and are not sent yet; who types more waits.
+/// Typed lines that are not sent yet; further typing waits.
 const TYPED_MAX: usize = 16;
 
 pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> {
     let no_such_app = || Failure::no_such_app(&args.target);
     let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
     let pm_id = worker(&client.list().await?, &args.target)?;
-    // A connection of its own: that one is busy with lines as long as there are some.
+    // A separate connection: the other one is busy with log lines.
     let query = LogsQuery { targets: pm_id.to_string(), lines: 0, follow: true, stream: None };
     let reader = connection::running(home).await?.ok_or_else(no_such_app)?;
     let mut lines = reader.logs(&query).await?;
-    output::note(&format!("attached to worker {pm_id}; Ctrl-C lets go of it"));
+    output::note(&format!("attached to worker {pm_id}; Ctrl-C detaches"));
     let separator = args.separator.unwrap_or_else(|| "\n".to_owned());
     let mut typed = typed_lines();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
@@ -34,23 +34,23 @@ pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> 
                 None => return Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")),
             },
             line = typed.recv() => {
-                // The end of the input ends this too.
+                // The command ends at the end of its input.
                 let Some(line) = line else { return Ok(Exit::Done) };
                 let text = line + &separator;
-                // The daemon closes connections that are unused for a while, and people think for longer.
+                // The daemon closes connections that are idle for a while, and users may pause longer.
                 let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
                 let reply = client.stdin(&StdinRequest { targets: vec![pm_id.to_string()], text }).await?;
                 reply.workers.iter().filter_map(super::send::refused).for_each(|f| output::failure::report(&f));
             }
             _ = &mut interrupted => {
-                output::note(&format!("let go of worker {pm_id}, which goes on"));
+                output::note(&format!("detached from worker {pm_id}, which keeps running"));
                 return Ok(Exit::Done);
             }
         }
     }
 }
 
-/// The only worker that a target means, which must be one that takes input.
+/// The only worker of a target; it must accept input.
 fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
     let id: Option<u32> = target.parse().ok();
     let named = |app: &&AppView| {
@@ -64,14 +64,14 @@ fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
         _ => app.workers.iter().collect(),
     };
     if app.definition.mode == ModeKind::Cluster {
-        let error = format!("`{target}` runs in cluster mode, where workers have no stdin of their own");
+        let error = format!("`{target}` runs in cluster mode, where workers have no stdin");
         return Err(Failure::new(Exit::Failed, error)
             .hint("`exec_mode: \"fork\"` gives an app one; `forkful logs` shows the output of all"));
     }
     match meant.as_slice() {
         [one] if one.pid.is_some() => Ok(one.pm_id),
         [one] => {
-            let error = format!("worker {} of `{}` does not run", one.pm_id, app.definition.name);
+            let error = format!("worker {} of `{}` is not running", one.pm_id, app.definition.name);
             Err(Failure::new(Exit::Failed, error).hint(format!("`forkful start {target}` starts it")))
         }
         many => {
@@ -82,7 +82,7 @@ fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
     }
 }
 
-/// What is typed, read on a thread of its own, which ends with the program.
+/// Typed lines, read on a separate thread that ends with the program.
 fn typed_lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(TYPED_MAX);
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn typed_lines() -> mpsc::Receiver<String> {
     lines
 }
 
-/// Where the worker wrote it.
+/// On the stream to which the worker wrote it.
 fn show(line: &LogLine) -> Result<(), Failure> {
     let text = format!("{}\n", line.line);
     output::written(match line.stream {

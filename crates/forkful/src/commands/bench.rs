@@ -1,4 +1,4 @@
-//! `forkful bench`: a load on a server, and what came of it.
+//! `forkful bench`: load-tests a server and prints the result.
 
 mod files;
 mod plan;
@@ -41,7 +41,7 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
         return tool::run(tool, args, &urls, &thresholds);
     }
     if !args.tool_args.is_empty() {
-        return Err(Failure::new(Exit::WrongUse, "what stands behind `--` is for a tool named by --as"));
+        return Err(Failure::new(Exit::WrongUse, "flags after `--` are for the tool named by --as"));
     }
     let plan = plan::of(args, &urls)?;
     files::check(&args.output)?;
@@ -64,7 +64,7 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
     conclude(&plan, &report, watched, args, &thresholds, &|findings| tell(args, findings))
 }
 
-/// Judges what was measured, has it told, writes the files, and says how the command ends.
+/// Judges the measurement, prints it, writes the files, and returns the exit code.
 fn conclude(
     plan: &Plan,
     report: &Report,
@@ -116,7 +116,7 @@ fn painted(paint: Paint, tone: Tone, text: &str) -> String {
     }
 }
 
-/// How the command ends: what cannot be trusted weighs more than what was missed.
+/// The exit code: an untrustworthy result has precedence over a missed expectation.
 fn exit(trust: &Trust, judgements: &[Judgement]) -> Exit {
     if !trust.trustworthy() || judgements.iter().any(|judgement| judgement.kept.is_none()) {
         Exit::NotTrustworthy
@@ -127,13 +127,13 @@ fn exit(trust: &Trust, judgements: &[Judgement]) -> Exit {
     }
 }
 
-/// This command, to be typed again. What is secret in it is not repeated.
+/// The command line for repeating the run, without secrets.
 fn this_command() -> String {
     let program = std::iter::once("forkful".to_owned());
     shell_words::join(program.chain(masked(std::env::args().skip(1))))
 }
 
-/// The plan's URL, for whoever asks which server it is.
+/// The server of the plan's URL.
 fn server(plan: &Plan) -> Option<(&str, u16)> {
     plan.requests.first().map(|request| (request.url.host.as_str(), request.url.port))
 }

@@ -1,4 +1,4 @@
-//! `forkful cleardump`: forgets what was saved.
+//! `forkful cleardump`: deletes the saved app list.
 
 use forkful_api::saved::ClearReply;
 
@@ -23,7 +23,7 @@ pub(super) async fn run(home: &Home, args: &ClearArgs) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Without a daemon nothing runs that would be saved anew, so the last state goes too.
+/// Without a daemon nothing is running that would be saved again, so the last state is deleted too.
 fn without_daemon(home: &Home) -> Result<ClearReply, Failure> {
     let mut removed = Vec::new();
     for path in [home.dump(), home.previous_state(), home.state()] {

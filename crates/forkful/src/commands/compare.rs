@@ -1,4 +1,4 @@
-//! `forkful compare`: one arm against another, by load test.
+//! `forkful compare`: compares arms by load test.
 
 mod git;
 mod saved;
@@ -17,13 +17,13 @@ use super::lab;
 use crate::cli::CompareArgs;
 use crate::exit::{Exit, Failure};
 
-/// What is compared when nothing is said.
+/// The default arms.
 const ARMS: &str = "single,cluster";
 
-/// Six blocks of most apps.
+/// Enough for six blocks of most apps.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// The same for two scripts: as they are, or as clusters of `-i` workers.
+/// The default arms for two scripts: plain processes, or clusters of `-i` workers.
 fn arms_of_two(with_workers: bool) -> &'static str {
     if with_workers { "cluster" } else { "single" }
 }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         Some(versions) if arms.len() == versions.len() => versions::name_arms(&mut arms, versions),
         Some(_) => {
             let error = format!(
-                "--git compares two versions in one way, and `{}` has several",
+                "--git compares two versions with one arm, but `{}` has several",
                 arms_list(args, &apps)
             );
             return Err(Failure::new(Exit::WrongUse, error)
@@ -68,7 +68,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let document = compare(&setup, &mut watch)?;
     drop(watch);
     let is_gate = checked.is_some();
-    // The worktrees go before anything is told.
+    // Remove the worktrees before printing anything.
     drop(checked);
     let report = if args.markdown { markdown::compare(&document) } else { text::compare(&document) };
     lab::show(&document, &report, &args.lab)?;

@@ -1,6 +1,6 @@
-//! `forkful complete`: what the scripts of `forkful completion` call at each press of Tab. Prints a line per candidate,
-//! word and meaning with a tab between, and `:files` last where names of files fit. Never starts a daemon, and never
-//! keeps the user waiting for one.
+//! `forkful complete`: called by the scripts of `forkful completion` at each press of Tab. Prints a line per
+//! candidate, word and description separated by a tab, and `:files` as the last line if file names are
+//! candidates. Never starts a daemon and never makes the user wait for one.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 
-/// A daemon that does not answer within this is left out: Tab must feel immediate.
+/// A daemon that does not answer within this time is skipped: Tab must feel immediate.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(home: &Home, args: &CompleteArgs) -> Result<Exit, Failure> {
@@ -24,7 +24,7 @@ pub(super) async fn run(home: &Home, args: &CompleteArgs) -> Result<Exit, Failur
     let offer = offer(&overview::command(), &args.words, || targets(&apps));
     let mut text = String::new();
     for (word, meaning) in &offer.words {
-        // A word with a line break or a tab cannot be passed on to a shell.
+        // A word with a line break or a tab cannot be passed to a shell.
         if !word.chars().any(char::is_control) {
             writeln!(text, "{word}\t{}", meaning.lines().next().unwrap_or_default())
                 .expect("a String takes everything");
@@ -37,7 +37,7 @@ pub(super) async fn run(home: &Home, args: &CompleteArgs) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// The apps of a daemon that runs; none when it does not, or is of another version.
+/// The apps of a running daemon; none if there is no daemon, or it has another version.
 async fn apps(home: &Home) -> Option<AppTable> {
     Client::connect_same_version(&home.socket(), VERSION).await.ok()?.table().await.ok()
 }

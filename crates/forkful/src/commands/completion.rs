@@ -1,5 +1,5 @@
-//! `forkful completion`: the completion script of a shell. The scripts ask `forkful complete` for the candidates, so that
-//! they know the apps of the running daemon and never go stale.
+//! `forkful completion`: prints the completion script of a shell. The scripts call `forkful complete` for the
+//! candidates, so they know the apps of the running daemon and never become outdated.
 
 use crate::cli::{CompletionArgs, CompletionShell};
 use crate::exit::{Exit, Failure};

@@ -1,5 +1,6 @@
-//! `forkful daemon`: this process becomes the keeper, which keeps a daemon running, or with `--no-keeper` the daemon itself.
-//! Other commands start it so; `--ready-fd` is the pipe on which the daemon tells them that it serves, or why it does not.
+//! `forkful daemon`: this process becomes the keeper, which keeps a daemon running, or with `--no-keeper` the
+//! daemon itself. Other commands start it in this way; `--ready-fd` is the pipe on which the daemon reports
+//! that it is ready, or why it failed.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -14,13 +15,13 @@ use crate::cli::DaemonArgs;
 use crate::exit::{Exit, Failure};
 use crate::home;
 
-/// A daemon's loop turns in milliseconds. On a machine that swaps, it takes longer.
+/// A daemon's event loop responds in milliseconds, or more slowly on a machine that swaps.
 const PATIENCE_SECONDS: u64 = 10;
 
-/// The variables of `sd_listen_fds(3)`, and the number of the first descriptor that they are about.
+/// The variables of `sd_listen_fds(3)`, and the number of their first descriptor.
 const LISTEN: &str = "LISTEN_";
 const LISTEN_FIRST: i32 = 3;
-/// How the names begin under which the keeper has sockets kept.
+/// Prefix of the names under which the keeper stores sockets.
 const STORED: &str = "forkful-";
 
 pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
@@ -41,13 +42,13 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether daemons get a keeper, as far as the environment says.
+/// Whether daemons get a keeper, according to the environment.
 pub(crate) fn is_wanted() -> bool {
     std::env::var_os("FORKFUL_KEEPER").is_none_or(|wish| wish != "0")
 }
 
-/// The command line of a keeper as other commands and services write it. It is read without the parser of all command lines,
-/// which would leave more memory in use than the keeper itself; any other is left to that.
+/// Parses a keeper's command line as written by other commands and services. It avoids the general parser,
+/// which would use more memory than the keeper itself; all other command lines are left to that parser.
 pub(super) fn keeper_line(mut words: impl Iterator<Item = OsString>) -> Option<DaemonArgs> {
     if words.next()? != "daemon" {
         return None;
@@ -68,15 +69,15 @@ pub(super) fn keeper_line(mut words: impl Iterator<Item = OsString>) -> Option<D
 fn inherited(number: Option<i32>, what: &str) -> Result<Option<OwnedFd>, Failure> {
     let take = |number| {
         take_inherited_fd(number).map_err(|e| {
-            let error = anyhow::Error::new(e).context(format!("descriptor {number} is no {what}"));
+            let error = anyhow::Error::new(e).context(format!("descriptor {number} is not a {what}"));
             Failure::caused(Exit::WrongUse, error)
         })
     };
     number.map(take).transpose()
 }
 
-/// The sockets that the service manager has kept over a restart, by the variables of `sd_listen_fds(3)`. Other sockets that it passes
-/// on are nobody's here, and close.
+/// The sockets that the service manager has kept over a restart, from the variables of `sd_listen_fds(3)`.
+/// Other sockets that it passes are closed.
 fn stored() -> Vec<OwnedFd> {
     let variable = |name: &str| std::env::var(format!("{LISTEN}{name}")).unwrap_or_default();
     if variable("PID") != std::process::id().to_string() {
@@ -88,13 +89,13 @@ fn stored() -> Vec<OwnedFd> {
     taken.filter(|(name, _)| name.starts_with(STORED)).map(|(_, fd)| fd).collect()
 }
 
-/// How long a daemon may hang, of what the environment says: a number of seconds, 0 for ever.
+/// How long a daemon may hang, from the environment: a number of seconds, 0 for ever.
 fn patience(wish: Option<&str>) -> Option<Duration> {
     let seconds = wish.and_then(|wish| wish.trim().parse().ok()).unwrap_or(PATIENCE_SECONDS);
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// Keeps a daemon running until one ends on purpose, and ends as it does.
+/// Keeps a daemon running until one exits on purpose, then exits in the same way.
 fn keep(args: &DaemonArgs, ready: Option<OwnedFd>) -> Result<Exit, Failure> {
     let failed = |e: std::io::Error| Failure::caused(Exit::NoDaemon, e.into());
     let line = |more: &[&str]| {
@@ -113,7 +114,8 @@ fn keep(args: &DaemonArgs, ready: Option<OwnedFd>) -> Result<Exit, Failure> {
             .filter(|(name, _)| !name.starts_with(LISTEN))
             .collect(),
         ready,
-        // A keeper that becomes another program has what it keeps from the passage, and the same number and environment.
+        // A keeper that executes another program gets its descriptors through the passage, and keeps its pid
+        // and environment.
         stored: if args.passage.is_none() { stored() } else { Vec::new() },
         manager: std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()),
         patience: patience(std::env::var("FORKFUL_WATCHDOG").ok().as_deref()),

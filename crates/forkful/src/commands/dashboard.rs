@@ -1,4 +1,4 @@
-//! `forkful dashboard`: a link to the daemon's page, and a browser for it where there is one.
+//! `forkful dashboard`: prints a link to the daemon's page, and opens it in a browser if there is one.
 
 use std::process::{Command, Stdio};
 
@@ -12,10 +12,10 @@ use crate::output;
 use crate::output::format::bound;
 use crate::terminal;
 
-/// Desktops say so by one of these.
+/// Set in desktop sessions.
 const DESKTOP: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
 
-/// What opens an address in the browser that the user prefers.
+/// Opens an address in the user's browser.
 const OPENER: &str = "xdg-open";
 
 pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failure> {
@@ -39,8 +39,8 @@ fn has_desktop() -> bool {
     DESKTOP.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// The link is printed, so that it does not matter when there is no browser. The process is not waited for: some openers
-/// stay as long as the browser.
+/// The link is printed, so a missing browser does not matter. The process is not waited for: some openers run
+/// as long as the browser.
 fn open(url: &str) {
     let mut command = Command::new(OPENER);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

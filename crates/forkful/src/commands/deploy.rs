@@ -1,5 +1,5 @@
-//! `forkful deploy`: brings an app to other machines by the system's ssh and git, as the `deploy`
-//! section of its configuration says.
+//! `forkful deploy`: deploys an app to other machines with the system's ssh and git, according to the
+//! `deploy` section of its configuration.
 
 mod host;
 mod script;
@@ -16,7 +16,7 @@ use crate::specs::{Specs, default_config};
 use forkful_core::pages::Page;
 use script::Order;
 
-/// What the command line asks for.
+/// The parsed request.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     config: String,
@@ -48,7 +48,7 @@ pub(super) fn run(args: &DeployArgs) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::Failed, error))
 }
 
-/// `[file] <target> [order]`, in PM2's words.
+/// `[file] <target> [order]`, in PM2's syntax.
 fn request(words: &[String]) -> Result<Request, Failure> {
     let mut words = words.iter().map(String::as_str);
     let mut first = words.next();
@@ -108,13 +108,13 @@ fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a Deploy
     })
 }
 
-/// What is not committed and pushed would not be deployed, which is seldom meant.
+/// Warns about changes that are not committed and pushed, because they would not be deployed.
 fn check_local_work() -> Result<(), Failure> {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    // Outside of a repository there is nothing that could be forgotten.
+    // Outside of a repository there is nothing to check.
     let Some(changes) = git(&["status", "--porcelain", "--untracked-files=no"]) else { return Ok(()) };
     let refuse =
         |error: String, hint: &str| Err(Failure::new(Exit::Failed, error).hint(hint).see(Page::Deploy));

@@ -1,4 +1,4 @@
-//! `forkful describe`: everything about apps.
+//! `forkful describe`: all details of apps.
 
 use forkful_api::types::AppList;
 use forkful_os::wall_clock::now_ms;

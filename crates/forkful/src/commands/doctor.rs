@@ -1,5 +1,5 @@
-//! `forkful doctor`: watches apps for some seconds and says what limits them. What is measured comes from the daemon, once a
-//! second; what follows from it is decided in `forkful_core::doctor`.
+//! `forkful doctor`: watches apps for several seconds and reports what limits them. The daemon measures once
+//! a second; `forkful_core::doctor` makes the diagnosis.
 
 mod fix;
 mod past;
@@ -24,13 +24,13 @@ use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::{self, doctor};
 
-/// What is measured is the mean of a second.
+/// Measurements are means over a second.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// An hour of seconds is more than any verdict needs.
+/// A verdict never needs more than an hour of seconds.
 const LOOKS_MAX: u64 = 3600;
 
-/// New workers compile their code in this time, which would count against a change.
+/// New workers compile their code in this time, which would distort the measurement of a change.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// Seconds of each worker, by app and slot.
@@ -78,7 +78,7 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     Ok(if reply.fix.is_none_or(|fix| fix.kept) { Exit::Done } else { Exit::Failed })
 }
 
-/// The verdict on the seconds of an app that ended so long ago.
+/// The verdict on an app's seconds that ended this long ago.
 pub(super) async fn past(
     client: &mut Client,
     target: &str,
@@ -94,7 +94,7 @@ fn not_tried() -> FixView {
     FixView { change: None, kept: false, outcome: "there is no setting that would help".to_owned() }
 }
 
-/// Makes a change, measures again, and takes the change back unless it helped.
+/// Makes a change, measures again, and reverts the change unless it helped.
 async fn fix(
     client: &mut Client,
     view: &AppView,
@@ -121,7 +121,7 @@ async fn fix(
     Ok(FixView { change: words::command(remedy, &before.name), kept, outcome })
 }
 
-/// Looks at the apps so often, and gives what was seen with the apps as they were at the end.
+/// Samples the apps this many times; returns the samples, and the apps as they were at the end.
 async fn watch(
     client: &mut Client,
     targets: &[String],
@@ -129,7 +129,7 @@ async fn watch(
     is_quiet: bool,
 ) -> Result<Vec<(AppView, App)>, Failure> {
     let progress = (!is_quiet).then(|| Progress::start("watching".to_owned()));
-    // The first look has the agents measure; it shows nothing of the last second yet.
+    // The first request makes the agents measure; it contains no data about the last second yet.
     let mut found = apps(client, targets).await?;
     let mut seen = Seen::new();
     let mut ticks = interval(LOOK_EVERY);
@@ -154,7 +154,7 @@ async fn watch(
     Ok(found.into_iter().map(with_seconds).collect())
 }
 
-/// What core has to know of an app.
+/// The app's data for the diagnosis.
 fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>) -> App {
     let definition = &app.definition;
     let workers = seconds.into_iter().map(|(slot, seconds)| WorkerSeconds { slot, seconds });
@@ -166,7 +166,7 @@ fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>) -> App {
     }
 }
 
-/// Cores that an app may use, with fractions where a quota has them.
+/// Cores available to an app, with fractions if it has a quota.
 fn cores(max_millicores: Option<u32>) -> f64 {
     let usable = usable_cores();
     let limits = usable.limits.iter().map(CoreLimit::cores);

@@ -1,4 +1,4 @@
-//! `forkful env`: the environment that the workers of apps get, without secrets.
+//! `forkful env`: the environment of apps' workers, with secrets masked.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `forkful events`: what happened to apps that nobody asked for, and all that is known of one of these incidents.
+//! `forkful events`: incidents of apps, such as crashes, and the details of one incident.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::{self, events};
 
-/// Between two looks for new incidents.
+/// Interval for checking for new incidents.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> {
@@ -55,10 +55,10 @@ pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> 
         found.incidents.clear();
         match client.incidents(&query).await {
             Ok(more) => found = more,
-            // The app has been deleted, and had no incident.
+            // The app was deleted and had no incidents.
             Err(ClientError::Refused { .. }) => {}
             Err(error) => match connection::running(home).await? {
-                // Another daemon has taken its place.
+                // Another daemon has replaced it.
                 Some(next) => client = next,
                 None => return Err(error.into()),
             },

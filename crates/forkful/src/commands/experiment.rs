@@ -1,4 +1,4 @@
-//! `forkful experiment`: reports of others, made again on this machine.
+//! `forkful experiment`: repeats published measurements on this machine.
 
 use std::path::PathBuf;
 
@@ -115,7 +115,7 @@ fn one(
     };
     let mut progress = None;
     let mut say = |words: &str| {
-        // The old line goes before the new one comes.
+        // Remove the old line before printing the new one.
         drop(progress.take());
         progress = Some(Progress::start(format!("{}: {words}…", description.name)));
     };

@@ -1,5 +1,5 @@
-//! `forkful export`: manifests of other schedulers, from a configuration and what was measured. Reads files and prints;
-//! what goes into a manifest is decided by `forkful-export`.
+//! `forkful export`: prints manifests for other schedulers, from a configuration and measurements. This
+//! module reads files and prints; `forkful-export` decides the contents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::specs::{Specs, default_config};
 
-/// What is in every text that `export` writes, so that it knows its own files.
+/// A text in every file written by `export`, to recognise its own files.
 const MARK: &str = "made by `forkful export`";
 
 impl From<ExportError> for Failure {
@@ -65,7 +65,7 @@ fn manifests(platform: ExportPlatform, plans: &[Plan]) -> Result<Vec<Manifest>, 
     })
 }
 
-/// This machine, as `forkful startup` tells it to systemd.
+/// This machine, as in the systemd service of `forkful startup`.
 fn host() -> Result<Host, Failure> {
     let failed = |error: std::io::Error| Failure::caused(Exit::Failed, error.into());
     let id = rustix::process::geteuid();
@@ -78,20 +78,20 @@ fn host() -> Result<Host, Failure> {
     })
 }
 
-/// All texts in one, as stdout gets them.
+/// All manifests in one text, for stdout.
 fn joined(platform: ExportPlatform, manifests: &[Manifest]) -> String {
     let texts = manifests.iter();
     match platform {
         ExportPlatform::Kubernetes | ExportPlatform::Compose => {
             texts.map(|manifest| manifest.text.as_str()).collect::<Vec<_>>().join("---\n")
         }
-        // One of them is the file itself; of several, each is told from the next by its name.
+        // A single manifest is printed as it is; several are separated by their names.
         _ if manifests.len() == 1 => manifests[0].text.clone(),
         _ => texts.map(|manifest| format!("# {}\n{}\n", manifest.name, manifest.text)).collect(),
     }
 }
 
-/// What an argument names.
+/// The kind of an argument.
 enum Source {
     Config(String),
     Script(String),
@@ -110,7 +110,7 @@ fn source(args: &ExportArgs) -> Source {
     }
 }
 
-/// The apps with what is asked of each.
+/// The apps with the request for each.
 fn apps(args: &ExportArgs) -> Result<Vec<(AppSpec, Request)>, Failure> {
     let mut only = args.only.clone();
     let config = match source(args) {
@@ -163,7 +163,7 @@ fn request(args: &ExportArgs, specs: &Specs) -> Request {
     }
 }
 
-/// A number of workers that a configuration names, and not as many as the machine has cores.
+/// A configured number of workers, unless it depends on the machine's cores.
 fn number_of_workers(app: &AppOptions) -> Option<(String, u16)> {
     let value = app.get("instances")?;
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
@@ -171,14 +171,14 @@ fn number_of_workers(app: &AppOptions) -> Option<(String, u16)> {
     Some((app.declared_name()?, number))
 }
 
-/// Relative paths hold in the image's working directory too; of others, the name.
+/// Relative paths are also valid in the image's working directory; for other paths, the file name is used.
 fn path_in_image(path: &str) -> String {
     let path = Path::new(path);
     let kept = if path.is_absolute() { path.file_name().map_or(path, Path::new) } else { path };
     kept.strip_prefix("./").unwrap_or(kept).display().to_string()
 }
 
-/// Beside the configuration, or in the working directory.
+/// Next to the configuration, or in the working directory.
 fn measured_file(args: &ExportArgs) -> Result<PathBuf, Failure> {
     let folder = match source(args) {
         Source::Config(config) => Path::new(&config).parent().map(Path::to_owned).unwrap_or_default(),
@@ -187,7 +187,7 @@ fn measured_file(args: &ExportArgs) -> Result<PathBuf, Failure> {
     Ok(folder.join(measured::FILE))
 }
 
-/// What was measured, by app; nothing where there is no such file.
+/// The measurements by app; empty if the file does not exist.
 pub(super) fn read_measured(path: &Path) -> Result<BTreeMap<String, Measured>, Failure> {
     let unusable = |error: anyhow::Error| {
         Failure::caused(Exit::WrongUse, error.context(format!("cannot use {}", path.display())))
@@ -206,7 +206,7 @@ pub(super) fn read_measured(path: &Path) -> Result<BTreeMap<String, Measured>, F
     Ok(MeasuredFile::parse(&text).map_err(|e| unusable(e.into()))?.apps)
 }
 
-/// Puts every file into the folder, unless one is there that somebody else wrote.
+/// Writes all files to the folder, unless one exists that `export` did not write.
 fn write(folder: &Path, manifests: &[Manifest], force: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::caused(Exit::Failed, error.into());
     fs_err::create_dir_all(folder).map_err(failed)?;

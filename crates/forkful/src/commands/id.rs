@@ -1,4 +1,4 @@
-//! `forkful id`: the ids of apps's workers, as PM2 prints them.
+//! `forkful id`: the ids of apps' workers, in PM2's format.
 
 use super::targets::{client_for, expand, workers};
 use crate::cli::IdArgs;

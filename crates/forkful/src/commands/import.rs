@@ -1,4 +1,5 @@
-//! `forkful import pm2`: takes over the apps that PM2 runs or has saved. While PM2 runs they are imported stopped.
+//! `forkful import pm2`: imports the apps that PM2 runs or has saved. While PM2 runs, they are imported
+//! stopped.
 
 mod pm2;
 
@@ -19,7 +20,7 @@ use crate::output;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
-/// The most bytes of a dump, or of PM2's answer: some 10,000 processes with large environments.
+/// Maximum size of a dump, or of PM2's answer: about 10,000 processes with large environments.
 const DUMP_BYTES_MAX: u64 = 256 << 20;
 
 pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure> {
@@ -35,7 +36,7 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
         return show(&imported.config, args.show_env);
     }
     if imported.config["apps"].as_array().is_none_or(Vec::is_empty) {
-        return Err(Failure::new(Exit::NoSuchApp, format!("{source} holds no app")));
+        return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
     }
     let definitions = definitions(&imported.config, args)?;
     if is_running && args.stop_pm2 {
@@ -78,7 +79,7 @@ fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What PM2 knows of its processes, and where that is from.
+/// PM2's list of processes, and its source.
 fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec<Value>, String), Failure> {
     let dump = args.file.clone().unwrap_or_else(|| home.join("dump.pm2"));
     if is_running {
@@ -125,7 +126,7 @@ fn show(config: &Value, show_env: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Ends PM2 after it has saved its list, so that nothing is lost whatever comes.
+/// Stops PM2 after it has saved its list, so that nothing is lost.
 fn stop_pm2(home: &Path) -> Result<(), Failure> {
     for arguments in [&["save", "--force"][..], &["kill"]] {
         let status = Command::new("pm2").args(arguments).env("PM2_HOME", home).output();

@@ -1,4 +1,4 @@
-//! `forkful init`: writes a first configuration, in the format that the file's name says.
+//! `forkful init`: writes an initial configuration, in the format of the file's extension.
 
 pub(super) mod entry;
 mod write;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What a file of this name holds. A script must be recognised as a configuration by its name.
+/// The syntax for a file of this name. The name of a script must be recognisable as a configuration.
 fn syntax(path: &Path, is_module: bool) -> Result<Syntax, Failure> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let syntax = match extension {

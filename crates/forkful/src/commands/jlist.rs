@@ -1,5 +1,5 @@
-//! `forkful jlist` and `prettylist`: all workers in PM2's shape, for scripts that were written for PM2: as JSON, and as
-//! `console.log` would print them.
+//! `forkful jlist` and `prettylist`: all workers in PM2's format, for scripts written for PM2: as JSON, or as
+//! printed by `console.log`.
 
 use forkful_api::jlist::JlistEntry;
 
@@ -24,7 +24,7 @@ pub(super) async fn pretty(home: &Home, args: &JlistArgs) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// All workers; none when no daemon is running.
+/// All workers; none if no daemon is running.
 async fn entries(home: &Home, show_secrets: bool) -> Result<Vec<JlistEntry>, Failure> {
     let Some(mut client) = connection::running(home).await? else { return Ok(Vec::new()) };
     let mut entries = client.jlist(show_secrets).await?;

@@ -1,4 +1,4 @@
-//! `forkful kill`: stops all apps and ends the daemon, of whatever version it is.
+//! `forkful kill`: stops all apps and the daemon, of any version.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::output::{self, outcome};
 
-/// How long the daemon's process may take to end after it said that all apps are stopped.
+/// How long the daemon's process may take to exit after it reported that all apps are stopped.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
@@ -28,7 +28,7 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
                 None => "no daemon is running".to_owned(),
                 Some(ended) => {
                     let what = forkful_daemon::left_behind_in_words(ended);
-                    format!("no daemon is running; the last one did not end properly, and {what}")
+                    format!("no daemon is running; the last one did not shut down properly, and {what}")
                 }
             };
             tell(args, &ActionReply { apps: Vec::new() }, &text)?;
@@ -37,24 +37,24 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
         Err(error) => return Err(error.into()),
     };
     let reply = end(client, pid).await?;
-    tell(args, &reply, "the daemon has ended")?;
+    tell(args, &reply, "the daemon has stopped")?;
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
 }
 
-/// Stops all apps and ends the daemon; returns when its process and its keeper's are gone.
+/// Stops all apps and the daemon; returns when its process and its keeper's are gone.
 pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Failure> {
     let process = process(pid);
     let keeper = client.ping().await.ok().and_then(|ping| Some((ping.keeper?, self::process(ping.keeper?)?)));
     let progress = Progress::start("stopping all apps…".to_owned());
     let reply = match (client.kill().await, &process) {
         (Ok(reply), _) => reply,
-        // It ended before its reply was written, or it is of a version that knows another way.
+        // It exited before its reply was written, or its version uses another method.
         (
             Err(ClientError::Lost { .. } | ClientError::Broken { .. } | ClientError::Refused { .. }),
             Some(process),
         ) => {
-            // When it is gone already there is nothing to signal.
+            // If it is already gone, there is nothing to signal.
             pidfd_send_signal(process, Signal::TERM).ok();
             ActionReply { apps: Vec::new() }
         }
@@ -62,12 +62,12 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
     };
     if process.is_some_and(|process| !has_ended(&process)) {
         let both = keeper.map(|(keeper, _)| format!("{keeper} ")).unwrap_or_default();
-        return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not end"))
+        return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not exit"))
             .hint(format!("`kill -9 {both}{pid}`"))
             .see(Page::Daemon));
     }
     if let Some((keeper, _)) = keeper.filter(|(_, process)| !has_ended(process)) {
-        return Err(Failure::new(Exit::Failed, format!("the daemon's keeper (pid {keeper}) does not end"))
+        return Err(Failure::new(Exit::Failed, format!("the daemon's keeper (pid {keeper}) does not exit"))
             .hint(format!("`kill -9 {keeper}`"))
             .see(Page::Daemon));
     }
@@ -79,13 +79,13 @@ fn tell(args: &KillArgs, reply: &ActionReply, text: &str) -> Result<(), Failure>
     if args.json { output::print_json(reply) } else { output::say(&format!("{text}\n")) }
 }
 
-/// A handle on the daemon, so that no other process that gets its id later is ever meant.
+/// A pidfd of the daemon, so that a process that reuses its pid is never signalled.
 fn process(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Waits for the end of a process; false when it takes longer than [`END_TIMEOUT`].
+/// Waits for the exit of a process; false if it takes longer than [`END_TIMEOUT`].
 fn has_ended(process: &OwnedFd) -> bool {
     let timeout = Timespec { tv_sec: END_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0)

@@ -1,5 +1,5 @@
-//! What `compare` and `tune` share: the app and the request that the command line describes, the progress bar, and
-//! that Ctrl-C ends what was started.
+//! Shared by `compare` and `tune`: the app and the request from the command line, the progress bar, and
+//! Ctrl-C.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,19 +35,19 @@ impl From<LabError> for Failure {
     }
 }
 
-/// The one app that a script or a config file names, complete.
+/// The single app of a script or a config file, resolved.
 pub(super) fn app(target: &str, args: &LabAppArgs, script_args: &[String]) -> Result<AppSpec, Failure> {
     app_of(&specs(args)?, target, args, script_args)
 }
 
-/// What the command line says of apps, in the working directory.
+/// The command line's app options, with the working directory.
 pub(super) fn specs(args: &LabAppArgs) -> Result<Specs, Failure> {
     let LabOtherArgs { env, only, .. } = &args.other;
     let only: Vec<String> = only.iter().cloned().collect();
     Specs::new(env, &only)
 }
 
-/// The same as [`app`] in the directory that `specs` says.
+/// Like [`app`], with the directory of `specs`.
 pub(super) fn app_of(
     specs: &Specs,
     target: &str,
@@ -66,7 +66,7 @@ pub(super) fn app_of(
             Exit::WrongUse,
             format!("{target} has {} apps: {}", apps.len(), names.join(", ")),
         )
-        .hint("`--only NAME` says which one is meant"));
+        .hint("`--only NAME` selects one"));
     }
     apps.pop().ok_or_else(|| Failure::new(Exit::WrongUse, format!("{target} has no app")))
 }
@@ -107,7 +107,7 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
     })
 }
 
-/// What is measured, and how, as far as `compare` and `tune` say it alike. `script` is what was named.
+/// The setup that `compare` and `tune` have in common. `script` is the target as named by the user.
 pub(super) fn setup(
     args: &LabArgs,
     target: Target,
@@ -155,14 +155,17 @@ pub(super) fn setup(
     })
 }
 
-/// Where this program is, to start private clusters with.
+/// Path of this program, for starting private clusters.
 pub(super) fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {
-        Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot tell where this program is"))
+        Failure::caused(
+            Exit::Failed,
+            anyhow::Error::new(e).context("cannot determine the path of this program"),
+        )
     })
 }
 
-/// This command, with the seed and without secrets.
+/// The command line with the seed and without secrets.
 fn command_line(seed: u64, seed_given: bool) -> String {
     let mut words: Vec<String> =
         std::iter::once("forkful".to_owned()).chain(masked(std::env::args().skip(1))).collect();
@@ -173,16 +176,17 @@ fn command_line(seed: u64, seed_given: bool) -> String {
     shell_words::join(words)
 }
 
-/// A seed from the clock, small enough to be typed.
+/// A seed from the clock, short enough to type.
 pub(super) fn clock_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
 }
 
-/// After a second signal what was started is killed, which takes so long at most.
+/// After a second signal, all started processes are killed, which takes at most this long.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// A handle that Ctrl-C, SIGTERM and a closed terminal pull. A second signal of the kind kills what the first one ends.
+/// A stop handle for Ctrl-C, SIGTERM and a closed terminal. A second signal kills what the first one is
+/// stopping.
 pub(super) fn interruptible() -> Result<StopHandle, Failure> {
     let stop = StopHandle::new();
     let failed = |e: std::io::Error| {
@@ -208,7 +212,7 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
                 _ = hangup.recv() => {}
             }
             handle.stop();
-            output::talk("\nending what was started…\n");
+            output::talk("\nstopping everything that was started…\n");
             // The program ends when everything else has ended.
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -224,7 +228,7 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
     Ok(stop)
 }
 
-/// What is being done, as a bar on a terminal and not at all in a pipe.
+/// The current step, as a progress bar in a terminal and nothing in a pipe.
 #[derive(Debug)]
 pub(super) struct Watch {
     progress: Progress,
@@ -232,7 +236,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// `json`: whoever reads JSON wants no sentences beside it.
+    /// `json`: readers of JSON want no other output.
     pub(super) fn new(json: bool) -> Self {
         let progress = Progress::bar("{bar:24} {elapsed} {wide_msg}", false);
         Self { progress: progress.moving(Duration::from_millis(200)), notes: !json }
@@ -251,7 +255,7 @@ impl forkful_lab::progress::Observer for Watch {
     }
 }
 
-/// Shows a document: as JSON or text on stdout, and as a page where one was asked for.
+/// Prints a document as JSON or text to stdout, and writes the page if requested.
 pub(super) fn show(document: &impl serde::Serialize, text: &str, args: &LabArgs) -> Result<(), Failure> {
     if args.json {
         output::print_json(document)?;

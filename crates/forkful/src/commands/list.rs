@@ -34,7 +34,7 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// All apps; none when no daemon is running.
+/// All apps; none if no daemon is running.
 pub(super) async fn apps(home: &Home) -> Result<AppList, Failure> {
     match connection::running(home).await? {
         Some(mut client) => Ok(client.list().await?),
@@ -42,7 +42,7 @@ pub(super) async fn apps(home: &Home) -> Result<AppList, Failure> {
     }
 }
 
-/// What the table shows of them.
+/// The apps' data for the table.
 async fn table(home: &Home) -> Result<AppTable, Failure> {
     match connection::running(home).await? {
         Some(mut client) => Ok(client.table().await?),

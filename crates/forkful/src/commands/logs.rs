@@ -1,4 +1,4 @@
-//! `forkful logs`: the last lines of apps, and new ones as they come.
+//! `forkful logs`: the last lines of apps, and new lines as they arrive.
 
 use std::io::{BufWriter, Write, stdout};
 
@@ -15,7 +15,7 @@ use crate::output::logs::{LogShape, LogStyle, append};
 use crate::output::paint::Paint;
 use crate::output::written;
 
-/// The next line; the end of the stream, too, when the daemon died in the middle of it.
+/// The next line, or the end of the stream, also if the daemon died in the middle.
 async fn next(lines: &mut LogReader) -> Result<Option<LogLine>, ClientError> {
     match lines.next().await {
         Err(ClientError::Lost { .. }) => Ok(None),
@@ -52,7 +52,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         text.clear();
         append(&next, &shape, &mut text);
         written(out.write_all(text.as_bytes()))?;
-        // What has arrived together is written together; a lone line is shown at once.
+        // Lines that arrive together are written together; a single line is shown at once.
         if !lines.has_line() {
             written(out.flush())?;
         }
@@ -63,17 +63,17 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
     }
     Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")
         .hint(
-            "either it ended, or lines came faster than they were read; `forkful logs` again shows the rest",
+            "either it exited, or lines arrived faster than they were read; run `forkful logs` again to see the rest",
         )
         .see(Page::Daemon))
 }
 
-/// Shows the last lines of workers, and new ones as they come.
+/// Prints the last lines of workers, and new lines as they arrive.
 pub(super) async fn follow(home: &Home, targets: Vec<String>) -> Result<Exit, Failure> {
     run(home, &LogsArgs { targets, lines: LINES_DEFAULT, ..LogsArgs::default() }).await
 }
 
-/// The targets as a query takes them: patterns are replaced by the names that they match.
+/// The targets for a query: patterns are replaced by the names that they match.
 async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for target in targets {

@@ -1,4 +1,4 @@
-//! `forkful man`: writes the man pages, for those who build packages.
+//! `forkful man`: writes the man pages, for package maintainers.
 
 use anyhow::Context as _;
 

@@ -1,4 +1,4 @@
-//! `forkful metrics`: prints the metrics page of the daemon, or serves it to Prometheus.
+//! `forkful metrics`: prints the daemon's metrics page, or serves it to Prometheus.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure>
         return serve(home, args.app.clone(), address).await;
     }
     let Some(mut client) = connection::running(&home).await? else {
-        output::warn("no daemon is running, so that nothing is measured");
+        output::warn("no daemon is running, so there are no metrics");
         return Ok(Exit::Done);
     };
     let format = match args.format {
@@ -36,14 +36,14 @@ pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-/// What each scrape needs.
+/// The state for each scrape.
 #[derive(Clone)]
 struct Source {
     home: std::sync::Arc<Home>,
     app: Option<String>,
 }
 
-/// Serves until the process is told to end. A daemon that is started later is found by the next scrape.
+/// Serves until the process is stopped. If a daemon starts later, the next scrape finds it.
 async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<Exit, Failure> {
     let listener = TcpListener::bind(address)
         .await

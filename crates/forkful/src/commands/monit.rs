@@ -1,6 +1,6 @@
-//! `forkful monit`: apps, workers and their output on one screen. `state` is what is known, `keys` what
-//! keys do to it, `draw` what it looks like; here it is driven: the daemon is asked once a second, output
-//! comes over a connection of its own, and so does what is done.
+//! `forkful monit`: apps, workers and their output on one screen. `state` holds the data, `keys` handles
+//! keys, `draw` draws. This file drives them: it queries the daemon once a second; output and actions use
+//! separate connections.
 
 mod draw;
 mod history;
@@ -35,33 +35,33 @@ use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::terminal::{self, Held, Screen};
 
-/// Pause between two looks at the apps.
+/// Interval for querying the apps.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The screen is drawn at most so often, however much comes: that is enough for eyes and for SSH.
+/// Minimum interval between redraws, which is enough for people and for SSH.
 const DRAW_EVERY: Duration = Duration::from_millis(50);
 
-/// Who walks through the list is not followed at each step.
+/// While the user scrolls through the list quickly, the output is not switched at each step.
 const FOLLOW_AFTER: Duration = Duration::from_millis(150);
 
-/// Lines of the past that are shown at first, of each file.
+/// Lines of existing output shown at first, for each file.
 const PAST_LINES: u32 = 50;
 
-/// What may wait to be taken in; a log that writes faster than this is read has to wait, in the daemon's buffer.
+/// Maximum queued updates; a log that writes faster waits in the daemon's buffer.
 const NEWS_MAX: usize = 1024;
 
-/// What was done is told for so long.
+/// How long the result of an action is shown.
 const TOLD_FOR: Duration = Duration::from_secs(6);
 
-/// What comes from the daemon.
+/// An update from the daemon.
 enum News {
     Apps(Result<forkful_api::types::AppList, String>),
-    /// A line of what was followed when it came.
+    /// A line of the output that was followed when it arrived.
     Line(Choice, LogLine),
     Acted(Told),
 }
 
-/// What the loop holds beside the state.
+/// State of the loop beside the screen's state.
 struct Driver {
     home: Arc<Home>,
     state: State,
@@ -140,7 +140,7 @@ impl Driver {
         }
     }
 
-    /// Asks for the apps, unless the last question is still open.
+    /// Queries the apps, unless a query is in progress.
     fn look(&mut self) {
         if self.told_at.is_some_and(|at| at.elapsed() > TOLD_FOR) {
             self.state.told = None;
@@ -151,7 +151,7 @@ impl Driver {
         }
         let (home, sender) = (Arc::clone(&self.home), self.sender.clone());
         self.look = Some(tokio::spawn(async move {
-            // Nobody is there any more when the program ends.
+            // There is no receiver when the program ends.
             drop(sender.send(News::Apps(apps(&home).await)).await);
         }));
     }
@@ -174,7 +174,8 @@ impl Driver {
         self.told_at = Some(tokio::time::Instant::now());
     }
 
-    /// Follows the output of what is chosen. A follower whose daemon went away is replaced when one is there.
+    /// Follows the output of the selection. If the follower's daemon is gone, a new follower starts when
+    /// there is a daemon.
     fn follow(&mut self) {
         let ended = self.follower.as_ref().is_some_and(JoinHandle::is_finished) && self.state.fault.is_none();
         if self.state.output.of == self.state.chosen && !ended {
@@ -189,7 +190,7 @@ impl Driver {
         self.follower = Some(tokio::spawn(async move {
             sleep(FOLLOW_AFTER).await;
             follow(&home, of, &sender).await;
-            // So that one which ends at once is not started again at once.
+            // Do not restart a follower immediately if it ends at once.
             sleep(LOOK_EVERY).await;
         }));
     }
@@ -205,9 +206,9 @@ impl Driver {
     }
 }
 
-/// The apps, or why there is no list of them.
+/// The apps, or why they are not available.
 async fn apps(home: &Home) -> Result<forkful_api::types::AppList, String> {
-    let lost = || "no daemon is running; this waits for one".to_owned();
+    let lost = || "no daemon is running; waiting for one".to_owned();
     match connection::running(home).await {
         Ok(Some(mut client)) => client.list_measured().await.map_err(|_| lost()),
         Ok(None) => Err(lost()),
@@ -215,7 +216,7 @@ async fn apps(home: &Home) -> Result<forkful_api::types::AppList, String> {
     }
 }
 
-/// Passes lines on until the daemon ends them, or until somebody has gone.
+/// Passes lines on until the daemon ends the stream or the receiver is gone.
 async fn follow(home: &Home, of: Choice, sender: &mpsc::Sender<News>) {
     let Ok(Some(client)) = connection::running(home).await else { return };
     let query = LogsQuery { targets: of.target(), lines: PAST_LINES, follow: true, stream: None };

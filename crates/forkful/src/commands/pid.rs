@@ -1,4 +1,4 @@
-//! `forkful pid`: process ids, one a line, of the workers of apps, or of the daemon.
+//! `forkful pid`: process ids, one per line, of apps' workers or of the daemon.
 
 use forkful_api::client::ClientError;
 

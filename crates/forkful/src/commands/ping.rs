@@ -1,4 +1,4 @@
-//! `forkful ping`: whether the daemon is there, and which.
+//! `forkful ping`: whether the daemon is running, and its version.
 
 use forkful_api::client::Client;
 use forkful_os::wall_clock::now_ms;

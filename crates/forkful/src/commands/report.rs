@@ -1,4 +1,4 @@
-//! `forkful report`: what a bug report should hold, without secrets.
+//! `forkful report`: the contents of a bug report, without secrets.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -13,9 +13,9 @@ use crate::home::Home;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, format};
 
-/// Lines of the daemon's log that are shown.
+/// Lines of the daemon's log to print.
 const LOG_LINES: usize = 20;
-/// The table's width where there is no terminal.
+/// The table's width if there is no terminal.
 const COLUMNS: u16 = 120;
 
 pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {

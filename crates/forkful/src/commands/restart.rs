@@ -1,5 +1,5 @@
-//! `forkful restart`: stops apps and starts them again, with a config file's new definitions if one is
-//! named, or with other options.
+//! `forkful restart`: stops apps and starts them again, with the new definitions of a config file or with
+//! other options.
 
 mod code;
 
@@ -20,7 +20,7 @@ use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
-/// What `restart` and `reload` share. Apps of a config file that the daemon does not know are started.
+/// Shared by `restart` and `reload`. Apps of a config file that the daemon does not know are started.
 pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let options = specs.options_of_existing(&args.options)?;
@@ -45,19 +45,19 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     tell_and_attach(home, &mut client, groups, told).await
 }
 
-/// Apps that exist and are to begin again.
+/// Existing apps to restart or reload.
 pub(super) struct Again {
-    /// What some of them are from now on.
+    /// New definitions for some of them.
     pub(super) definitions: Vec<AppDefinition>,
-    /// What names others, which keep their definitions but for what is wanted otherwise.
+    /// Targets of the others, which keep their definitions except for the requested changes.
     pub(super) targets: Vec<String>,
-    /// Not until they are ready.
+    /// Do not wait until they are ready.
     pub(super) no_wait: bool,
-    /// Reload those too that have not changed.
+    /// Also reload apps that have not changed.
     pub(super) force: bool,
 }
 
-/// Restarts or reloads apps, as `verb` says, with new definitions or with changes of those they have.
+/// Restarts or reloads apps (`verb`) with new definitions or with changes.
 pub(super) async fn again(
     client: &mut Client,
     wanted: &Wanted<'_>,
@@ -75,20 +75,20 @@ pub(super) async fn again(
     let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };
     let reply = client.action(verb, &request).await?;
     if !wanted.update_env && !named.is_empty() {
-        // A name that has changed is found no more; then there is no hint.
+        // A changed name is not found any more; then there is no hint.
         let apps = super::targets::apps(client, &named).await.unwrap_or_default();
         super::unsaved::tell_of_new(client, &wanted.specs.env, &apps, verb).await;
     }
     Ok(reply)
 }
 
-/// When the code of apps last changed, where that is known.
+/// When the code of apps last changed, if known.
 pub(super) fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
     let known = definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app)?)));
     known.collect()
 }
 
-/// The definitions of the config files among the targets, and the other targets.
+/// The definitions in config files among the targets, and the other targets.
 fn definitions(
     specs: &Specs,
     options: &AppOptions,
@@ -110,8 +110,8 @@ fn definitions(
     Ok((definitions, names.into_iter().cloned().collect()))
 }
 
-/// The changes of the apps that targets name, and the targets. What changes an app concerns all its
-/// workers, whichever were named.
+/// The changes of the targets' apps, and the targets. A change affects all workers of an app, even if only
+/// some were named.
 async fn changes(
     client: &mut Client,
     wanted: &Wanted<'_>,

@@ -1,4 +1,4 @@
-//! `forkful resurrect`: starts what was saved.
+//! `forkful resurrect`: starts saved apps.
 
 use forkful_api::client::Client;
 use forkful_api::saved::ResurrectRequest;
@@ -32,7 +32,8 @@ pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failu
         }
         Err(error) => {
             if !was_running {
-                // A daemon that was started for nothing does not stay; the next command is not to meet it as it ends.
+                // A daemon that was started without need exits; the next command must not meet it while it
+                // exits.
                 if let Ok((client, ping)) = Client::connect(&home.socket()).await {
                     drop(kill::end(client, ping.pid).await);
                 }

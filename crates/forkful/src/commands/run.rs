@@ -1,5 +1,5 @@
-//! `forkful run`: the same supervisor in the foreground, without a daemon. It ends when its apps have
-//! ended, with their exit code.
+//! `forkful run`: the supervisor in the foreground, without a daemon. It exits when its apps have exited,
+//! with their exit code.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::output::format::{self, count};
 use crate::output::note;
 use crate::specs::Specs;
 
-/// How long load balancers that ask `/readyz` are given before workers are told to end.
+/// Time for load balancers that check `/readyz` before workers are stopped.
 const PROBED_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     run_in_foreground(&args.app, args.probes.clone(), delay)
 }
 
-/// Runs apps in this process, until they have ended.
+/// Runs apps in this process until they have exited.
 pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
     run_in_foreground(args, None, Duration::ZERO)
 }
@@ -49,7 +49,7 @@ fn run_in_foreground(
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
 }
 
-/// What a container was found to allow, and what the platform around it has to know.
+/// Prints the limits of the container, and notes about its platform.
 fn tell_platform(apps: &[AppSpec], probes: Option<&ProbeAddress>, delay: Duration) {
     let (cores, memory) = (forkful_os::cores::usable_cores(), forkful_os::memory_limit::memory_limit());
     let mut limits: Vec<String> = cores.limits.iter().take(1).map(ToString::to_string).collect();
@@ -65,21 +65,21 @@ fn tell_platform(apps: &[AppSpec], probes: Option<&ProbeAddress>, delay: Duratio
         format!("{} for load balancers, then kill_timeout", span(delay))
     };
     note(&format!(
-        "a stop takes at most {longest} ({parts}): the platform should wait longer before it kills"
+        "a stop takes at most {longest} ({parts}): the platform's timeout before it kills should be longer"
     ));
     if let Some(address) = probes {
         note(&format!("{address} answers /startupz, /livez and /readyz"));
     }
 }
 
-/// Ends what another `run` leaves behind.
+/// Stops what another `run` leaves behind.
 pub(super) fn guard(args: &GuardArgs) -> Result<Exit, Failure> {
     forkful_daemon::guard(&args.instance).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
     Ok(Exit::Done)
 }
 
-/// The user's home; where it cannot be used, as in a container whose file system is read-only, a
-/// private temporary directory. Only the agent is put there.
+/// The user's home, or, if it cannot be used (as in a container with a read-only file system), a private
+/// temporary directory. It only contains the agent.
 fn usable_home() -> Result<(Home, Option<Temporary>), Failure> {
     let usual = home::locate().and_then(|home| home::create(&home).map(|()| home));
     let failure = match usual {
@@ -87,24 +87,24 @@ fn usable_home() -> Result<(Home, Option<Temporary>), Failure> {
         Err(failure) => failure,
     };
     let path = std::env::temp_dir().join(format!("forkful-run-{}", std::process::id()));
-    // `create` fails when something is there already, so that nobody can have prepared it.
+    // `create` fails if the path exists, so that nobody can have prepared it.
     match std::fs::DirBuilder::new().mode(0o700).create(&path) {
         Ok(()) => Ok((Home::new(path.clone()), Some(Temporary(path)))),
         Err(_) => Err(failure),
     }
 }
 
-/// A directory that is gone when this is dropped.
+/// A directory that is removed when dropped.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the temporary directory.
+        // If removing fails, the system's cleanup of temporary files removes it.
         fs_err::remove_dir_all(&self.0).ok();
     }
 }
 
-/// Output goes to stdout and stderr; to files as well only when the user names some.
+/// Output goes to stdout and stderr; also to files, but only if the user sets some.
 fn writes_files(apps: &[AppSpec]) -> bool {
     apps.iter().any(|app| app.logs.out_file.is_some() || app.logs.error_file.is_some())
 }

@@ -1,4 +1,4 @@
-//! `forkful save`: the desired state into a file of its own, to come back to.
+//! `forkful save`: writes the desired state to a separate file for `resurrect --saved`.
 
 use forkful_api::saved::SaveRequest;
 use forkful_core::pages::Page;
@@ -33,11 +33,11 @@ pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Variables of the shell that say nothing to an app.
+/// Variables of the shell that are useless to an app.
 const SHELL_VARIABLES: &[&str] =
     &["_", "COLORTERM", "LS_COLORS", "OLDPWD", "PWD", "SHLVL", "TERM", "FORKFUL_HOME", "DISPLAY"];
 
-/// What an app may miss, secrets first.
+/// Variables that an app may miss, secrets first.
 fn worth_telling(names: &[String]) -> Vec<&str> {
     let mut names: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| !SHELL_VARIABLES.contains(name)).collect();

@@ -1,4 +1,5 @@
-//! `forkful scale`: changes an app's number of workers, to a number or by one. The daemon knows how many there are.
+//! `forkful scale`: changes an app's number of workers, absolutely or relatively. The daemon knows the
+//! current number.
 
 use forkful_api::types::ActionRequest;
 use forkful_core::scale::{SCALE_HINT, ScaleTarget};

@@ -1,4 +1,4 @@
-//! `forkful send`: a line for the standard input of an app's workers.
+//! `forkful send`: sends a line to the stdin of an app's workers.
 
 use forkful_api::conversation::{StdinRequest, WorkerReply};
 
@@ -25,7 +25,7 @@ pub(super) async fn run(home: &Home, args: SendArgs) -> Result<Exit, Failure> {
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// Why a worker did not get it.
+/// Why a worker did not receive it.
 pub(super) fn refused(worker: &WorkerReply) -> Option<Failure> {
     let error = worker.error.as_ref()?;
     Some(Failure::new(Exit::Failed, format!("cannot send to {}: {error}", shown(worker))))

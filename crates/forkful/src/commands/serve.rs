@@ -1,4 +1,5 @@
-//! `forkful serve`: a directory's files over HTTP, by an app of their own; and the hidden verb that this app runs.
+//! `forkful serve`: serves a directory's files over HTTP with an app, and the hidden command that this app
+//! runs.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,11 +30,11 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
     let mut plan = Plan::default();
     plan.add(AppDefinition::from(&spec), &known, IfRunning::Refuse);
     plan.hint_at_conflicts(
-        "stop it first to serve something else there; another port, or `--name`, makes another app",
+        "stop it first to serve another directory there; another port or `--name` creates another app",
     );
     if args.host.is_none() && !args.json && plan.starts_something() {
         output::note(&format!(
-            "served to this machine alone, at {host}; `--host 0.0.0.0` is all addresses, as PM2 has it"
+            "served to this machine only, at {host}; `--host 0.0.0.0` listens on all addresses, as PM2 does"
         ));
     }
     let nothing =
@@ -41,7 +42,7 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
     start::perform(home, plan, &nothing, args.no_wait, Told { json: args.json, attach: false }).await
 }
 
-/// Serves, in the process of the app.
+/// Serves files in the app's process.
 pub(super) fn files() -> Result<Exit, Failure> {
     let failed = |error: anyhow::Error| Failure::caused(Exit::Failed, error);
     let settings = Settings::from_variables(|name| std::env::var(name).ok())
@@ -50,7 +51,7 @@ pub(super) fn files() -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The directory, absolute; its own name, so that a link may be turned to another one while it is served.
+/// The absolute directory. Links are not resolved, so that a link can be changed while it is served.
 fn directory(cwd: &Path, path: &Path) -> Result<PathBuf, Failure> {
     let absolute = cwd.join(path);
     let fault = match std::fs::metadata(&absolute) {
@@ -63,7 +64,7 @@ fn directory(cwd: &Path, path: &Path) -> Result<PathBuf, Failure> {
         .hint("name a directory, as in `forkful serve public`; the port comes after it"))
 }
 
-/// What the app reads.
+/// The app's settings as variables.
 fn variables(args: &ServeArgs, path: &Path, host: IpAddr) -> BTreeMap<String, String> {
     let port = args.port.or(args.port_option).unwrap_or(PORT_DEFAULT);
     let mut variables = BTreeMap::from([

@@ -1,4 +1,4 @@
-//! `forkful set`, `multiset`, `get`, `unset` and `conf`: settings that are kept.
+//! `forkful set`, `multiset`, `get`, `unset` and `conf`: persistent settings.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(home.path())?;
     let key = args.key.as_deref().filter(|key| *key != "all").map(normal_key);
     if let Some(value) = key.as_deref().and_then(|key| settings.values.get(key)) {
-        // Asked for by its name, it is shown as it is.
+        // A value requested by its name is printed as it is.
         if args.json {
             output::print_json(&value)?;
         } else {
@@ -53,7 +53,7 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
         .collect();
     if let (Some(key), true) = (&key, meant.is_empty()) {
         return Err(Failure::new(Exit::Failed, format!("`{key}` is not set"))
-            .hint("`forkful get` shows what is; `forkful set` sets it"));
+            .hint("`forkful get` shows all settings; `forkful set` sets one"));
     }
     if args.json {
         output::print_json(&meant)?;
@@ -69,10 +69,10 @@ pub(super) fn unset(home: &Home, args: &UnsetArgs) -> Result<Exit, Failure> {
     let key = normal_key(&args.key);
     let absent = || {
         let error = if key == "all" { "nothing is set".to_owned() } else { format!("`{key}` is not set") };
-        Failure::new(Exit::Failed, error).hint("`forkful get` shows what is")
+        Failure::new(Exit::Failed, error).hint("`forkful get` shows all settings")
     };
     if Settings::load(home.path())?.values.is_empty() {
-        // There may be no home either.
+        // The home may not exist either.
         return Err(absent());
     }
     Settings::change(home.path(), |settings| if settings.unset(&key) { Ok(()) } else { Err(absent()) })?;
@@ -87,7 +87,7 @@ pub(super) async fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Keeps all of the pairs, or none, and gives apps the values that are for them.
+/// Saves all pairs or none, and passes values to the apps they are for.
 async fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
     home::create(home)?;
     let mut lines = String::new();
@@ -103,12 +103,12 @@ async fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure
     let (of_rotation, others): (Vec<_>, Vec<_>) =
         pairs.into_iter().partition(|(key, _)| rotation_key(key).is_some());
     if !of_rotation.is_empty() {
-        output::note("apps without `log_rotate` that are started from now on have this");
+        output::note("applies to apps without `log_rotate` that are started from now on");
     }
     if others.is_empty() { Ok(Exit::Done) } else { pass_on(home, others).await }
 }
 
-/// As under PM2, `app:key` sets a variable of an app that exists, and restarts it. Other keys are only kept.
+/// As in PM2, `app:key` sets a variable of an existing app and restarts it. Other keys are only saved.
 async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
     let mut variables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut idle = Vec::new();

@@ -1,4 +1,4 @@
-//! `forkful signal`: sends a signal to the workers of apps.
+//! `forkful signal`: sends a signal to apps' workers.
 
 use forkful_api::types::ActionRequest;
 

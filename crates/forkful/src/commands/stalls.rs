@@ -1,4 +1,4 @@
-//! `forkful stalls`: where the event loops of apps stood still, and what that cost.
+//! `forkful stalls`: where apps' event loops were blocked, and the cost.
 
 use forkful_api::stalls::StallsReply;
 

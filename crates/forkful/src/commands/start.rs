@@ -1,6 +1,6 @@
-//! `forkful start`: new apps from scripts, command lines and config files, and apps that exist, by what names
-//! them. As under PM2, one that is named, or whose config file is, is restarted when it runs already; a script
-//! that runs already is refused.
+//! `forkful start`: starts new apps from scripts, command lines and config files, and existing apps by name.
+//! As in PM2, a running app that is named, directly or in a config file, is restarted; a script that is
+//! already running is refused.
 
 mod names;
 
@@ -25,29 +25,29 @@ use crate::output::format::count;
 use crate::output::progress::Progress;
 use crate::specs::{Specs, default_config, is_config};
 
-/// What a start comes to, once it is known which apps exist.
+/// The plan of a start, based on the existing apps.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Apps that do not exist yet.
     new: Vec<AppDefinition>,
-    /// Apps that exist, with a new definition.
+    /// Existing apps with a new definition.
     again: Vec<AppDefinition>,
-    /// What names apps that exist.
+    /// Targets of existing apps.
     existing: Vec<String>,
-    /// Of these apps, the ones that run.
+    /// The running ones among these apps.
     running: BTreeSet<String>,
     /// Apps that cannot be started because they are running.
     conflicts: Vec<AppOutcome>,
 }
 
-/// What to do about an app that runs already.
+/// What to do with an app that is already running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfRunning {
-    /// Nothing, and say so.
+    /// Refuse with a message.
     Refuse,
-    /// Give it the definition.
+    /// Restart it with the new definition.
     Restart,
-    /// Start it once more, under another name.
+    /// Start a second copy under another name.
     StartAnother,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> 
     perform(home, plan, &wanted, args.no_wait, Told { json: args.json, attach: args.attach }).await
 }
 
-/// Starts what is planned, and tells what became of it. `wanted` is for apps that are named.
+/// Performs the plan and prints the results. `wanted` is for apps that are named.
 pub(super) async fn perform(
     home: &Home,
     plan: Plan,
@@ -92,7 +92,7 @@ pub(super) async fn perform(
 
 /// `starting api: 2 workers…`
 pub(super) fn doing(apps: &[AppDefinition]) -> String {
-    // An app in fork mode announces nothing: it is up when it has stayed up for `min_uptime`.
+    // An app in fork mode reports nothing: it counts as started when it has been up for `min_uptime`.
     let only_forks = apps.iter().all(|app| app.mode == ModeKind::Fork && !app.wait_ready);
     let waiting = if only_forks { " checking that it stays up" } else { " waiting until it is ready" };
     let apps: Vec<String> = apps
@@ -102,7 +102,7 @@ pub(super) fn doing(apps: &[AppDefinition]) -> String {
     format!("starting {}…{waiting}", apps.join(", "))
 }
 
-/// All apps that the command line of `start` or `run` names, complete.
+/// All apps on the command line of `start` or `run`, resolved.
 pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failure> {
     let options = specs.options(&args.options)?;
     let mut apps = Vec::new();
@@ -139,17 +139,17 @@ fn plan(specs: &Specs, args: &StartArgs, known: &[AppView]) -> Result<Plan, Fail
 }
 
 impl Plan {
-    /// Whether anything will be started.
+    /// Whether the plan starts anything.
     pub(super) fn starts_something(&self) -> bool {
         !(self.new.is_empty() && self.again.is_empty() && self.existing.is_empty())
     }
 
-    /// What to do about apps that are running already, instead of what `start` would say.
+    /// Sets the hint about apps that are already running, instead of that of `start`.
     pub(super) fn hint_at_conflicts(&mut self, hint: &str) {
         self.conflicts.iter_mut().for_each(|conflict| conflict.hint = Some(hint.to_owned()));
     }
 
-    /// Plans an app, which may be known already.
+    /// Plans an app, which may exist already.
     pub(super) fn add(&mut self, mut definition: AppDefinition, known: &[AppView], if_running: IfRunning) {
         let Some(app) = known.iter().find(|app| app.definition.name == definition.name) else {
             return self.new.push(definition);
@@ -170,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// Notes which of the apps that a target names run already.
+    /// Records which of a target's apps are already running.
     fn add_running(&mut self, target: &str, known: &[AppView]) {
         let meant = known.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker)));
         let running = meant
@@ -180,7 +180,7 @@ impl Plan {
     }
 }
 
-/// What the command line names, or the config file that this directory has.
+/// The targets of the command line, or this directory's config file.
 fn targets(args: &AppArgs) -> Result<Vec<String>, Failure> {
     if args.targets.is_empty() {
         let hint = "name a script, as in `forkful start app.js`, or write a config file with `forkful init`";
@@ -208,7 +208,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
     let (error, hint) = if is_same {
         let workers = count(app.workers.iter().filter(|worker| !is_stopped(worker)).count(), "worker");
         let hint = format!(
-            "`forkful reload {name}` takes new code without losing a request; `--force` starts it once more"
+            "`forkful reload {name}` loads new code without losing a request; `--force` starts another copy"
         );
         (format!("already running, with {workers}"), hint)
     } else {
@@ -222,7 +222,7 @@ fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
     AppOutcome { name: name.clone(), error: Some(error), hint: Some(hint), see, ..AppOutcome::default() }
 }
 
-/// `api-2`, or the first after it that is free.
+/// The first free name: `api-2`, `api-3`, ….
 fn free_name(name: &str, known: &[AppView]) -> String {
     let is_taken = |candidate: &String| known.iter().any(|app| app.definition.name == *candidate);
     (2..known.len() + 3)
@@ -235,8 +235,10 @@ fn distinct<'a>(mut apps: impl Iterator<Item = &'a AppSpec>) -> Result<(), Failu
     let mut names = BTreeSet::new();
     match apps.find(|app| !names.insert(app.name.as_str())) {
         None => Ok(()),
-        Some(app) => Err(Failure::new(Exit::WrongUse, format!("two apps would be called `{}`", app.name))
-            .hint("start them one by one, each with its own `--name`")
-            .see(Page::AppExists)),
+        Some(app) => {
+            Err(Failure::new(Exit::WrongUse, format!("two apps would have the name `{}`", app.name))
+                .hint("start them one by one, each with its own `--name`")
+                .see(Page::AppExists))
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `forkful startup` and `forkful unstartup`: the daemon, and with it the apps, start with the machine.
-//! Where the rights are missing, the exact commands are printed instead.
+//! `forkful startup` and `forkful unstartup`: start the daemon and its apps at boot. If privileges are
+//! missing, the exact commands are printed instead.
 
 mod templates;
 mod trust;
@@ -17,26 +17,26 @@ use forkful_os::behalf::{Entry, Find};
 use forkful_os::users;
 use templates::Service;
 
-/// Where programs are looked for that no directory of the caller's PATH was kept for.
+/// The search path for programs if no directory of the caller's PATH was kept.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Modes of a service file and of folders that are made for it: service managers of other users may read both.
+/// Modes of a service file and of folders created for it: service managers of other users may read both.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
 
-/// A service file, where it belongs, and what makes it work.
+/// A service file, its path, and the commands that enable it.
 struct Plan {
     file: PathBuf,
     text: String,
-    /// Commands after the file is there, as words.
+    /// Commands after writing the file, as words.
     enable: Vec<Vec<String>>,
-    /// Commands before it is removed.
+    /// Commands before removing the file.
     disable: Vec<Vec<String>>,
-    /// Whether root's rights are needed.
+    /// Whether root privileges are needed.
     needs_root: bool,
-    /// What is left to do by hand.
+    /// What to do by hand.
     hint: Option<String>,
-    /// What other users could exchange, in a service of the system.
+    /// Files of a system service that other users could replace.
     warnings: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
         return Err(no_rights(&plan));
     }
     for command in &plan.disable {
-        // A service that is not known any more is as good as disabled.
+        // A service that is unknown counts as disabled.
         if let Err(failure) = perform(command) {
             output::warn(&format!("{}", failure.error));
         }
@@ -95,7 +95,7 @@ fn plan(home: &Home, args: &StartupArgs) -> Result<Plan, Failure> {
     let platform = match args.platform {
         Some(platform) => platform,
         None => detect().ok_or_else(|| {
-            Failure::new(Exit::WrongUse, "cannot tell what starts services on this machine")
+            Failure::new(Exit::WrongUse, "cannot detect the init system of this machine")
                 .hint("name it: systemd, openrc or launchd; --print shows the file")
                 .see(Page::Boot)
         })?,
@@ -159,7 +159,7 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
     })
 }
 
-/// The caller's PATH, absolute directories only, so that apps find the same programs after a boot.
+/// The caller's PATH with absolute directories only, so that apps find the same programs after a boot.
 pub(super) fn search_path() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     let is_fit =
@@ -239,7 +239,7 @@ fn launchd(service: &Service, of_system: bool) -> Plan {
     }
 }
 
-/// The service file in its folder, which is held open: with root's rights, no link of another user leads elsewhere.
+/// The service file in its open folder: with root's rights, no link of another user leads elsewhere.
 fn entry(file: &Path, make_folders: Option<u32>) -> io::Result<Entry> {
     Entry::find(&std::path::absolute(file)?, Find { make_folders, follow_last: false })
 }
@@ -249,7 +249,7 @@ fn failed(verb: &str, file: &Path, error: io::Error) -> Failure {
     Failure::caused(Exit::Failed, anyhow::Error::new(error).context(context))
 }
 
-/// Writes the file whole, and to the disk.
+/// Writes the file atomically and syncs it to the disk.
 fn write(file: &Path, text: &str) -> io::Result<()> {
     entry(file, Some(FOLDER_MODE))?.replace_whole(FILE_MODE, |open| {
         open.write_all(text.as_bytes())?;
@@ -267,11 +267,11 @@ fn perform(command: &[String]) -> Result<(), Failure> {
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(Failure::new(Exit::Failed, format!("`{line}` ended with {}: {said}", output.status))
-        .hint("the file is in place; run the command by hand when its cause is mended")
+        .hint("the file is installed; fix the cause, then run the command by hand")
         .see(Page::Boot))
 }
 
-/// What to do with root's rights: the file as a here-document, then the commands.
+/// The commands for root: the file as a here-document, then the commands.
 fn show_commands(plan: &Plan) -> Result<Exit, Failure> {
     let enable: String = plan.enable.iter().map(|command| format!("sudo {}\n", command.join(" "))).collect();
     output::print(&format!(

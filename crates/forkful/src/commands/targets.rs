@@ -1,5 +1,5 @@
-//! What users write as targets, turned into what the daemon understands: config files into the names of
-//! their apps, paths of scripts into absolute ones. Names, ids and patterns go to the daemon as they are.
+//! Converts targets to what the daemon understands: config files to the names of their apps, and script paths
+//! to absolute paths. Names, ids and patterns are sent unchanged.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::specs::{Specs, is_config};
 
-/// Targets as the daemon takes them. `only` are names of apps of the config files among them.
+/// Targets for the daemon. `only` are names of apps in the config files among them.
 pub(super) async fn expand(
     home: &Home,
     targets: Vec<String>,
@@ -42,20 +42,20 @@ pub(super) async fn expand(
 
 /// `--only` names apps of a config file.
 pub(super) fn only_without_config() -> Failure {
-    Failure::new(Exit::WrongUse, "--only chooses apps of a config file, and none is named")
+    Failure::new(Exit::WrongUse, "--only selects apps of a config file, but no config file is named")
         .hint("name the config file, as in `forkful stop forkful.config.js --only api`")
         .see(Page::Targets)
 }
 
-/// Refuses what is no regular expression before a daemon is asked, or when there is none.
+/// Refuses an invalid regular expression before the daemon is asked, or if there is none.
 pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
     let fault = match pattern_of(target) {
         None => return Ok(()),
-        Some("") => format!("`{target}` is a pattern of nothing"),
+        Some("") => format!("`{target}` is an empty pattern"),
         Some(pattern) => match Regex::new(pattern) {
             Ok(_) => return Ok(()),
             Err(fault) => {
-                // The library draws the place over several lines; its last one says what is wrong.
+                // The library's message spans several lines; the last one has the reason.
                 let told = fault.to_string();
                 let what = told.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
                 format!("invalid regular expression {target}: {what}")
@@ -67,7 +67,7 @@ pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
         .see(Page::Targets))
 }
 
-/// A path becomes absolute, unless an app or a group is called so.
+/// A path becomes absolute, unless it is the name of an app or a group.
 async fn script_or_name(home: &Home, target: String, known: &mut Option<AppList>) -> Result<String, Failure> {
     let is_id = target.bytes().all(|byte| byte.is_ascii_digit());
     if target == "all" || is_id {
@@ -90,7 +90,7 @@ async fn script_or_name(home: &Home, target: String, known: &mut Option<AppList>
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// A connection to the daemon that has these targets. Without one there is no app that could be meant.
+/// A connection to the daemon for these targets. Without a daemon there are no apps.
 pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client, Failure> {
     match connection::running(home).await? {
         Some(client) => Ok(client),
@@ -98,7 +98,7 @@ pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client
     }
 }
 
-/// The apps that targets name, each once.
+/// The apps of targets, each once.
 pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
     let mut found: Vec<AppView> = Vec::new();
     for target in targets {
@@ -111,7 +111,7 @@ pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<
     Ok(found)
 }
 
-/// The workers that targets name, by id; an id means one.
+/// The workers of targets by id; an id is a single worker.
 pub(super) async fn workers(client: &mut Client, targets: &[String]) -> Result<Vec<WorkerView>, Failure> {
     let mut found: Vec<WorkerView> = Vec::new();
     for target in targets {

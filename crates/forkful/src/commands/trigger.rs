@@ -1,4 +1,4 @@
-//! `forkful trigger`: performs an action that apps have registered with `@pm2/io`, and prints what it came to.
+//! `forkful trigger`: performs an action that apps have registered with `@pm2/io`, and prints the results.
 
 use std::fmt::Write as _;
 

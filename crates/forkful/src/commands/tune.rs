@@ -1,5 +1,5 @@
-//! `forkful tune`: the best number of workers and size of the thread pool, by measurement; `--apply` writes them down, and
-//! `--save` what was measured.
+//! `forkful tune`: finds the best number of workers and thread-pool size by measurement; `--apply` writes
+//! them to the configuration, `--save` saves the measurements.
 
 mod save;
 
@@ -19,13 +19,13 @@ use crate::cli::TuneArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Where a choice goes when there is no configuration yet.
+/// The configuration to write if there is none.
 const FRESH: &str = "forkful.config.json";
 
-/// As long as it takes on a busy machine of two cores to tell sizes of the thread pool apart.
+/// Enough to distinguish thread-pool sizes on a busy machine with two cores.
 const BUDGET: Duration = Duration::from_secs(90);
 
-/// The same with `--save`, which measures the latency of every number of workers at its own load too.
+/// The default with `--save`, which also measures the latency of every number of workers at its own load.
 const BUDGET_TO_SAVE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
@@ -59,7 +59,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     Ok(Exit::NotTrustworthy)
 }
 
-/// Where the choice would go, and with `--apply` puts it there. A result that cannot be trusted goes nowhere.
+/// Where the choice would be written; with `--apply`, writes it. An untrustworthy result is not written.
 fn suggest(args: &TuneArgs, setup: &TuneSetup, document: &mut TuneDocument) -> Result<(), Failure> {
     if document.table.is_empty() || !document.trustworthy {
         return Ok(());
@@ -76,7 +76,7 @@ fn suggest(args: &TuneArgs, setup: &TuneSetup, document: &mut TuneDocument) -> R
     result
 }
 
-/// The configuration that holds the app, and whether it has to be made.
+/// The configuration that contains the app, and whether it must be created.
 fn place(target: &str) -> (PathBuf, bool) {
     if forkful_config::is_config(Path::new(target)) {
         return (PathBuf::from(target), false);

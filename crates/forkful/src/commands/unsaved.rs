@@ -1,6 +1,6 @@
-//! Variables of the caller's shell and what becomes of them: that their values are not saved, when apps start and when
-//! the daemon is made to start at boot; and that they do not reach an app that keeps its environment. Names only:
-//! values are never told.
+//! Notes about variables of the caller's shell: their values are not saved when apps start or when the daemon
+//! is installed to start at boot, and they do not reach an app that keeps its environment. Only names are
+//! printed, never values.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::home::Home;
 use crate::output;
 use crate::output::format::shortened;
 
-/// Tells of apps that have started and would start without some of their variables after a crash or at boot. An app that
-/// failed has an error to tell, and nothing comes before that.
+/// Warns about started apps that would lack variables after a crash or at boot. For an app that failed, only
+/// its error is printed.
 pub(super) fn tell(apps: &[AppDefinition], reply: &ActionReply) {
     let has_started =
         |app: &&AppDefinition| reply.apps.iter().any(|outcome| outcome.ok && outcome.name == app.name);
@@ -22,7 +22,7 @@ pub(super) fn tell(apps: &[AppDefinition], reply: &ActionReply) {
     }
 }
 
-/// The same for the apps that run, if a daemon does.
+/// The same for running apps, if there is a daemon.
 pub(super) async fn tell_of_running(home: &Home) {
     let Ok((mut client, _)) = Client::connect(&home.socket()).await else { return };
     let Ok(list) = client.list().await else { return };
@@ -54,7 +54,7 @@ fn notes<'a>(apps: impl Iterator<Item = &'a AppDefinition>) -> Vec<String> {
     by_names.into_iter().map(note).collect()
 }
 
-/// Tells of variables of this shell that are new to apps which keep their environment.
+/// Notes about variables of this shell that are new to apps that keep their environment.
 pub(super) async fn tell_of_new(
     client: &mut Client,
     caller: &BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub(super) async fn tell_of_new(
 ) {
     for app in apps {
         let name = &app.definition.name;
-        // A daemon of another version may not tell; then there is no hint.
+        // A daemon of another version may not support this; then there is no hint.
         let Ok(reply) = client.environment(name, true).await else { return };
         let Some(present) = reply.apps.get(name) else { continue };
         let is_others = app.definition.is_of_another_user(rustix::process::geteuid().as_raw());
@@ -71,7 +71,7 @@ pub(super) async fn tell_of_new(
         if !new.is_empty() {
             output::note(&format!(
                 "{name} keeps its environment: {} of this shell {} not reach it; `forkful {verb} {name} --update-env` \
-                 takes this environment over",
+                 applies this environment",
                 shortened(&new),
                 if new.len() == 1 { "does" } else { "do" },
             ));
@@ -79,7 +79,7 @@ pub(super) async fn tell_of_new(
     }
 }
 
-/// What `--update-env` would change: what the app does not have, and what it has from a shell with another value.
+/// What `--update-env` would change: variables that the app lacks, or has from a shell with another value.
 fn new_names<'a>(
     caller: &'a BTreeMap<String, String>,
     present: &BTreeMap<String, String>,

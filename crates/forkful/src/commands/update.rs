@@ -1,5 +1,5 @@
-//! `forkful update`: a daemon of this program, with the same apps. With a keeper they go on meanwhile; without one they are
-//! stopped and started again.
+//! `forkful update`: replaces the daemon by this program's version, with the same apps. With a keeper the
+//! apps continue to run; without one they are stopped and started again.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, stderr, stdin, stdout};
@@ -21,9 +21,9 @@ use crate::home::Home;
 use crate::output;
 use crate::output::progress::Progress;
 
-/// Between two looks at how far the update is.
+/// Interval for checking the progress of the update.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// What a machine without a free core takes on top of the time that the new daemon has to prove itself.
+/// Additional time for a machine without a free core, beyond the trial time of the new daemon.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure> {
@@ -52,23 +52,21 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
         return in_place(home, client, old, &program, args).await;
     }
     if args.to.is_some() {
-        let error = "this daemon has no keeper that could put another program in its place";
+        let error = "this daemon has no keeper, which an update to another program needs";
         return Err(Failure::new(Exit::Failed, error)
             .hint("run `update` of that program itself")
             .see(Page::Update));
     }
-    output::warn(
-        "this daemon has no keeper that could hand its apps over: they are stopped, and started again",
-    );
+    output::warn("this daemon has no keeper to hand its apps over: they are stopped and started again");
     restart(home, client, old, args).await
 }
 
-/// Offers to update an older daemon, where somebody can answer.
+/// Offers to update an older daemon, if a user can answer.
 pub(super) async fn offer(home: &Home) -> Result<(), Failure> {
     if ![stdin().is_terminal(), stdout().is_terminal(), stderr().is_terminal()].into_iter().all(|is| is) {
         return Ok(());
     }
-    // What is wrong with the daemon, the command itself will say.
+    // Problems with the daemon are reported by the command itself.
     let Ok((_, Ping { version, keeper, .. })) = Client::connect(&home.socket()).await else { return Ok(()) };
     if !connection::is_older(&version) {
         return Ok(());
@@ -86,7 +84,7 @@ pub(super) async fn offer(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nothing is to be done.
+/// Nothing needs to be done.
 async fn up_to_date(home: &Home, old: &Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
     let mut client = connection::needed(home).await?;
     if !args.json {
@@ -95,7 +93,7 @@ async fn up_to_date(home: &Home, old: &Ping, args: &UpdateArgs) -> Result<Exit, 
     tell(&mut client, Vec::new(), args.json).await
 }
 
-/// Whether a process runs this program, or another file with the same bytes.
+/// Whether a process runs this program, or another file with the same contents.
 fn is_build(pid: u32, program: &Path) -> bool {
     let running = PathBuf::from(format!("/proc/{pid}/exe"));
     let length = |path: &Path| fs_err::metadata(path).ok().map(|file| file.len());
@@ -105,7 +103,7 @@ fn is_build(pid: u32, program: &Path) -> bool {
                 .is_ok_and(|bytes| fs_err::read(program).is_ok_and(|other| bytes == other))
 }
 
-/// Has the daemon make way for a program that goes on with its apps.
+/// Tells the daemon to make way for a program that continues with its apps.
 async fn in_place(
     home: &Home,
     mut client: Client,
@@ -122,13 +120,13 @@ async fn in_place(
     let Some(new) = verdict else {
         let said = connection::said_since(home, logged).unwrap_or_default().join("\n");
         let error = anyhow::anyhow!("{said}")
-            .context("the new daemon did not last; the one before goes on with the apps");
+            .context("the new daemon failed; the previous one continues with the apps");
         return Err(Failure::caused(Exit::Failed, error));
     };
     let mut client = Client::connect(&home.socket()).await?.0;
     if !args.json {
         let Ping { version, pid, .. } = &new;
-        output::say(&format!("the daemon is version {version} now (pid {pid}); its apps went on\n"))?;
+        output::say(&format!("the daemon is version {version} now (pid {pid}); its apps kept running\n"))?;
     }
     if new.version != connection::VERSION {
         return Ok(Exit::Done);
@@ -136,14 +134,14 @@ async fn in_place(
     tell(&mut client, Vec::new(), args.json).await
 }
 
-/// Waits until the new daemon has proved itself; `None` when the one before goes on.
+/// Waits until the new daemon has passed its trial; `None` if the previous one continues.
 async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> Option<Ping> {
     let until = Instant::now() + Duration::from_millis(reply.trial_ms) + PATIENCE;
     while Instant::now() < until {
-        // Who connects between the two daemons waits for the new one.
+        // Connections made between the two daemons wait for the new one.
         if let Ok((_, now)) = Client::connect(&home.socket()).await {
             let is_new = runs_program(now.pid, program) == Some(true);
-            // Without its keeper a daemon goes on, and is not put to the proof.
+            // Without its keeper a daemon continues, and has no trial.
             if is_new && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true)) {
                 return Some(now);
             }
@@ -156,21 +154,21 @@ async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> 
     None
 }
 
-/// Stops the apps with their daemon, and starts them again with another one.
+/// Stops the apps with their daemon, and starts them again with another daemon.
 async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
-    // Values that came with callers' environments are nowhere but in the daemon's memory. One of another version may not
-    // know how to tell them; then what was saved has to do, and `resurrect` names what is missing.
+    // Values from callers' environments exist only in the daemon's memory. A daemon of another version may
+    // not be able to return them; then the saved values are used, and `resurrect` names the missing ones.
     let env_of = match client.environment("all", true).await {
         Ok(reply) => reply.apps,
         Err(ClientError::Refused { .. } | ClientError::Broken { .. }) => BTreeMap::new(),
         Err(error) => return Err(error.into()),
     };
-    // One that cannot tell its apps has some, for all we know.
+    // A daemon that cannot list its apps may have some.
     let had_apps = client.list().await.map_or(true, |list| !list.apps.is_empty());
     let (env, _) = forkful_config::caller_environment();
     let request = ResurrectRequest { saved: false, env, env_of, wait: !args.no_wait };
     if serde_json::to_vec(&request).map_or(true, |text| text.len() > REQUEST_BYTES_MAX) {
-        let error = "the environments of the apps are too large to be handed over; nothing was ended";
+        let error = "the environments of the apps are too large to be handed over; nothing was stopped";
         return Err(Failure::new(Exit::Failed, error)
             .hint("`forkful save --with-env`, then `forkful kill` and `forkful resurrect --saved`")
             .see(Page::Update));
@@ -179,7 +177,7 @@ async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) 
     let mut client = connection::needed(home).await?;
     if !args.json {
         output::say(&format!(
-            "the daemon of version {} made way for {}\n",
+            "the daemon of version {} was replaced by {}\n",
             old.version,
             connection::VERSION
         ))?;

@@ -34,7 +34,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
         let definitions: Vec<AppDefinition> =
             report.apps.iter().map(|app| AppDefinition::from(&app.spec)).collect();
         text.push_str(&summary(&config, &definitions, &report));
-        // Values are secret to readers who only need to know whether the file is right.
+        // Values may be secrets, and are not needed to check the file.
         let without_env = |definition| AppDefinition { env: std::collections::BTreeMap::new(), ..definition };
         all.extend(definitions.into_iter().map(without_env));
     }
@@ -54,7 +54,7 @@ fn configs(args: &ValidateArgs) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// All warnings and faults on stderr, each with an excerpt of the file; then how many faults there are.
+/// Prints all warnings and errors to stderr, each with an excerpt of the file, then the number of errors.
 fn tell(config: &str, report: &Report, is_json: bool) {
     if !report.output.is_empty() {
         output::talk(&output::format::visible(&report.output));

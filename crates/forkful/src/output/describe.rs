@@ -1,4 +1,4 @@
-//! Everything about an app, in lines of a key and a value.
+//! All details of an app, as lines of a key and a value.
 
 mod settings;
 
@@ -13,16 +13,16 @@ use super::paint::Paint;
 use super::stalls;
 use super::table::status_of;
 
-/// Width of the column of keys.
+/// Width of the key column.
 const KEY_WIDTH: usize = 16;
 
-/// Width of the column of keys of settings.
+/// Width of the key column of settings.
 const SETTING_WIDTH: usize = 26;
 
-/// The widest value of a setting that others are aligned with.
+/// The widest value of a setting with which others are aligned.
 const GIVEN_WIDTH_MAX: usize = 30;
 
-/// Width that is left for values in 80 columns.
+/// The width for values in 80 columns.
 const VALUE_WIDTH: usize = 80 - KEY_WIDTH - 3;
 
 /// An app and its workers.
@@ -76,13 +76,13 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
     lines.text
 }
 
-/// Variables that the app had from a shell and does not have now, because their values were not saved.
+/// Variables that the app had from a shell and lacks now, because their values were not saved.
 fn missing(app: &AppView) -> Vec<String> {
     let inherited = app.definition.env_sources.inherited.iter();
     inherited.filter(|name| !app.env_names.contains(name)).cloned().collect()
 }
 
-/// A limit, and how much of it is used; nothing for an app without one.
+/// A limit and its use; empty for an app without a limit.
 fn memory_max(app: &AppView) -> String {
     let Some(most) = app.definition.memory_max_bytes else { return String::new() };
     match app.usage.as_ref().and_then(|usage| usage.memory_bytes) {
@@ -141,7 +141,7 @@ fn words_bound(milliseconds: u64) -> String {
     format!("{number} {}", if unit == "m" { "min" } else { unit })
 }
 
-/// Nothing for an app that is not restarted in the first place.
+/// Empty for an app that is not restarted.
 fn gives_up(definition: &AppDefinition) -> String {
     if !definition.autorestart {
         return String::new();
@@ -190,7 +190,7 @@ impl Lines {
         self.add(&title);
     }
 
-    /// A key and its value; nothing when there is no value.
+    /// A key and its value; nothing if the value is empty.
     fn pair(&mut self, key: &str, value: &str) {
         if !value.is_empty() {
             let key = self.paint.dim(&format!("{key:KEY_WIDTH$}"));
@@ -198,7 +198,7 @@ impl Lines {
         }
     }
 
-    /// A key and several short values, as many on a line as 80 columns take.
+    /// A key and several short values, as many per line as fit into 80 columns.
     fn names(&mut self, key: &str, names: &[String]) {
         let mut line = String::new();
         let mut key = key;
@@ -214,13 +214,13 @@ impl Lines {
         self.pair(key, &line);
     }
 
-    /// A sentence, in as many lines as it takes.
+    /// A sentence, wrapped to as many lines as needed.
     fn words(&mut self, key: &str, text: &str) {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
         self.names(key, &words);
     }
 
-    /// How many variables there are and where they came from; with their names when these are wanted.
+    /// The number of variables and their sources; with their names if requested.
     fn environment(&mut self, app: &AppView, show_env: bool) {
         let sources = &app.definition.env_sources;
         let origin = app.definition.origins.get("env").or_else(|| app.definition.origins.get("port"));
@@ -249,7 +249,7 @@ impl Lines {
         }
     }
 
-    /// What was given first, with its place; then the defaults, by group.
+    /// Given settings first, with their source; then the defaults, by group.
     fn settings(&mut self, definition: &AppDefinition) {
         let all = settings::settings(definition);
         let (given, defaults): (Vec<_>, Vec<_>) = all.iter().partition(|setting| setting.origin.is_some());

@@ -8,7 +8,7 @@ use forkful_core::doctor::words;
 use super::format;
 use super::paint::Paint;
 
-/// Lines are this long at most.
+/// Maximum line length.
 const WIDTH: usize = 80;
 
 pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
     text
 }
 
-/// What `--fix` did.
+/// The result of `--fix`.
 pub(crate) fn fix(fix: &FixView, paint: Paint) -> String {
     let mut text = format!("\n{}\n", paint.bold(if fix.kept { "Fixed" } else { "Not fixed" }));
     if let Some(change) = &fix.change {
@@ -42,7 +42,7 @@ pub(crate) fn fix(fix: &FixView, paint: Paint) -> String {
     let _ = wrapped(&mut text, "  result:  ", &fix.outcome);
     let end = match (&fix.change, fix.kept) {
         (None, _) => "nothing was changed",
-        (_, true) => "kept; write it into the configuration to keep it for good",
+        (_, true) => "kept; add it to the configuration to make it permanent",
         (_, false) => "taken back",
     };
     let _ = wrapped(&mut text, "  now:     ", end);
@@ -50,7 +50,7 @@ pub(crate) fn fix(fix: &FixView, paint: Paint) -> String {
 }
 
 fn section(text: &mut String, paint: Paint, title: &str, about: &str) {
-    // A String takes everything, here and below.
+    // Writing to a String cannot fail, here and below.
     let _ = match about {
         "" => writeln!(text, "\n{}", paint.bold(title)),
         about => writeln!(text, "\n{} {}", paint.bold(title), paint.dim(&format!("({about})"))),
@@ -74,7 +74,7 @@ fn of_worker(text: &mut String, worker: &WorkerReport) {
     let _ = writeln!(text, "     {split}");
 }
 
-/// Words of `line` behind `lead`, in lines below it.
+/// Wraps `line` after `lead`, indented.
 fn wrapped(text: &mut String, lead: &str, line: &str) -> std::fmt::Result {
     let mut used = lead.chars().count();
     write!(text, "{lead}")?;

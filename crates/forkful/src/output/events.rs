@@ -1,4 +1,4 @@
-//! What happened to apps: two lines for each incident, and a page for one.
+//! Incidents of apps: two lines for each, and a page for one.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use forkful_core::metrics::Metric;
 use super::format::{span, utc, visible};
 use super::paint::Paint;
 
-/// The incidents, the newest last.
+/// The incidents, newest last.
 pub(crate) fn list(incidents: &[IncidentSummary], paint: Paint) -> String {
     if incidents.is_empty() {
         return "nothing has happened\n".to_owned();
@@ -17,7 +17,7 @@ pub(crate) fn list(incidents: &[IncidentSummary], paint: Paint) -> String {
     incidents.iter().map(|incident| entry(incident, paint)).collect()
 }
 
-/// One of them.
+/// One incident.
 pub(crate) fn entry(incident: &IncidentSummary, paint: Paint) -> String {
     let IncidentSummary { id, at_ms, kind, reason, .. } = incident;
     let next = incident.next.as_deref().map_or_else(String::new, |next| format!("; {}", visible(next)));
@@ -40,7 +40,7 @@ fn kind_of(kind: IncidentKind, paint: Paint) -> String {
     }
 }
 
-/// All that is known of an incident.
+/// The details of an incident.
 pub(crate) fn incident(incident: &Incident, paint: Paint) -> String {
     let Incident { summary, end, stderr_tail, hint, metrics } = incident;
     let mut text = String::new();

@@ -1,14 +1,14 @@
-//! A line of a user's file with a caret under what is meant.
+//! A line of a user's file with a caret under the position of a message.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use forkful_config::Spot;
 
 use super::paint::Paint;
 
-/// Columns of an excerpt; longer lines are cut around the place that is meant.
+/// Columns of an excerpt; longer lines are cut around the position.
 const COLUMNS: usize = 100;
 
-/// The line of a place in a text, with its number; empty when the place is not in the text.
+/// The line of a position in a text, with its number; empty if the position is not in the text.
 pub(crate) fn excerpt(text: &str, at: Spot, level: Level<'static>, paint: Paint) -> String {
     if text.get(at.start..at.end).is_none() || at.start >= text.len() {
         return String::new();

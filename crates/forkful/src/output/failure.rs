@@ -1,4 +1,4 @@
-//! The one renderer of errors: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`.
+//! The only renderer of errors: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`.
 
 use forkful_core::pages::{self, Page};
 
@@ -7,7 +7,7 @@ use super::paint::Paint;
 use super::talk;
 use crate::exit::{Exit, Failure, See};
 
-/// Tells of a failure on stderr.
+/// Prints a failure to stderr.
 pub(crate) fn report(failure: &Failure) {
     let causes: Vec<String> = failure.error.chain().skip(1).map(ToString::to_string).collect();
     let error = failure.error.to_string();
@@ -18,7 +18,7 @@ pub(crate) fn report(failure: &Failure) {
 
 const FULL_DISK_HINT: &str = "free some space; `df -h` shows full disks";
 
-/// The address of a page, for the command that this process was asked for.
+/// The address of a page, for the typed command.
 pub(crate) fn address(see: See) -> Option<String> {
     match see {
         See::At(address) => Some(address),
@@ -30,7 +30,7 @@ pub(crate) fn address(see: See) -> Option<String> {
     }
 }
 
-/// `hint: …`, and below it the page that says more.
+/// `hint: …`, and below it the page with more information.
 pub(crate) fn hint_lines(paint: Paint, hint: &str, see: See) -> String {
     let hint = format!("{} {}\n", paint.cyan("hint:"), visible(hint));
     match address(see) {
@@ -44,12 +44,12 @@ fn is_full_disk(failure: &Failure) -> bool {
     kinds.map(std::io::Error::kind).any(|kind| kind == std::io::ErrorKind::StorageFull)
 }
 
-/// A fault of the command line as our own kind of error. `--help` and `--version`, which clap counts
-/// among the faults, are shown, and end the program.
+/// Converts a clap error to our own kind of error. `--help` and `--version`, which clap treats as errors, are
+/// printed and end the program.
 pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     use clap::error::ErrorKind;
     match error.kind() {
-        // As PM2 says it: the number alone.
+        // As PM2 prints it: only the number.
         ErrorKind::DisplayVersion if std::env::args_os().nth(1).is_some_and(|word| word == "-v") => {
             println!("{}", env!("CARGO_PKG_VERSION"));
             std::process::exit(0)
@@ -62,7 +62,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     if let Some(failure) = of_gone(error) {
         return failure;
     }
-    // clap's text: the error, tips, the usage and where to find more, with blank lines between.
+    // clap's text: the error, tips, the usage and where to find more, separated by blank lines.
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\n\n").map(str::trim);
     let what = parts.next().unwrap_or_default();
@@ -81,7 +81,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     Failure::new(Exit::WrongUse, what).hint(hint)
 }
 
-/// Similar commands, options or values, the most similar one first.
+/// Similar commands, options or values, most similar first.
 fn did_you_mean(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue};
     const KINDS: [(ContextKind, ContextKind); 3] = [
@@ -104,17 +104,17 @@ fn did_you_mean(error: &clap::Error) -> Option<String> {
     })
 }
 
-/// The most similar word, and those that are hardly less similar.
+/// The most similar word, and words that are nearly as similar.
 fn by_similarity<'a>(word: &str, mut found: Vec<&'a str>) -> (&'a str, Vec<&'a str>) {
     let distance = |other: &str| strsim::damerau_levenshtein(word, other);
-    // A word that was broken off is completed.
+    // A prefix of a word counts as most similar.
     found.sort_by_key(|other| (!other.starts_with(word), distance(other), other.len()));
     let best = found.first().copied().unwrap_or_default();
     let close = distance(best) + 1;
     (best, found.into_iter().skip(1).filter(|other| distance(other) <= close).collect())
 }
 
-/// A command or an option that PM2 has, and that is not here.
+/// A command or an option that PM2 has but Forkful has not.
 fn of_gone(error: &clap::Error) -> Option<Failure> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let kind = match error.kind() {

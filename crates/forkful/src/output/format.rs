@@ -1,6 +1,6 @@
-//! Numbers and texts as people read them.
+//! Numbers and texts for people.
 
-/// A span in its largest unit: `12s`, `5m`, `3h`, `2d`.
+/// A duration in its largest unit: `12s`, `5m`, `3h`, `2d`.
 pub(crate) fn span(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
@@ -11,7 +11,7 @@ pub(crate) fn span(milliseconds: u64) -> String {
     }
 }
 
-/// A bound as the user would write it: `500ms`, `5s`, `2m`.
+/// A duration as a user would write it: `500ms`, `5s`, `2m`.
 pub(crate) fn bound(milliseconds: u64) -> String {
     match milliseconds {
         0 => "0s".to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 pub(crate) use forkful_core::words::count;
 
-/// The most names that one note lists.
+/// Maximum names in a note.
 const NAMES_SHOWN: usize = 8;
 
 /// A list of names for a note.
@@ -55,7 +55,7 @@ pub(crate) fn utc(milliseconds: u64) -> String {
     forkful_core::date_format::utc(milliseconds, "%Y-%m-%d %H:%M:%S")
 }
 
-/// What an app wrote, to be quoted in a message of ours: without its colours, other control characters visible.
+/// An app's output, quoted in a message: without colours, with other control characters made visible.
 pub(crate) fn quoted(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -69,7 +69,7 @@ pub(crate) fn quoted(text: &str) -> String {
     visible(&plain)
 }
 
-/// Past a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
+/// Skips a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
 /// sequence of two characters.
 pub(crate) fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     match rest.next() {
@@ -79,8 +79,8 @@ pub(crate) fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// A text from elsewhere (an app's output, a name) with control characters made visible, so that it
-/// cannot move the cursor or hide what is on the screen. Tabs stay.
+/// Foreign text (an app's output, a name) with control characters made visible, so that it cannot move the
+/// cursor or hide text. Tabs stay.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().flat_map(|c| escaped(c).chain(shown(c))).collect()
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn colours_of_quoted_output_go() {
-        // As Deno writes its errors.
+        // As Deno prints its errors.
         assert_eq!(quoted("\u{1b}[0m\u{1b}[1m\u{1b}[31merror\u{1b}[0m: no\u{7f}"), "error: no\\u{7f}");
         assert_eq!(quoted("\u{1b}]8;;file:///a\u{7}a.ts\u{1b}]8;;\u{7} \u{1b}"), "a.ts ");
     }

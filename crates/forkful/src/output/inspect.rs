@@ -1,24 +1,24 @@
-//! Values as Node.js prints them (`util.inspect` without a limit of depth), for readers that know that shape.
+//! Values as Node.js prints them (`util.inspect` without a depth limit), for readers who know that format.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// An object that holds fewer levels of others than this may stand on one line.
+/// An object with fewer nested levels than this may be printed on one line.
 const COMPACT_LEVELS: usize = 3;
-/// The width within which it may.
+/// The maximum width of that line.
 const LINE_WIDTH: usize = 80;
-/// A list of more entries has one on each line.
+/// A longer list has one entry per line.
 const ENTRIES_ON_A_LINE_MAX: usize = 6;
 
-/// The text of a value, without a newline at its end.
+/// The text of a value, without a trailing newline.
 pub(crate) fn inspect(value: &Value) -> String {
     print(value, 0).text
 }
 
 struct Printed {
     text: String,
-    /// Levels of objects and lists in it, itself included; empty ones are none, as in Node.
+    /// Levels of nested objects and lists, including itself; empty ones do not count, as in Node.
     levels: usize,
 }
 
@@ -46,7 +46,7 @@ fn members(entries: &Map<String, Value>, indent: usize) -> Vec<Printed> {
 }
 
 fn enclose([open, close]: [&str; 2], parts: Vec<Printed>, indent: usize, spread: bool) -> Printed {
-    // What was printed last counts, as in Node.
+    // The last printed part counts, as in Node.
     let inner = parts.last().map_or(0, |last| last.levels);
     let length: usize = parts.iter().map(|part| part.text.chars().count()).sum();
     let start = parts.len() + indent + open.len() + 10;
@@ -61,14 +61,14 @@ fn enclose([open, close]: [&str; 2], parts: Vec<Printed>, indent: usize, spread:
     Printed { text, levels: inner + 1 }
 }
 
-/// A key stands bare when it is an identifier.
+/// An identifier needs no quotes as a key.
 fn key(name: &str) -> String {
     let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && name.chars().next().is_some_and(|c| !c.is_ascii_digit());
     if bare { name.to_owned() } else { quote(name) }
 }
 
-/// In single quotes, or in others when that spares an escape.
+/// In single quotes, or in others if that avoids escapes.
 fn quote(text: &str) -> String {
     let quote = match (text.contains('\''), text.contains('"'), text.contains('`') || text.contains("${")) {
         (false, _, _) | (true, true, true) => '\'',
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// The expected texts are what Node.js 20 prints.
+    /// The expected texts were printed by Node.js 20.
     #[test]
     fn values_look_as_node_prints_them() {
         assert_eq!(inspect(&json!([])), "[]");

@@ -1,4 +1,4 @@
-//! Lines of apps, with or without who wrote them.
+//! Formats apps' lines, with or without a prefix.
 
 use std::fmt::Write;
 
@@ -11,31 +11,31 @@ use serde::Serialize;
 use super::format::visible;
 use super::paint::Paint;
 
-/// How lines are shown.
+/// The format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStyle {
-    /// `3|api | text`, the prefix coloured by worker, or red for stderr.
+    /// `3|api | text`, with the prefix coloured by worker, or red for stderr.
     Prefixed,
     /// As the app wrote them.
     Raw,
-    /// A JSON object each.
+    /// One JSON object per line.
     Json,
     /// `timestamp=… app=… id=… type=… message=…`.
     Format,
 }
 
-/// Everything about how lines are shown.
+/// All options for printing lines.
 #[derive(Debug, Clone)]
 pub(crate) struct LogShape {
     pub(crate) style: LogStyle,
-    /// Before lines whose time is known; in JSON and `--format`, how the time is written.
+    /// Printed before lines with a known time; in JSON and `--format`, the format of the time.
     pub(crate) timestamp: Option<DateFormat>,
-    /// What is shown in another colour.
+    /// Text to highlight.
     pub(crate) highlight: Option<String>,
     pub(crate) paint: Paint,
 }
 
-/// A line in JSON, with the keys that PM2 gives it.
+/// A line as JSON, with PM2's keys.
 #[derive(Debug, Serialize)]
 struct JsonLine<'a> {
     message: &'a str,
@@ -47,7 +47,7 @@ struct JsonLine<'a> {
     app_name: &'a str,
 }
 
-/// How times are written in JSON and in `--format`.
+/// The time format in JSON and in `--format`.
 const JSON_TIME: &str = "YYYY-MM-DDTHH:mm:ss.SSSZ";
 const FORMAT_TIME: &str = "YYYY-MM-DD-HH:mm:ssZZ";
 
@@ -112,7 +112,7 @@ fn append_format(line: &LogLine, shape: &LogShape, out: &mut String) {
     append_text(&line.line, shape, out);
 }
 
-/// The line's time in the user's form, or else in this one.
+/// The line's time in the user's format, or in the default.
 fn time(line: &LogLine, shape: &LogShape, default: Option<&str>) -> Option<String> {
     let at_ms = line.at_ms?;
     let offset_s = utc_offset_seconds(at_ms);

@@ -1,5 +1,5 @@
-//! How much is said, and how it looks: what the command line wants of all that is shown. Set once, before anything
-//! is; until then, as in tests of parts, everything is said.
+//! The display options of the command line. Set once, before any output; until then, as in unit tests,
+//! everything is printed.
 
 use std::sync::OnceLock;
 
@@ -8,9 +8,9 @@ use super::table::Sort;
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Look {
-    /// Nothing but errors and what was asked for.
+    /// Print only errors and results.
     pub(crate) silent: bool,
-    /// No colours, whatever the terminal.
+    /// No colours, even in a terminal.
     pub(crate) no_color: bool,
     /// Tables without a frame.
     pub(crate) mini_list: bool,
@@ -20,12 +20,12 @@ pub(crate) struct Look {
 
 static LOOK: OnceLock<Look> = OnceLock::new();
 
-/// Says how everything is shown from now on.
+/// Sets the display options.
 pub(crate) fn set(look: Look) {
     LOOK.get_or_init(|| look);
 }
 
-/// How everything is shown.
+/// The display options.
 pub(crate) fn look() -> Look {
     LOOK.get().copied().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! What became of an action, app by app: a short line on stdout for each that succeeded, an error on
-//! stderr for each that did not.
+//! The results of an action: a line on stdout for each app that succeeded, an error on stderr for each that
+//! failed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::format::{count, visible};
 use super::paint::Paint;
 use crate::exit::{Exit, See};
 
-/// Lines for stdout, one per app that did what was asked; `done` is the verb's past participle.
+/// Lines for stdout, one per successful app; `done` is the past participle of the action.
 pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> String {
     let mut text = String::new();
     for app in reply.apps.iter().filter(|app| app.ok) {
@@ -35,7 +35,7 @@ pub(crate) fn done_lines(reply: &ActionReply, done: &str, paint: Paint) -> Strin
     text
 }
 
-/// Tells on stderr of notes and of every app that did not do what was asked.
+/// Prints notes and failed apps to stderr.
 pub(crate) fn tell(reply: &ActionReply) {
     for app in &reply.apps {
         for note in &app.notes {
@@ -53,7 +53,7 @@ fn failed_text(app: &AppOutcome, paint: Paint) -> String {
     failure::text(paint, &format!("{}: {error}", app.name), &[], &app.stderr_tail, hint)
 }
 
-/// How a command with these outcomes exits.
+/// The exit code for these results.
 pub(crate) fn exit(reply: &ActionReply) -> Exit {
     if reply.apps.iter().all(|app| app.ok) { Exit::Done } else { Exit::Failed }
 }

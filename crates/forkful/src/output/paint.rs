@@ -1,11 +1,11 @@
-//! Colour, where it is wanted.
+//! Colours.
 
 use std::env;
 use std::io::{IsTerminal, stderr, stdout};
 
 use owo_colors::{OwoColorize, Style};
 
-/// Colours text for one of the two outputs, or leaves it alone.
+/// Colours text for stdout or stderr, or leaves it unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     enabled: bool,
@@ -48,7 +48,7 @@ impl Paint {
         self.paint(text, Style::new().black().on_yellow())
     }
 
-    /// Leaves everything alone.
+    /// Leaves everything unchanged.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self { enabled: false }
@@ -60,7 +60,7 @@ impl Paint {
         Self { enabled: true }
     }
 
-    /// One of six colours, the same for the same number.
+    /// One of six colours, always the same for a number.
     pub(crate) fn nth(self, number: u32, text: &str) -> String {
         let style = Style::new();
         let style = match number % 6 {
@@ -79,7 +79,7 @@ impl Paint {
     }
 }
 
-/// <https://no-color.org>: set and not empty means none. A dumb terminal knows none.
+/// <https://no-color.org>: set and not empty means no colours. A dumb terminal has none.
 fn wanted() -> bool {
     !super::look::look().no_color
         && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

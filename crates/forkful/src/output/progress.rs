@@ -1,4 +1,4 @@
-//! What the user sees while waiting: a line on stderr, and only in a terminal.
+//! Progress while waiting: a line on stderr, only in a terminal.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Steps of a bar.
 const STEPS: u64 = 1000;
 
-/// A line that is gone when this is dropped.
+/// A progress line, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A spinner that shows `message` from now on.
+    /// A spinner with `message`.
     pub(crate) fn start(message: String) -> Self {
         let progress = Self::bar("{spinner} {msg} {elapsed}", super::look::look().silent);
         progress.say(message);
         progress.moving(Duration::from_millis(100))
     }
 
-    /// A bar in this form. It is hidden where stderr is no terminal, too.
+    /// A bar with this template. Also hidden if stderr is not a terminal.
     pub(crate) fn bar(template: &str, is_hidden: bool) -> Self {
         let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let style = ProgressStyle::with_template(template).expect("the template is a constant that parses");
         Self { bar: ProgressBar::with_draw_target(Some(STEPS), target).with_style(style) }
     }
 
-    /// The same, drawn anew this often although nothing is said.
+    /// The same, redrawn at this interval.
     pub(crate) fn moving(self, every: Duration) -> Self {
         if !self.bar.is_hidden() {
             self.bar.tick();
@@ -37,12 +37,12 @@ impl Progress {
         self
     }
 
-    /// Shows another message from now on.
+    /// Changes the message.
     pub(crate) fn say(&self, message: String) {
         self.bar.set_message(message);
     }
 
-    /// Shows how far it is, from 0 to 1, and a message.
+    /// Sets the progress, 0 to 1, and the message.
     pub(crate) fn show(&self, done: f64, message: impl FnOnce() -> String) {
         if !self.bar.is_hidden() {
             self.bar.set_position((done * STEPS as f64) as u64);
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Does something else with stderr; the line comes back after it.
+    /// Hides the line while other output is written to stderr.
     pub(crate) fn suspend(&self, other: impl FnOnce()) {
         self.bar.suspend(other);
     }

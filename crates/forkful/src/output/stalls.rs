@@ -1,4 +1,4 @@
-//! The stall ledger of an app: a table of functions and routes, and the stack of the first.
+//! The event-loop stalls of an app: a table of functions and routes, and the stack of the first.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use forkful_core::stalls::StallCost;
 use super::format::{bound, count, utc, visible};
 use super::paint::Paint;
 
-/// Groups that are shown; `--json` has all of them.
+/// Groups to print; `--json` has all.
 const GROUPS_SHOWN: usize = 15;
 
-/// What `forkful stalls` says of an app.
+/// The output of `forkful stalls` for an app.
 pub(crate) fn app(app: &AppStalls, paint: Paint) -> String {
     let mut text = String::new();
     let name = paint.bold(&visible(&app.app));
     let total = &app.total;
     if app.threshold_ms == 0 && total.stalls == 0 {
-        line(&mut text, &format!("{name}: stalls are not noted, because `stall_threshold` is 0"));
+        line(&mut text, &format!("{name}: stalls are not recorded, because `stall_threshold` is 0"));
     } else if total.stalls == 0 {
         let threshold = bound(app.threshold_ms);
         line(
             &mut text,
-            &format!("{name}: no event loop stood still for {threshold} since the daemon started"),
+            &format!("{name}: no event loop was blocked for {threshold} or more since the daemon started"),
         );
     } else {
         line(&mut text, &format!("{name}: {}", summary(total)));
     }
     for worker in &app.standing {
         let length = span(Duration::from_millis(worker.for_ms));
-        line(&mut text, &format!("worker {} stands still now, for {length}: {}", worker.pm_id, worker.doing));
+        line(&mut text, &format!("worker {} is blocked now, for {length}: {}", worker.pm_id, worker.doing));
     }
     if let Some(first) = app.groups.first() {
         table(&mut text, app, paint);
@@ -74,7 +74,7 @@ fn figures(cost: &StallCost) -> String {
     format!("{:>8}{:>10}{:>10}{:>10}", cost.stalls, span(cost.stalled), span(cost.longest), span(cost.waited))
 }
 
-/// Where the first group's longest stall was.
+/// The stack of the first group's longest stall.
 fn stack(text: &mut String, group: &StallGroupView) {
     if group.stack.len() < 2 {
         return;
@@ -175,10 +175,13 @@ mod tests {
         let mut none = AppStalls { total: StallCost::default(), ..stalls(Vec::new()) };
         assert_eq!(
             app(&none, Paint::plain()),
-            "api: no event loop stood still for 50ms since the daemon started\n"
+            "api: no event loop was blocked for 50ms or more since the daemon started\n"
         );
         none.threshold_ms = 0;
-        assert_eq!(app(&none, Paint::plain()), "api: stalls are not noted, because `stall_threshold` is 0\n");
+        assert_eq!(
+            app(&none, Paint::plain()),
+            "api: stalls are not recorded, because `stall_threshold` is 0\n"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The table of workers, as `list` and every command that changes something show it.
+//! The table of workers, printed by `list` and every command that changes something.
 
 mod sort;
 
@@ -15,31 +15,31 @@ use crate::package_version::Versions;
 
 pub(crate) use sort::Sort;
 
-/// The least width of the column of names when the terminal is narrow.
+/// Minimum width of the name column in a narrow terminal.
 const NAME_WIDTH_MIN: usize = 8;
 
-/// As much of a name as is worth more than another column, with a frame and without.
+/// The width of names that has precedence over another column, with and without a frame.
 const NAME_WIDTH_ENOUGH: usize = 16;
 const NAME_WIDTH_ENOUGH_PLAIN: usize = 10;
 
-/// Between columns without a frame.
+/// Spaces between columns without a frame.
 const GAP: u16 = 2;
 
-/// Status words have a column of this width at most where there is no frame.
+/// Without a frame, the status column is at most this wide.
 const WAITING: &str = "waiting";
 
-/// From this width on there is room for ports and for the reason of a failure.
+/// From this width, ports and failure reasons are shown.
 const WIDE: u16 = 120;
-/// From this width on there is room for everything.
+/// From this width, everything is shown.
 const VERY_WIDE: u16 = 160;
 
-/// Notes below the table; more would hide it.
+/// Maximum notes below the table, so that they do not hide it.
 const NOTES_MAX: usize = 5;
 
-/// The least width of the column of reasons.
+/// Minimum width of the reason column.
 const REASON_WIDTH_MIN: usize = 20;
 
-/// What a cell is made of.
+/// The data of a cell.
 struct Line<'a> {
     app: &'a AppRows,
     worker: &'a WorkerRow,
@@ -48,8 +48,7 @@ struct Line<'a> {
     user: &'a str,
 }
 
-/// A column, when a narrow terminal loses it (the highest number goes first, 0 never), and how wide a terminal must be
-/// to get it at all.
+/// A column: when a narrow terminal drops it (highest number first, 0 never), and the minimum width for it.
 struct Column {
     title: &'static str,
     dropped: u8,
@@ -68,7 +67,7 @@ const fn column(
     Column { title, dropped, wide, alignment, text }
 }
 
-/// The first round in which a column goes that is worth more than a frame.
+/// From this round on, dropped columns are more important than the frame.
 const FRAME_GOES: u8 = 3;
 
 const COLUMNS: [Column; 16] = {
@@ -102,32 +101,32 @@ const CRASHES_COLUMN: usize = 9;
 const STATUS_COLUMN: usize = 10;
 const REASON_COLUMN: usize = 15;
 
-/// Rounds in which columns go; the first is the number of the column that goes first.
+/// Rounds of dropping columns; the first number is dropped first.
 const ROUNDS: std::ops::RangeInclusive<u8> = 1..=12;
 
-/// A worker's line.
+/// A worker's row.
 struct Row {
     status: Status,
     cells: [String; COLUMNS.len()],
 }
 
-/// How the table is shown.
+/// How to print the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableShape {
-    /// The terminal's width; `None` for no bound.
+    /// The terminal's width; `None`: unlimited.
     pub(crate) width: Option<u16>,
-    /// The most lines; `None` for no bound.
+    /// Maximum number of lines; `None`: unlimited.
     pub(crate) height: Option<u16>,
-    /// Leave the frame out, whatever the width.
+    /// Print no frame, for any width.
     pub(crate) plain: bool,
-    /// Colours.
+    /// The colours.
     pub(crate) paint: Paint,
     /// The order of the rows.
     pub(crate) sort: Sort,
 }
 
 impl TableShape {
-    /// As wide as the terminal, and complete.
+    /// As wide as the terminal, with all rows.
     pub(crate) fn stdout() -> Self {
         Self {
             width: terminal_width(),
@@ -139,27 +138,27 @@ impl TableShape {
     }
 }
 
-/// Whether lines are drawn around the cells.
+/// Whether the cells have borders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Drawn,
     None,
 }
 
-/// The width of the terminal that stdout is, if it is one.
+/// The width of the terminal, if stdout is one.
 pub(crate) fn terminal_width() -> Option<u16> {
     Table::new().width()
 }
 
-/// The table, with a newline at its end. `now_ms` is the time that uptimes are counted to.
+/// The table with a trailing newline. `now_ms` is the time for calculating uptimes.
 ///
-/// Three forms: with all columns; with fewer, in a frame; and without a frame, where that would cost a
-/// column that matters. Long names are cut before columns go.
+/// Three forms: with all columns; with fewer in a frame; and without a frame, if the frame would cost an
+/// important column. Long names are cut before columns are dropped.
 pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> String {
     let mut found: Vec<(&AppRows, &WorkerRow)> =
         list.apps.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker))).collect();
     shape.sort.apply(&mut found, now_ms);
-    // A pipe gets what it always got.
+    // A pipe always gets the same columns.
     let width = shape.width.unwrap_or_default();
     let is_very_wide = width >= VERY_WIDE;
     let mut versions = is_very_wide.then(Versions::default);
@@ -181,7 +180,7 @@ pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> Strin
         Frame::Drawn => 4,
         Frame::None => 1,
     };
-    // One more line says what is left out.
+    // One more line reports the omitted rows.
     let fitting = shape.height.map_or(usize::MAX, |height| usize::from(height).saturating_sub(around));
     let left_out = if rows.len() > fitting { rows.len() - fitting.saturating_sub(1) } else { 0 };
     rows.truncate(rows.len() - left_out);
@@ -224,7 +223,7 @@ fn draw(rows: &[Row], frame: Frame, shown: &[usize], paint: Paint) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The frame and the columns that fit.
+/// Chooses the frame and the columns that fit.
 fn fit(rows: &mut [Row], shape: &TableShape) -> (Frame, Vec<usize>) {
     let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
     let width = shape.width.unwrap_or_default();
@@ -262,7 +261,7 @@ fn shorten_waiting(rows: &mut [Row]) {
     }
 }
 
-/// The columns that fit; `None` when a column would have to go whose number is below `least`.
+/// The columns that fit; `None` if a column with a number below `least` would be dropped.
 fn dropped(shown: &[usize], rows: &[Row], width: usize, frame: Frame, least: u8) -> Option<Vec<usize>> {
     let mut shown = shown.to_vec();
     for round in ROUNDS.rev() {
@@ -294,7 +293,7 @@ fn column_width(column: usize, rows: &[Row]) -> usize {
     rows.iter().map(|row| row.cells[column].chars().count()).fold(title, usize::max)
 }
 
-/// What everything takes but the names; reasons can be cut.
+/// The width of all columns except names; reasons can be cut.
 fn beside_names(shown: &[usize], rows: &[Row], frame: Frame) -> usize {
     let others = shown.iter().filter(|&&index| index != NAME_COLUMN);
     let width = |index: usize| match index {
@@ -303,7 +302,7 @@ fn beside_names(shown: &[usize], rows: &[Row], frame: Frame) -> usize {
     };
     let text: usize = others.map(|&index| width(index)).sum();
     text + match frame {
-        // Each column has a space on both sides and a line; one more line closes the table.
+        // Each column has a space on both sides and a border; one more border closes the table.
         Frame::Drawn => 3 * shown.len() + 1,
         Frame::None => usize::from(GAP) * (shown.len() - 1),
     }
@@ -316,7 +315,7 @@ fn cut_names(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
     }
 }
 
-/// Reasons get what is left behind all other columns.
+/// Reasons get the remaining width.
 fn cut_reasons(rows: &mut [Row], shown: &[usize], width: usize, frame: Frame) {
     let taken = beside_names(shown, rows, frame) + column_width(NAME_COLUMN, rows);
     let least = column_width(REASON_COLUMN, rows).min(REASON_WIDTH_MIN);
@@ -332,7 +331,7 @@ fn cut(text: &mut String, width: usize) {
     }
 }
 
-/// Why apps do not run, where the table has no room for it: a note for each app.
+/// Why apps are not running, if the table has no room for it: a note for each app.
 pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
     if shape.width.is_some_and(|width| width >= WIDE) {
         return Vec::new();
@@ -352,7 +351,7 @@ pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
     list.apps.iter().filter_map(note).take(NOTES_MAX).collect()
 }
 
-/// The ports and paths that the app listens on: `3000`, `3000 3001`, `/run/api.sock`.
+/// The app's ports and paths: `3000`, `3000 3001`, `/run/api.sock`.
 fn ports(app: &AppRows) -> String {
     let short = |address: &String| {
         let place = address.split_once("://").map_or(address.as_str(), |(_, place)| place);
@@ -363,12 +362,12 @@ fn ports(app: &AppRows) -> String {
     if found.is_empty() { "-".to_owned() } else { format::visible(&found.join(" ")) }
 }
 
-/// Restarts and reloads that somebody or a rule asked for.
+/// Restarts and reloads requested by a user or a rule.
 pub(crate) fn asked_restarts(restarts: u32, crashes: u32) -> u32 {
     restarts.saturating_sub(crashes)
 }
 
-/// The names of the users that the apps run as, each looked up once; an app without one runs as the daemon does.
+/// The names of the apps' users, each looked up once; an app without a user runs as the daemon's user.
 fn user_names(apps: &[AppRows]) -> BTreeMap<Option<u32>, String> {
     let wanted: BTreeSet<Option<u32>> = apps.iter().map(|app| app.uid).collect();
     let name = |wanted: Option<u32>| {
@@ -378,7 +377,7 @@ fn user_names(apps: &[AppRows]) -> BTreeMap<Option<u32>, String> {
     wanted.into_iter().map(name).collect()
 }
 
-/// Only of workers that do not do what they should.
+/// Only for workers that are not in their desired state.
 fn reason(worker: &WorkerRow) -> String {
     match worker.status {
         Status::Errored | Status::WaitingRestart => {
@@ -394,7 +393,7 @@ fn pid(worker: &WorkerRow) -> String {
     worker.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())
 }
 
-/// How long the present process has been running; nothing to say without one.
+/// How long the current process has been running; empty without a process.
 pub(crate) fn uptime(pid: Option<u32>, started_at_ms: Option<u64>, now_ms: u64) -> String {
     match started_at_ms {
         Some(started_at_ms) if pid.is_some() => format::span(now_ms.saturating_sub(started_at_ms)),
@@ -410,7 +409,7 @@ fn memory(worker: &WorkerRow) -> String {
     if worker.pid.is_some() { format::bytes(worker.memory_bytes) } else { "-".to_owned() }
 }
 
-/// A worker's state; in place of "online", that its event loop does not turn, and for how long.
+/// A worker's state; instead of "online", that its event loop is blocked, and for how long.
 pub(crate) fn status_of(state: Status, blocked_ms: Option<u64>) -> String {
     match blocked_ms {
         Some(ms) if state == Status::Online => format!("blocked {}", format::span(ms.max(1000))),

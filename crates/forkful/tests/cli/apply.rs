@@ -1,4 +1,4 @@
-//! `apply`: the apps become what a file says, all or nothing.
+//! `apply`: the apps match a file, all or nothing.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn write(sandbox: &Sandbox, apps: &[(&str, &str, u32)]) {
     sandbox.write("forkful.config.json", &json!({ "apps": apps }).to_string());
 }
 
-/// The apps that run: their scripts and the process ids of their workers.
+/// The running apps: their scripts and their workers' process ids.
 fn running(sandbox: &Sandbox) -> BTreeMap<String, (String, Vec<u64>)> {
     let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
     let mut apps: BTreeMap<String, (String, Vec<u64>)> = BTreeMap::new();
@@ -40,7 +40,7 @@ fn running(sandbox: &Sandbox) -> BTreeMap<String, (String, Vec<u64>)> {
     apps
 }
 
-/// Each step of a plan: what, and to which app.
+/// Each step of a plan: action and app.
 fn steps(plan: &str) -> Vec<String> {
     let lines = plan.lines().take_while(|line| !line.starts_with('┌'));
     lines.map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ").replace(':', "")).collect()

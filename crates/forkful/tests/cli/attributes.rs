@@ -1,4 +1,4 @@
-//! Every attribute of a configuration, in each of its spellings, as far as the daemon: `docs/FROM-PM2.md` says which there are.
+//! Every attribute of a configuration, in each spelling, up to the daemon: `docs/FROM-PM2.md` lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::docs::rows;
 use crate::sandbox::{Sandbox, stdout};
 
-/// A key, a value of it, and the part of the app's definition that comes of it.
+/// A key, a value, and the resulting part of the app's definition.
 type Case = (&'static str, Value, Value);
 
-/// All keys that work, but for `append_env_to_name`, which says nothing without a chosen block.
+/// All supported keys, except `append_env_to_name`, which has no effect without a chosen block.
 fn cases(work: &Path) -> Vec<Case> {
     let path = |name: &str| json!(work.join(name));
     vec![
@@ -80,7 +80,7 @@ fn cases(work: &Path) -> Vec<Case> {
     ]
 }
 
-/// Those of them about the time until a worker has its share of the traffic.
+/// The keys about the time until a worker has its share of the traffic.
 fn cases_of_start() -> Vec<Case> {
     vec![
         ("stall_threshold", json!("80ms"), json!({ "stall_threshold_ms": 80 })),
@@ -102,7 +102,7 @@ fn cases_of_start() -> Vec<Case> {
     ]
 }
 
-/// What a key needs beside it to mean anything.
+/// Other keys that a key needs to have an effect.
 fn beside(key: &str) -> Value {
     match key {
         "ignore_watch" | "watch_delay" | "watch_options" => json!({ "watch": true }),
@@ -118,13 +118,13 @@ fn camel_case(key: &str) -> String {
     words.fold(first, |text, word| text + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// A key as it may be written: with its other names, each in two forms.
+/// All spellings of a key: with its other names, each in two forms.
 fn spellings(key: &str, also: &str) -> BTreeSet<String> {
     let others = also.split(", ").map(|name| name.trim_matches('`')).filter(|name| !name.is_empty());
     std::iter::once(key).chain(others).flat_map(|name| [name.to_owned(), camel_case(name)]).collect()
 }
 
-/// Whether all that is expected is there; lists of names need only hold what is expected.
+/// Whether everything expected is there; lists of names may contain more.
 fn holds(found: &Value, expected: &Value) -> bool {
     match expected {
         Value::Object(keys) => keys.iter().all(|(key, value)| match key.as_str() {

@@ -1,4 +1,4 @@
-//! What attributes of logs, names and signals do, by what real workers write.
+//! Attributes of logs, names and signals, checked by the output of real workers.
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::sandbox::{Sandbox, done};
 use crate::settled::wait_until;
 
-/// Says how it was started and which signal ends it.
+/// Prints how it was started and which signal ends it.
 const APP: &str = r"
 console.log('\x1b[31mred\x1b[0m');
 console.error('a fault');
@@ -15,10 +15,10 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => { console.l
 setInterval(() => {}, 1000);
 ";
 
-/// What the app prints to stdout as it starts.
+/// The app's stdout at its start.
 const OUT: &str = "\u{1b}[31mred\u{1b}[0m\nwithout maps\n";
 
-/// Apps of that one script, with these attributes beside it.
+/// Apps of that script, with these attributes.
 fn started(apps: &[Value], options: &[&str]) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("app.js", APP);
@@ -71,7 +71,7 @@ fn lines_are_written_as_attributes_say() {
     let combined = || fs_err::read_to_string(sandbox.work().join("all.log")).unwrap_or_default();
     wait_until(|| combined().contains("a fault\n") && combined().contains("without maps\n"));
 
-    // It has been heard, and yet there is no file.
+    // Its output was received, but there is no file.
     wait_until(|| done(&sandbox, &["describe", "silent"]).contains("online"));
     let files =
         fs_err::read_dir(sandbox.home().join("logs")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -83,7 +83,7 @@ fn lines_are_written_as_attributes_say() {
 fn a_stop_sends_the_signal_that_is_asked_for() {
     let sandbox =
         started(&[json!({ "name": "usual" }), json!({ "name": "other", "kill_signal": "SIGTERM" })], &[]);
-    // Handlers are there once the lines before them are.
+    // The handlers exist once the lines before them are printed.
     wait_until(|| ["usual", "other"].iter().all(|app| log(&sandbox, &format!("{app}-out.log")) == OUT));
     done(&sandbox, &["stop", "all"]);
     wait_until(|| log(&sandbox, "usual-out.log").ends_with("\nSIGINT\n"));
@@ -119,7 +119,7 @@ fn what_a_python_program_prints_is_in_its_log_at_once() {
         return;
     }
     let sandbox = Sandbox::new();
-    // To a pipe, a buffered program writes nothing before it ends.
+    // To a pipe, a program with buffered output writes nothing before it exits.
     sandbox.write("app.py", "import time\nprint('printed')\ntime.sleep(1000)\n");
     done(&sandbox, &["start", "app.py"]);
     wait_until(|| log(&sandbox, "app-out.log") == "printed\n");

@@ -1,4 +1,4 @@
-//! `forkful bench`: its options, its numbers against the server's own, how it exits.
+//! `forkful bench`: options, numbers compared with the server's own, exit codes.
 
 use std::process::{Output, Stdio};
 
@@ -22,8 +22,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The code of a run: `code` where its document trusts it, and 6 where it does not. A loaded machine may well be
-/// what was measured, and that must not fail a test of something else.
+/// Checks the exit code of a run: `code` if its document is trustworthy, otherwise 6. A busy machine may make
+/// a run untrustworthy, which must not fail a test of something else.
 fn assert_exits(output: &Output, code: i32) {
     let document = json(output);
     let expected = if document["trustworthy"].as_bool().unwrap() { code } else { 6 };
@@ -34,7 +34,7 @@ fn assert_exits(output: &Output, code: i32) {
 fn wrong_command_lines_are_refused_with_a_reason() {
     let table: [(&[&str], &str); 20] = [
         (&[], "there is no URL"),
-        (&["http://"], "`http://` is no usable URL: there is no host"),
+        (&["http://"], "`http://` is not a valid URL: there is no host"),
         (&["ftp://h/"], "the scheme must be http, https, ws or wss, not `ftp`"),
         (&["-d", "10", "http://h/"], "a time needs a unit: 10s or 10ms?"),
         (&["-c", "0", "http://127.0.0.1:1/"], "connections"),
@@ -43,22 +43,19 @@ fn wrong_command_lines_are_refused_with_a_reason() {
         (&["--rate", "0", "http://127.0.0.1:1/"], "rate"),
         (&["-H", "x", "http://h/"], "--header \"x\" is not `Name: value`"),
         (&["--weights", "1,2", "http://h/"], "--weights has 2 numbers for 1 URLs"),
-        (&["http://h/", "--expect", "p42<1ms"], "`p42<1ms` is no expectation: there is no `p42`"),
+        (&["http://h/", "--expect", "p42<1ms"], "`p42<1ms` is not a valid expectation: there is no `p42`"),
         (&["--as", "jmeter", "http://h/"], "expected ab, siege, loadtest, autocannon, wrk"),
         (&["--json", "--csv", "-", "http://h/"], "only one of --json, --csv - and --hdr - can have stdout"),
         (&["http://a/", "http://b/"], "all requests of a run go to one server"),
         (
             &["--as", "ab", "-c", "5", "--", "-n", "9", "http://h/"],
-            "with --as ab, --connections has no place",
+            "with --as ab, --connections is not allowed",
         ),
-        (
-            &["--as", "wrk", "--rate=9", "--", "http://h/"],
-            "say it in wrk's own words: `forkful bench --as wrk",
-        ),
-        (&["--as", "wrk", "--seed", "1", "http://h/"], "--seed has no place before `--`"),
-        (&["--as", "siege", "-H", "A: b", "--", "http://h/"], "--header has no place before `--`"),
-        (&["--as", "loadtest", "-k", "--", "http://h/"], "--insecure has no place before `--`"),
-        (&["--as", "ab", "http://h/", "--", "-n", "9"], "all flags, and the URL, stand behind `--`"),
+        (&["--as", "wrk", "--rate=9", "--", "http://h/"], "use wrk's own flags: `forkful bench --as wrk"),
+        (&["--as", "wrk", "--seed", "1", "http://h/"], "--seed is not allowed before `--`"),
+        (&["--as", "siege", "-H", "A: b", "--", "http://h/"], "--header is not allowed before `--`"),
+        (&["--as", "loadtest", "-k", "--", "http://h/"], "--insecure is not allowed before `--`"),
+        (&["--as", "ab", "http://h/", "--", "-n", "9"], "all flags and the URL must follow `--`"),
     ];
     let sandbox = Sandbox::new();
     for (args, what) in table {
@@ -98,7 +95,7 @@ fn what_sockets_and_event_streams_do_not_have_is_refused() {
         assert_eq!((code(&output), stderr.contains(what)), (2, true), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
-    // Tools that know no WebSockets refuse their URLs in their own way.
+    // Tools without WebSockets refuse their URLs in their own way.
     let output = sandbox.run(&["bench", "--as", "ab", "--", "-n", "5", socket]);
     let stderr = text(&output.stderr);
     assert_eq!((code(&output), stderr.contains("must be http or https, not `ws`")), (22, true), "{stderr}");
@@ -165,7 +162,7 @@ fn a_recorded_session_is_sent_to_the_server_that_is_named() {
     sandbox.write("broken.har", "{}");
     let output = sandbox.run(&["bench", "--har", "broken.har"]);
     assert_eq!(code(&output), 2, "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("it is no HAR file"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it is not a HAR file"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -177,7 +174,7 @@ fn a_search_ends_with_the_highest_rate_that_may_be_tried_or_with_what_was_missed
     let output = sandbox.run(&[&base[..], &["--html", "search.html", &url]].concat());
     let document = json(&output);
     let steps = document["steps"].as_array().unwrap();
-    // A machine that stands still may miss a run, but not two of three at so low a rate, and says so if it does.
+    // A stalled machine may fail one run, but not two of three at such a low rate, and the output says so.
     let expected = if document["verdict"]["word"] == "unlimited" { 0 } else { 6 };
     if expected == 0 {
         assert_eq!((code(&output), &document["verdict"]["rate"]), (0, &20.0.into()), "{document}");
@@ -196,7 +193,7 @@ fn a_search_ends_with_the_highest_rate_that_may_be_tried_or_with_what_was_missed
     let reason = document["verdict"]["reason"].as_str().unwrap();
     assert!(reason.starts_with("errors<1%: 100") || reason == "the target did not keep up", "{reason}");
     for (args, expected) in [
-        (&["--search", "p99"][..], "is no expectation"),
+        (&["--search", "p99"][..], "is not a valid expectation"),
         (&["--search", "p99<1s", "--rate", "5"], "cannot be used with"),
         (&["--poisson"], "required"),
     ] {
@@ -206,7 +203,7 @@ fn a_search_ends_with_the_highest_rate_that_may_be_tried_or_with_what_was_missed
     }
 }
 
-/// A Node.js server of HTTP/2 that prints its port, and ends with its stdin.
+/// A Node.js HTTP/2 server that prints its port, and exits when its stdin closes.
 const HTTP2: &str = "const server = require('http2').createServer();
     server.on('stream', (stream) => { stream.respond({ ':status': 200 }); stream.end('hello'); });
     server.listen(0, '127.0.0.1', () => console.log(server.address().port));

@@ -1,4 +1,4 @@
-//! `forkful bench` where the machine gives too little: descriptors, local ports. Each has its name, and nothing hangs.
+//! `forkful bench` with too few descriptors or local ports: each problem is named, and nothing hangs.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::http::Server;
 use crate::sandbox::Sandbox;
 
-/// `forkful bench` with at most so many descriptors, which it cannot raise.
+/// `forkful bench` with a hard descriptor limit.
 fn with_descriptors(limit: u32, args: &[&str], sandbox: &Sandbox) -> Output {
     let bench = sandbox.command(args);
     let mut shell = Command::new("sh");
@@ -46,7 +46,7 @@ fn more_connections_than_descriptors_are_refused_before_the_run() {
 #[test]
 fn an_open_loop_that_runs_out_of_descriptors_names_the_cause() {
     let sandbox = Sandbox::new();
-    // It listens and takes nothing: connections are made, and nobody answers.
+    // It listens but does not accept: connections are established, but not answered.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let load = ["--rate", "200", "-d", "1s", "-c", "2", "--connections-max", "100", "--timeout", "1s"];
@@ -63,7 +63,7 @@ fn an_open_loop_that_runs_out_of_descriptors_names_the_cause() {
     assert!(causes.contains("EMFILE") && causes.contains("ulimit -n"), "{causes}");
 }
 
-/// Ten local ports in a network of its own, in which Node answers at port 8080.
+/// A network namespace with ten local ports, in which Node listens on port 8080.
 const TEN_PORTS: &str = r#"
 ip link set lo up || exit 99
 echo '40000 40009' > /proc/sys/net/ipv4/ip_local_port_range || exit 99
@@ -77,10 +77,10 @@ wait $node
 exit $code
 "#;
 
-/// How [`TEN_PORTS`] ends where the namespace's loopback or ports may not be set.
+/// The exit code of [`TEN_PORTS`] if the namespace's loopback or ports may not be set.
 const NO_PORTS: i32 = 99;
 
-/// Whether a network namespace may be made here; why not.
+/// Whether a network namespace can be created here; the error says why not.
 fn network_namespace() -> Result<(), String> {
     let mut probe = Command::new("unshare");
     let probed = probe.args(["--net", "--map-root-user", "true"]).stdin(Stdio::null()).output();

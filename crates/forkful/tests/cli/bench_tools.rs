@@ -1,6 +1,6 @@
-//! `forkful bench --as …` beside the real tools, where they are installed: line by line with the numbers masked, and
-//! the counts that do not depend on time by value. Without the tools the layouts are held by snapshots in
-//! `forkful-load`.
+//! `forkful bench --as …` compared with the real tools, if installed: line by line with masked numbers, and
+//! the counts that do not depend on time by value. Without the tools, snapshots in `forkful-load` check the
+//! layouts.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use crate::http::{Server, WAIT};
 use crate::sandbox::Sandbox;
 
-/// Both outputs of a tool's run; `None` where it is not installed, which is said. Tools from npm may be those of the
-/// benchmarks (`npm ci` in bench).
+/// Both outputs of a tool's run; `None` with a message if it is not installed. Tools from npm may be those of
+/// the benchmarks (`npm ci` in bench).
 fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
     let of_npm = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/node_modules/.bin").join(tool);
     let program = if of_npm.exists() { of_npm } else { PathBuf::from(tool) };
@@ -18,7 +18,7 @@ fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
     match ran {
         Ok(output) => Some(output),
         Err(_) => {
-            // Past the test harness, which keeps what a test that passes prints.
+            // Bypasses the test harness, which hides the output of passing tests.
             let _ = writeln!(
                 std::io::stderr(),
                 "\n!! {tool} is not installed: NOTHING stands beside `bench --as {tool}`"
@@ -36,7 +36,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Lines with every number as `N`, units that change with its size as `U`, runs of blanks and of table borders as one.
+/// Lines with every number as `N`, units that depend on its size as `U`, and runs of spaces and of table
+/// borders as one.
 fn masked(text: &str) -> Vec<String> {
     text.lines().map(mask).filter(|line| !line.is_empty()).collect()
 }
@@ -65,7 +66,7 @@ fn mask(line: &str) -> String {
     words.join(" ")
 }
 
-/// What stands behind a label.
+/// The text after a label.
 fn field(text: &str, label: &str) -> String {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label));
     line.unwrap_or_else(|| panic!("no {label:?} in {text}")).trim().to_owned()
@@ -90,7 +91,7 @@ fn as_ab_every_line_and_every_count_is_ab_s() {
         let before = server.answered();
         let ours = ours("ab", &args, &sandbox);
         let (theirs_text, ours_text) = (text(&theirs.stdout), text(&ours.stdout));
-        // Beside the three lines that say who speaks, and what ab doubts about its own spread.
+        // Without the three lines of the banner, and ab's warning about its own spread.
         let report = |text: &str| -> Vec<String> {
             let lines = masked(text).into_iter().skip(3);
             lines
@@ -161,7 +162,7 @@ fn as_siege_every_line_and_every_count_is_siege_s() {
         let is_json = flags.contains(&"-j");
         let pick = |output: &Output| {
             let text = text(if is_json { &output.stdout } else { &output.stderr });
-            // Who speaks, what siege says of single hits, and our notes are left out.
+            // Without siege's banner, its lines about single hits, and our notes.
             let kept: Vec<&str> = text
                 .lines()
                 .filter(|line| {
@@ -196,7 +197,7 @@ fn as_loadtest_every_line_and_every_count_is_loadtest_s() {
         let Some(theirs) = real("loadtest", &args, &sandbox) else { return };
         let ours = ours("loadtest", &args, &sandbox);
         let (theirs, ours) = (text(&theirs.stdout), text(&ours.stdout));
-        // A run that takes more than 5 s has a line of progress.
+        // A run of more than 5 s has a progress line.
         let lines = |text: &str| {
             let mut lines = masked(text);
             lines.retain(|line| !line.starts_with("Requests: "));
@@ -231,7 +232,7 @@ fn as_autocannon_every_line_is_autocannon_s() {
     }
 }
 
-/// The number at place `nth` of those behind a label, in seconds where it has a unit of time.
+/// Number `nth` after a label, in seconds if it has a unit of time.
 fn quantity(text: &str, label: &str, nth: usize) -> f64 {
     let line =
         text.lines().map(|line| line.trim_start_matches([' ', '│'])).find(|line| line.starts_with(label));
@@ -255,7 +256,7 @@ fn quantity(text: &str, label: &str, nth: usize) -> f64 {
 
 #[test]
 fn times_and_rates_are_the_tools_own_with_their_units() {
-    // ab's percentiles have no unit of their own, and are milliseconds.
+    // ab's percentiles have no unit; they are milliseconds.
     let (wait, rate) = (WAIT.as_secs_f64(), 2.0 / WAIT.as_secs_f64());
     let table: [(&str, &[&str], &[(&str, usize, f64)]); 5] = [
         (
@@ -295,8 +296,9 @@ fn times_and_rates_are_the_tools_own_with_their_units() {
         for (label, nth, limit) in fields {
             let [theirs_is, ours_is] = [&theirs, &ours].map(|report| quantity(report, label, *nth));
             let told = format!("{tool} {label:?}: {ours_is}, and {theirs_is} of its own\n{ours}\n{theirs}");
-            // No answer comes before the server's wait has ended, so a time has a lower bound and a rate an upper one on
-            // every machine. A busy machine moves the other side, but not as far as a wrong unit does.
+            // No answer arrives before the server's delay is over, so times have a lower bound and rates an
+            // upper bound on every machine. A busy machine changes the other side, but less than a wrong unit
+            // would.
             for found in [ours_is, theirs_is] {
                 let slowness =
                     if (limit - rate).abs() < f64::EPSILON { limit / found } else { found / limit };
@@ -355,10 +357,10 @@ fn what_is_expected_is_judged_whosever_flags_say_the_load() {
         };
         let missed = run(&["5xx<1%", "p50<60s"]);
         let told = text(&missed.stderr);
-        // What cannot be trusted, as on a busy machine, is told before what was missed.
+        // An untrustworthy result, as on a busy machine, is reported before a missed expectation.
         let untrusted = told.contains("NOT TRUSTWORTHY");
         assert_eq!(missed.status.code(), Some(if untrusted { 6 } else { 5 }), "{tool}: {told}");
-        // wrk has a time and no number of requests.
+        // wrk has a duration but no number of requests.
         let missed =
             if tool == "wrk" { "warning: 5xx<1% missed (" } else { "warning: 5xx<1% missed (20.000 %)" };
         assert!(told.contains(missed), "{tool}: {told}");

@@ -1,4 +1,4 @@
-//! `--env NAME` for apps that exist: the blocks `env_<name>` of their config file are kept with them.
+//! `--env NAME` for existing apps: the blocks `env_<name>` of their config file are saved with them.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ console.log(['A', 'B', 'C', 'PORT', 'OWN'].map((name) => `${name}=${process.env[
 setInterval(() => {}, 1000);
 ";
 
-/// Two apps, of which one has blocks, with the environment of their first start.
+/// Two apps, one of which has blocks, with the environment of their first start.
 fn apps() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("app.js", APP);
@@ -37,7 +37,7 @@ fn done(sandbox: &Sandbox, args: &[&str]) -> String {
     sandbox.told(&output)
 }
 
-/// Waits until the process that was started last has said what it was given.
+/// Waits until the latest process has printed its variables.
 fn says(sandbox: &Sandbox, variables: &str) {
     wait_until(|| {
         let lines = stdout(&sandbox.run(&["logs", "api", "--nostream", "--raw", "--out"]));
@@ -61,7 +61,7 @@ fn a_block_is_chosen_by_the_app_s_name() {
     note: api: environment: changed A, PORT
     ");
     says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
-    // What only the block before had goes; what was there without a block is there again.
+    // Variables that only the previous block had are removed; values from before are restored.
     assert_snapshot!(settled(&done(&sandbox, &["start", "api", "--env", "staging", "--env", "OWN=1"])), @"
     exit: 0
     --- stdout
@@ -122,7 +122,7 @@ fn a_block_that_an_app_does_not_have_is_told_of() {
     | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 2 | other | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    warning: --env production chooses a block of a config file; `app.js` is none
+    warning: --env production selects a block of a config file, but `app.js` is not a config file
     ");
     says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
 }

@@ -1,4 +1,4 @@
-//! The daemon as a service: what it tells a service manager, and the files that start it.
+//! The daemon as a service: its notifications to a service manager, and the service files.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use crate::sandbox::{Guarded, Sandbox};
 use crate::settled::settled;
 use insta::assert_snapshot;
 
-/// An ear for what a service manager would hear.
+/// A socket that receives the notifications, like a service manager.
 fn ear(sandbox: &Sandbox) -> UnixDatagram {
     let ear = UnixDatagram::bind(sandbox.work().join("notify")).unwrap();
     ear.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     ear
 }
 
-/// Without what is said of sockets, see `service_restart`.
+/// Without messages about sockets, see `service_restart`.
 fn heard(ear: &UnixDatagram) -> String {
     let mut bytes = [0; 256];
     let length = ear.recv(&mut bytes).expect("nothing was told in time");
@@ -48,7 +48,7 @@ fn a_service_brings_the_apps_back_says_that_it_is_ready_and_gives_signs_of_life(
     .unwrap();
     while heard(&ear) != "STOPPING=1" {}
     assert!(service.child.wait().unwrap().success());
-    // What ran when the machine was shut down is there after the next boot.
+    // What ran at shutdown runs after the next boot.
     let state = fs_err::read_to_string(sandbox.home().join("state.json")).unwrap();
     assert!(state.contains("\"api\""), "{state}");
 }
@@ -79,7 +79,7 @@ fn values_that_are_not_saved_come_from_the_file_environment_that_the_daemon_read
     };
     fs_err::write(&environment, "TOKEN='from the file'\n").unwrap();
     assert_eq!(boot(), "from the file");
-    // What is no file holds nothing up.
+    // A path that is not a file does not block anything.
     fs_err::remove_file(&environment).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &environment).unwrap();
     assert_eq!(boot(), "undefined");
@@ -131,7 +131,8 @@ fn service_files_are_shown_and_need_rights() {
     ] {
         assert!(unit.contains(&format!("{line}\n")), "{line} is not in {unit}");
     }
-    // The manager of the system reads no file that a user may exchange, and gives no rights that nobody asked for.
+    // The system's service manager reads no file that a user may replace, and grants no capabilities that
+    // were not requested.
     assert!(!unit.contains("EnvironmentFile") && !unit.contains("CAP_NET_BIND_SERVICE"), "{unit}");
     let low = shown(&["startup", "systemd", "--system", "--low-ports", "--print"]);
     assert!(low.contains("AmbientCapabilities=CAP_NET_BIND_SERVICE\n"), "{low}");

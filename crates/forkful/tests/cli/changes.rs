@@ -1,4 +1,4 @@
-//! `restart` and `reload` with other options than an app was started with, and what of its environment stays.
+//! `restart` and `reload` with options other than those of the start, and what is kept of the environment.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::sandbox::{Sandbox, stdout};
 use crate::settled::settled;
 
-/// Answers with what it was given; each start says so in its log.
+/// Answers with its environment; each start also prints it to the log.
 const APP: &str = "
 console.log(`A=${process.env.A} B=${process.env.B} C=${process.env.C} ${process.execArgv} ${process.argv.slice(2)}`);
 require('node:http').createServer((_, response) => response.end()).listen(0, '127.0.0.1');
@@ -37,7 +37,7 @@ fn definition(sandbox: &Sandbox, name: &str) -> Value {
     app.unwrap()["definition"].clone()
 }
 
-/// What the process that was started last said.
+/// The last output of the latest process.
 fn said(sandbox: &Sandbox, name: &str) -> String {
     let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
     lines.lines().last().unwrap_or_default().trim_end().to_owned()
@@ -164,7 +164,7 @@ fn an_app_can_be_renamed() {
     hint: `forkful delete web` and start it again, or restart it with a config file that changes it
     exit: 2
     --- stderr
-    error: --only chooses apps of a config file, and none is named
+    error: --only selects apps of a config file, but no config file is named
 
     hint: name the config file, as in `forkful stop forkful.config.js --only api`
     ");
@@ -181,7 +181,7 @@ fn a_file_is_the_truth_also_with_options() {
     assert_eq!(said(&sandbox, "api"), "A=9 B=undefined C=file  z");
     assert!(told.contains("note: api: environment: removed B\n"), "{told}");
     let after = definition(&sandbox, "api");
-    // It was 9 seconds on the command line once; the file does not say so.
+    // The command line once set 9 seconds; the file does not.
     assert_eq!((&after["kill_timeout_ms"], &after["max_memory_bytes"]), (&5000.into(), &(100 << 20).into()));
 }
 

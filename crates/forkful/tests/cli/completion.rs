@@ -1,11 +1,11 @@
-//! Completion in real shells: what Tab offers for the apps of a running daemon.
+//! Completion in real shells: the candidates for apps of a running daemon.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::sandbox::{Sandbox, done, stdout};
 
-/// A script that a shell runs with `forkful` in its PATH; its stdout. `None` where the shell is not installed.
+/// The stdout of a script run by a shell with `forkful` in its PATH. `None` if the shell is not installed.
 fn shell(sandbox: &Sandbox, program: &str, args: &[&str], script: &str) -> Option<String> {
     let bin = sandbox.work().join("bin");
     if !bin.exists() {
@@ -28,7 +28,7 @@ fn shell(sandbox: &Sandbox, program: &str, args: &[&str], script: &str) -> Optio
     }
 }
 
-/// What bash would offer for a line.
+/// bash's candidates for a line.
 fn bash(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!(
@@ -98,7 +98,7 @@ fn fish_offers_apps_with_their_state() {
 #[test]
 fn zsh_takes_the_script() {
     let sandbox = started();
-    // What the completion system would call is replaced, so that no terminal is needed.
+    // The functions of the completion system are replaced, so that no terminal is needed.
     let script = "compdef() { : }; _describe() { print -l -- \"${(@P)3}\" }; _files() { print FILES }; \
                   source <(forkful completion zsh); words=(forkful reload ''); CURRENT=3; _forkful";
     let Some(told) = shell(&sandbox, "zsh", &["-f", "-c"], script) else { return };

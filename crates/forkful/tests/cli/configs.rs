@@ -1,4 +1,4 @@
-//! The verbs about configurations, and those that print one thing.
+//! The commands about configurations, and those that print one thing.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -49,7 +49,7 @@ fn a_first_configuration_is_written_and_starts() {
     ");
     let told = sandbox.transcript(&["validate", "forkful.config.js", "full.config.js"]);
     assert_eq!(told.matches(": cluster, ").count(), 2, "{told}");
-    // Every example of the full one is one that can be used.
+    // Every example in the full configuration is valid.
     let text = fs_err::read_to_string(sandbox.work().join("full.config.js")).unwrap();
     for key in ["max_memory_restart: '200M'", "cron_restart: '0 3 * * *'", "deploy: {"] {
         assert!(text.contains(key), "{key} is not in {text}");
@@ -223,7 +223,7 @@ fn a_script_means_every_app_that_runs_it() {
 #[test]
 fn a_crash_soon_after_the_start_is_told_by_the_list() {
     let sandbox = Sandbox::new();
-    // It is up for long enough to count as started.
+    // It runs long enough to count as started.
     sandbox.write("late.js", "setTimeout(() => { throw new Error('no database'); }, 1500);");
     sandbox.transcript(&["start", "late.js"]);
     let list = || sandbox.transcript(&["list"]);
@@ -244,7 +244,7 @@ fn a_program_that_has_done_its_work_is_finished() {
     note: once: worker 0 ended with exit code 0 and is not started again
     ");
     assert!(stdout(&sandbox.run(&["jlist"])).contains(r#""status":"stopped""#));
-    // Asked for, it is started again.
+    // If requested, it is started again.
     sandbox.transcript(&["start", "once.js", "--name", "loop", "--autorestart", "--no-wait"]);
     let restarts = || {
         let list: serde_json::Value = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
@@ -291,7 +291,7 @@ fn ids_pids_environment_and_groups_of_apps() {
     --- stderr
     error: no daemon is running at [sandbox]/home/forkful.sock
 
-    hint: `forkful start` starts one when there is something to run
+    hint: `forkful start` starts a daemon with an app
     ");
     let started =
         ["start", "server.js", "--name", "api", "-i", "2", "--namespace", "shop", "--env", "DB_PASSWORD=x"];
@@ -368,8 +368,8 @@ fn a_silent_stdin_is_told_what_it_is_waited_for() {
     let mut talk = BufReader::new(validate.child.stderr.take().unwrap());
     let mut line = String::new();
     talk.read_line(&mut line).unwrap();
-    assert_eq!(line, "note: waiting for a configuration, as JSON, on stdin; Ctrl-D ends one that is typed\n");
-    // It goes on waiting: what comes now is taken, in pieces too.
+    assert_eq!(line, "note: waiting for a JSON configuration on stdin; Ctrl-D ends typed input\n");
+    // It keeps waiting: later input is accepted, also in pieces.
     let mut stdin = validate.child.stdin.take().unwrap();
     stdin.write_all(b"{ \"script\":").unwrap();
     stdin.flush().unwrap();

@@ -1,5 +1,5 @@
-//! Deployments over git, to this machine and through `ssh`. The host's own `ssh` and `sshd` are
-//! tested in `tests/e2e/deploy.test.mjs`; here a program of that name shows what it was asked for.
+//! Deployments with git, to this machine and through `ssh`. `tests/e2e/deploy.test.mjs` tests the host's own
+//! `ssh` and `sshd`; here a fake program records its arguments.
 
 use std::process::Command;
 
@@ -46,7 +46,7 @@ impl Shop {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// A version that is committed and pushed.
+    /// Commits and pushes a version.
     fn commit(&self, version: &str) {
         fs_err::write(self.sandbox.work().join("app/version"), version).unwrap();
         self.git("app", &["add", "."]);
@@ -293,7 +293,7 @@ fn a_script_comes_to_a_host_with_a_terminal_in_a_file_that_is_gone_afterwards() 
     let temporary = shop.sandbox.work().join("tmp");
     fs_err::create_dir(&bin).unwrap();
     fs_err::create_dir(&temporary).unwrap();
-    // Where there is a terminal, whatever comes on stdin would be shown.
+    // With a terminal, everything on stdin would be echoed.
     let ssh = "#!/bin/sh\nfor last; do :; done\necho \"$*\" >> \"$0.words\"\n\
                export TMPDIR=\"$(dirname \"$0\")/../tmp\"\n\
                case \" $*\" in *' -tt '*) [ -z \"$(cat)\" ] || exit 9;; esac\n\

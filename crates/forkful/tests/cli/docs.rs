@@ -1,10 +1,10 @@
-//! `docs/FROM-PM2.md` says of commands what is so.
+//! The statements of `docs/FROM-PM2.md` about commands.
 
 use std::path::Path;
 
 use crate::sandbox::{Sandbox, stdout};
 
-/// The first four cells of the rows of a table.
+/// The first four cells of a table's rows.
 pub(crate) fn rows(table: &str) -> Vec<[String; 4]> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/FROM-PM2.md");
     let text = fs_err::read_to_string(page).unwrap();
@@ -22,7 +22,7 @@ pub(crate) fn rows(table: &str) -> Vec<[String; 4]> {
         .collect()
 }
 
-/// All commands that users see, as completion offers them.
+/// All visible commands, from the completion.
 pub(crate) fn verbs(sandbox: &Sandbox) -> Vec<String> {
     let offered = stdout(&sandbox.run(&["complete", "--", ""]));
     let verbs: Vec<String> =
@@ -41,7 +41,7 @@ fn commands_that_work_exist_and_those_that_exist_are_told_of() {
             let help = sandbox.run(&[ours, "--help"]);
             assert_eq!(help.status.code(), Some(0), "{ours}");
         } else {
-            // A command that has come is no longer one that is missing.
+            // A command that exists must no longer be listed as missing.
             assert_ne!(sandbox.run(&[pm2, "--help"]).status.code(), Some(0), "{pm2} exists, but is {state}");
         }
     }
@@ -56,7 +56,7 @@ fn options_are_taken_or_answered_as_the_page_says() {
     let rows = rows("options");
     assert!(rows.len() > 60);
     for [option, value, state, _] in &rows {
-        // A script that is not there: what is told first is what is wrong with the options.
+        // A script that does not exist: errors in the options are reported first.
         let given = [option.as_str(), value.as_str()];
         let given = if value.is_empty() { &given[..1] } else { &given[..] };
         let told = sandbox.transcript(&[&["start", "no-such-script.js"], given].concat());
@@ -67,7 +67,7 @@ fn options_are_taken_or_answered_as_the_page_says() {
         assert_eq!(is_answered, state == "gone", "{option} is {state}: {told}");
     }
     let help = stdout(&sandbox.run(&["start", "--help"]));
-    // Those of every command, and those that are PM2's habit alone, are not in it.
+    // Without options of every command, and options that exist only for PM2's users.
     let is_hidden = |option: &str| ["--silent", "--no-color", "--mini-list", "--sort"].contains(&option);
     for [option, ..] in rows.iter().filter(|row| row[2] == "works" && !is_hidden(&row[0])) {
         assert!(help.contains(option.as_str()), "{option}");

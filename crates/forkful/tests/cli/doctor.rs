@@ -1,4 +1,4 @@
-//! `forkful doctor`: what it prints of an app, and what it refuses. Which verdict fits what is held in `forkful-core`.
+//! `forkful doctor`: its output for an app, and its errors. `forkful-core` tests the verdicts.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn a_verdict_needs_some_seconds_and_an_app() {
     assert!(nobody.contains("exit: 3") && nobody.contains("nobody"), "{nobody}");
 }
 
-/// How busy a test's machine is decides whether the app counts as idle, so the words of the verdict are not compared.
+/// Whether the app counts as idle depends on how busy the machine is, so the verdict's text is not compared.
 #[test]
 fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `forkful export`: what it prints, writes and refuses. Whether platforms take the manifests is tested in `tests/`.
+//! `forkful export`: its output, files and errors. `tests/` checks whether platforms accept the manifests.
 
 use crate::sandbox::{Sandbox, stdout};
 use insta::assert_snapshot;
@@ -47,7 +47,7 @@ fn what_is_missing_is_named_with_what_to_do() {
     assert_snapshot!(sandbox.transcript(&["export", "kubernetes", "api", "--image", "a:1", "--env", "API_TOKEN=x"]), @"
     exit: 2
     --- stderr
-    error: `--env API_TOKEN` looks like a secret, and a manifest is no place for secrets
+    error: `--env API_TOKEN` looks like a secret, and a manifest must not contain secrets
 
     hint: let the platform set API_TOKEN from its own store of secrets
     ");

@@ -1,4 +1,4 @@
-//! `forkful run`: output, exit codes and signals pass through.
+//! `forkful run`: passes on output, exit codes and signals.
 
 use std::process::Stdio;
 
@@ -65,14 +65,14 @@ fn without_a_usable_home_a_temporary_one_is_made_and_removed() {
 #[test]
 fn when_it_is_killed_nothing_of_its_app_stays() {
     let sandbox = Sandbox::new();
-    // One in a session of its own, one that ignores the first signal, and a worker that has a channel.
+    // A process in its own session, one that ignores the first signal, and a worker with a channel.
     sandbox.write("shell.sh", "setsid sleep 1000 &\necho $! $$\ntrap '' TERM\nwhile :; do sleep 1; done\n");
     sandbox.write("app.js", "console.log(process.pid); setInterval(() => {}, 1000);");
     let mut run = Guarded::spawn(
         sandbox.command(&["run", "shell.sh", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()),
     );
     let lines = run.next_line() + &run.next_line();
-    // Each line after the number of its worker: `0 | 4711`.
+    // Each line follows the number of its worker: `0 | 4711`.
     let said = lines.lines().filter_map(|line| line.split_once('|')).flat_map(|(_, pids)| pids.split(' '));
     let pids: Vec<u32> = said.filter_map(|word| word.trim().parse().ok()).collect();
     assert_eq!(pids.len(), 3, "{lines}");
@@ -100,7 +100,7 @@ fn the_guard_ends_with_what_it_guards_and_refuses_to_be_called() {
     assert_eq!(told, "exit: 2\n--- stderr\nerror: \"everything\" marks no processes\n");
 }
 
-/// The children of a process whose command line holds a word.
+/// The children of a process whose command line contains a word.
 fn children_called(pid: u32, word: &str) -> Vec<u32> {
     let children = fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let is_called = |pid: &u32| {
@@ -110,7 +110,7 @@ fn children_called(pid: u32, word: &str) -> Vec<u32> {
     children.split_whitespace().map(|pid| pid.parse().unwrap()).filter(is_called).collect()
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Whether a process runs; a zombie does not.
 fn is_alive(pid: u32) -> bool {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))

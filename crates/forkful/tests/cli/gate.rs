@@ -1,5 +1,5 @@
-//! `forkful compare --git`: two commits are measured and the exit code says what that means, the checkout stays as it
-//! was, and nothing is left. Figures are judged as far as the machine let them be measured.
+//! `forkful compare --git`: two commits are measured, the exit code is the gate, the checkout is unchanged,
+//! and nothing is left behind. Figures are only checked as far as the machine allowed a measurement.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::lab::{BOUND, Lab, SERVER};
 use crate::sandbox::{Guarded, stdout};
 
-/// Its answer is computed first.
+/// Computes before its first answer.
 const SLOW_SERVER: &str = "require('http').createServer((q, s) => {
     for (const end = process.cpuUsage().user + 5000; process.cpuUsage().user < end;);
     s.end('ok');
@@ -20,7 +20,7 @@ struct Repository {
 }
 
 impl Repository {
-    /// The commits have these servers, the last one is checked out.
+    /// Commits with these servers; the last one is checked out.
     fn new(servers: &[&str]) -> Self {
         let repository = Self { lab: Lab::new() };
         repository.git(&["init", "--quiet", "--initial-branch", "main"]);
@@ -86,7 +86,7 @@ fn a_commit_that_answers_more_slowly_fails_the_gate() {
         (&"main~1".into(), &"main".into())
     );
     assert!(document["throughput"]["ratio"].as_f64().unwrap() < 1.0, "{told}");
-    // On a machine that others use, it cannot be told, and that is told.
+    // On a shared machine the result may be inconclusive, which is then reported.
     let is_told = document["trustworthy"] == true && document["verdict"] == "slower";
     assert_eq!(output.status.code(), Some(if is_told { 5 } else { 6 }), "{told}");
     let reason = if is_told { "note: slower: requests per second" } else { "note: not known: " };
@@ -98,7 +98,7 @@ fn a_commit_that_answers_more_slowly_fails_the_gate() {
 #[test]
 fn a_build_makes_both_versions_ready_and_the_report_can_be_markdown() {
     let repository = Repository::new(&[]);
-    // What is started is made by the build, and package.json says what it is.
+    // The build creates the script that package.json names.
     let package = r#"{ "scripts": { "start": "node dist.js" }, "dependencies": { "none": "1" } }"#;
     repository.commit(&[("package.json", package), ("source.js", SERVER)]);
     repository.commit(&[("source.js", &format!("{SERVER}\n// later"))]);
@@ -106,7 +106,7 @@ fn a_build_makes_both_versions_ready_and_the_report_can_be_markdown() {
     let args = ["HEAD~1", "HEAD", "--path", "/fast", "--no-latency", "--markdown", "--blocks", "2"];
     let output = repository.compare(&[&args[..], &["--build", "cp source.js dist.js"]].concat());
     let told = repository.lab.sandbox.told(&output);
-    // Two blocks are no proof.
+    // Two blocks prove nothing.
     assert_eq!(output.status.code(), Some(6), "{told}");
     let markdown = stdout(&output);
     assert!(
@@ -138,10 +138,7 @@ fn packages_of_the_checkout_are_used_when_they_are_the_same() {
     repository.commit(&[("package-lock.json", "2")]);
     let before = repository.state();
     let told = repository.lab.fails(&[&["compare", "--git"][..], &args].concat(), 2);
-    assert!(
-        told.contains("needs packages of its own: its package-lock.json is not the one of this"),
-        "{told}"
-    );
+    assert!(told.contains("needs other packages: its package-lock.json is not the one of this"), "{told}");
     assert!(told.contains("hint: `--build 'npm ci'` installs them"), "{told}");
     assert_eq!(repository.state(), before);
 }
@@ -158,7 +155,7 @@ fn what_cannot_be_compared_is_refused_and_leaves_nothing() {
         (
             &["HEAD~1", "HEAD", "server.js", "--arms", "single,cluster"],
             2,
-            "in one way, and `single,cluster` has several",
+            "with one arm, but `single,cluster` has several",
         ),
         (&["HEAD~1", "HEAD", "server.js", "--build", "echo no compiler; false"], 1, "no compiler"),
         (&["HEAD~1", "HEAD", "server.js", "--path", "/none"], 1, "is answered with status 404"),

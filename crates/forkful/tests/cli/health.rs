@@ -1,4 +1,5 @@
-//! A worker whose event loop does not turn: it alone is ended, after the limit that the user set, and it is told why.
+//! A worker with a blocked event loop: only this worker is killed, after the configured limit, and the reason
+//! is reported.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,7 +10,8 @@ use serde_json::Value;
 use crate::sandbox::{Sandbox, stdout};
 use crate::settled::wait_until;
 
-/// `/stick` answers and never turns its loop again; without a core, so that it does not slow the other one down.
+/// `/stick` answers and then blocks the event loop for ever, without using a core, so that the other worker
+/// is not slowed down.
 const APP: &str = "
 require('node:http').createServer((request, response) => {
   response.setHeader('connection', 'close');
@@ -30,7 +32,7 @@ fn workers(sandbox: &Sandbox) -> (Value, BTreeMap<u64, Value>) {
 fn ask(address: &str, path: &str) -> u64 {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    // Who is stuck does not close the connection either.
+    // A stuck worker does not close the connection either.
     let mut answer = BufReader::new(stream);
     let mut length = 0;
     loop {
@@ -78,7 +80,7 @@ fn of_two_workers_the_stuck_one_is_ended_with_a_report_and_the_other_left_alone(
     assert!(renewed.contains("did not turn for"), "{renewed}");
     assert!(now.contains_key(&other), "the other worker is the one that it was: {now:?}");
     assert_eq!((&now[&other]["restarts"], &now[&other]["renewed"]), (&0.into(), &Value::Null));
-    // It has answered all the while, and both do now.
+    // It has answered all the time, and both do now.
     assert!(now.contains_key(&ask(&address, "/")));
 }
 
@@ -88,7 +90,7 @@ fn without_a_limit_a_stuck_worker_is_left_alone() {
         r#"{ "apps": [{ "name": "api", "script": "app.js", "instances": 2, "kill_timeout": 100 }] }"#,
     );
     let stuck = ask(&address, "/stick");
-    // Its connections go to the other one, which answers each; meanwhile nothing happens to it.
+    // New connections go to the other worker, which answers each; meanwhile nothing happens to it.
     for _ in 0..50 {
         assert_ne!(ask(&address, "/"), stuck);
     }

@@ -1,11 +1,11 @@
-//! The help texts, whole, so that each change of them is seen.
+//! All help texts, so that each change of them is visible.
 
 use crate::sandbox::Sandbox;
 use insta::assert_snapshot;
 
 #[test]
 fn help_of_the_command() {
-    assert_snapshot!(Sandbox::new().transcript(&["--help"]), @r"
+    assert_snapshot!(Sandbox::new().transcript(&["--help"]), @"
     exit: 0
     --- stdout
     Runs Node.js apps on every core, and keeps them up
@@ -25,19 +25,19 @@ fn help_of_the_command() {
     Logs and status
       list       Show all workers
       describe   Show everything about an app
-      monit      Watch and control apps, workers and their output on one screen
+      monit      Watch and control apps, workers and their output in the terminal
       logs       Show and follow the output of apps
       also: dashboard, events, stalls, metrics, mcp, flush, env, id, pid, ping, report
 
     Measure
-      doctor     Say why an app is slow, with the evidence and what to do
+      doctor     Diagnose why an app is slow, with evidence and what to do
       bench      Load-test a server and check whether the results are reliable
       compare    Compare two setups by load test, such as one process and a cluster
       tune       Find the best number of workers and thread-pool size by measurement
       experiment Reproduce a published Node.js multi-core benchmark
 
     Setup
-      init       Write a first config file
+      init       Write an initial config file
       validate   Check a config and show the resolved apps
       startup    Start the daemon and its apps at boot
       import     Import the apps of PM2
@@ -67,10 +67,10 @@ fn help_of_start() {
 
     Options:
           --no-wait                     Return at once instead of when the apps are ready
-      -f, --force                       Start a second copy, under another name, of a script that runs
-                                        already
+      -f, --force                       Start a second copy, under another name, of a script that is
+                                        already running
           --json                        Print JSON
-          --attach                      Follow the apps' output when they are started
+          --attach                      Follow the apps' output after the start
           --no-daemon                   Run in the foreground, as `forkful run` does
       -n, --name <NAME>                 The app's name; by default the script's without its extension
       -i, --instances <NUMBER>          Number of workers: a number, `max` or 0 for one per core, -1 for
@@ -89,9 +89,9 @@ fn help_of_start() {
                                         default, 0 for never
           --namespace <NAME>            Group of apps that commands can address together
       -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
-          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME chooses the config's block
+          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME selects the config's block
                                         `env_NAME`. Repeatable
-          --only <NAMES>                Config files: only the apps of these names
+          --only <NAMES>                Config files: only the apps with these names
       -h, --help                        Print help
 
     Environment and user:
@@ -154,12 +154,12 @@ fn help_of_start() {
           --log-type <TYPE>         How lines are written: raw or json
           --disable-logs            Write no log files
 
-    Without an argument this directory's config file is used: forkful.config.* or ecosystem.config.*.
+    Without an argument, this directory's config file is used: forkful.config.* or ecosystem.config.*.
     Durations are milliseconds, or strings such as 500ms, 10s, 2m.
-    Apps that exist are named by name, id, namespace, `/pattern/` of names or `all`: they are started,
-    and restarted where they run; options change them as those of `restart` do. The same holds for the
-    apps of a config file; a script that runs already is refused. A name without slash and extension
-    comes before a file of that name, a file before any other name.
+    Existing apps (name, id, namespace, `/pattern/` of names or `all`) are started, or restarted if they
+    are running; options change them as in `restart`. This also applies to the apps of a config file. A
+    script that is already running is refused. A target without a slash and an extension is first
+    looked up as the name of an app, then as a file; all others are first looked up as a file.
 
     Balance, how new connections are spread over the workers:
     - `auto`: Exact while connections come slowly, direct when they come fast.
@@ -195,7 +195,7 @@ fn help_of_reload() {
       [ARGS]...        Arguments of the script
 
     Options:
-      -f, --force                       `reload` of a config file: reload apps too that have not changed
+      -f, --force                       `reload` of a config file: also reload unchanged apps
           --no-wait                     Return at once instead of when the action is done
           --json                        Print JSON
           --attach                      Follow the apps' output afterwards
@@ -216,9 +216,9 @@ fn help_of_reload() {
                                         default, 0 for never
           --namespace <NAME>            Group of apps that commands can address together
       -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
-          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME chooses the config's block
+          --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME selects the config's block
                                         `env_NAME`. Repeatable
-          --only <NAMES>                Config files: only the apps of these names
+          --only <NAMES>                Config files: only the apps with these names
       -h, --help                        Print help
 
     Environment and user:
@@ -281,15 +281,14 @@ fn help_of_reload() {
           --log-type <TYPE>         How lines are written: raw or json
           --disable-logs            Write no log files
 
-    A config file as target applies what changed in it, and starts the apps in it that are new.
-    `reload` leaves apps alone whose definition and files have not changed, unless `--force` is given;
-    `restart` restarts all apps.
-    When the new version does not become ready, `reload` keeps the old one and exits with 1.
+    A config file as target applies its changes, and starts its new apps. `reload` skips apps whose
+    definition and files have not changed, unless `--force` is given; `restart` restarts all apps.
+    If the new version does not become ready, `reload` keeps the old one and exits with 1.
 
-    An app that is named otherwise keeps its options and its environment, but for what is given here.
-    `--update-env` (`-a`) adds this environment to its own, `--env KEY=VALUE` one variable, `--env NAME`
-    the block `env_NAME` that its config file had; `--name` renames it, `--node-args null` takes the
-    interpreter's arguments away.
+    Other targets keep their options and their environment, except for what is given here.
+    `--update-env` (`-a`) adds this environment to the app's, `--env KEY=VALUE` one variable, `--env
+    NAME` the block `env_NAME` of its config file; `--name` renames it, `--node-args null` removes the
+    interpreter's arguments.
 
     Examples:
       forkful reload api
@@ -312,7 +311,7 @@ fn help_of_logs() {
 
     Arguments:
       [APP|CONFIG]...  Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config
-                       files; all when none is named
+                       files; by default all
 
     Options:
       -n, --lines <NUMBER>      Show this many lines of each file before new ones [default: 15]
@@ -321,14 +320,14 @@ fn help_of_logs() {
           --json                Print each line as a JSON object with PM2's keys
           --format              Print each line as `timestamp=… app=… id=… type=… message=…`
           --raw                 Print the lines as the app wrote them, without a prefix
-          --timestamp [<FORM>]  Begin lines with the time, in this form (tokens of Moment.js), where it
-                                is known
-          --highlight [<TEXT>]  Show this text in another colour
+          --timestamp [<FORM>]  Begin lines with the time, if known, in this format (tokens of
+                                Moment.js)
+          --highlight [<TEXT>]  Highlight this text
           --nostream            Print the existing lines and exit
-      -f, --follow              Show new lines as they come, as is the default
+      -f, --follow              Show new lines as they arrive (the default)
       -h, --help                Print help
 
-    Rotated files are read, too, compressed files as well. Slow readers miss lines; the count is shown.
+    Rotated and compressed files are read too. Slow readers miss lines; the count is shown.
 
     Examples:
       forkful logs                       follow all apps
@@ -365,7 +364,7 @@ fn short_help_of_start_shows_what_most_people_need() {
 #[test]
 fn the_overview_fits_on_a_screen() {
     let told = Sandbox::new().transcript(&["--help"]);
-    // Two lines are the transcript's own.
+    // Two lines belong to the transcript.
     assert!(told.lines().count() <= 40 + 2, "{told}");
     for hidden in ["guard", "daemon,", "serve-files", "complete,"] {
         assert!(!told.contains(hidden), "{hidden}");

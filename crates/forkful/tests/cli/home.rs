@@ -1,4 +1,4 @@
-//! Homes and sockets that cannot be used, each with what to do about it.
+//! Unusable homes and sockets, each with a hint.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -49,7 +49,7 @@ fn a_home_that_is_a_file_is_refused() {
 fn a_home_of_another_user_is_refused() {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.home()).unwrap();
-    // Only root can give a directory away; to anybody else `/` is another user's.
+    // Only root can give a directory away; for anybody else `/` belongs to another user.
     let given_away = std::os::unix::fs::chown(sandbox.home(), Some(54_321), None).is_ok();
     let home = if given_away { sandbox.home() } else { "/".into() };
     let output = sandbox.command(&["list"]).env("FORKFUL_HOME", home).output().unwrap();
@@ -117,7 +117,7 @@ fn a_stale_socket_is_no_daemon() {
     set_mode(&sandbox, 0o700);
     let socket = sandbox.home().join("forkful.sock");
     drop(UnixListener::bind(&socket).unwrap());
-    // A child that another test is starting may hold a copy for a moment.
+    // A child that another test is starting may briefly hold a copy.
     forkful_testkit::wait_until("nobody listens", || UnixStream::connect(&socket).is_err());
     assert!(exists(&socket));
     assert_snapshot!(sandbox.transcript(&["ping"]), @"
@@ -125,7 +125,7 @@ fn a_stale_socket_is_no_daemon() {
     --- stderr
     error: no daemon is running at [sandbox]/home/forkful.sock
 
-    hint: `forkful start` starts one when there is something to run
+    hint: `forkful start` starts a daemon with an app
     ");
     assert_eq!(sandbox.run(&["list"]).status.code(), Some(0));
 }
@@ -167,17 +167,17 @@ fn kill_ends_a_daemon_that_knows_no_kill() {
     let body = ping.len();
     let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {body}\r\n\r\n{ping}");
     let daemon = impostor(&sandbox, reply, 1);
-    // After its reply to the ping the impostor hangs up on the next request.
+    // After its reply to the ping, the impostor hangs up on the next request.
     assert_snapshot!(sandbox.transcript(&["kill"]), @"
     exit: 0
     --- stdout
-    the daemon has ended
+    the daemon has stopped
     ");
     assert_eq!(daemon.join().unwrap(), ["GET /v1/ping HTTP/1.1"]);
     assert_eq!(stand_in.child.wait().unwrap().signal(), Some(15));
 }
 
-/// Something at the socket that answers every connection's first request with the same bytes.
+/// A fake daemon at the socket that answers every connection's first request with the same bytes.
 fn impostor(sandbox: &Sandbox, reply: String, connections: usize) -> JoinHandle<Vec<String>> {
     std::fs::create_dir(sandbox.home()).unwrap();
     set_mode(sandbox, 0o700);
@@ -209,7 +209,7 @@ fn a_daemon_of_another_version_is_refused_before_it_is_asked_for_anything() {
     --- stderr
     error: the daemon (pid 1) is version 0.0.7 (API 9), but this program is 0.1.0 (API 1)
 
-    hint: `forkful update` puts one of this version in its place, with the same apps
+    hint: `forkful update` replaces it with this version and the same apps
     ");
     let list = sandbox.transcript(&["list"]);
     assert_eq!(list, sandbox.transcript(&["jlist"]));
@@ -262,7 +262,7 @@ fn something_else_at_the_socket_is_told_apart() {
     error: the daemon closed the connection before its reply to GET /v1/ping was complete
     caused by: invalid HTTP version parsed
 
-    hint: what the daemon said last is in $FORKFUL_HOME/daemon.log
+    hint: the daemon's last messages are in $FORKFUL_HOME/daemon.log
     ");
     other.join().unwrap();
 }

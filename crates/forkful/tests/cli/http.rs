@@ -1,4 +1,4 @@
-//! A small HTTP server inside the test: kept connections, a count of what it answered, a body for each path.
+//! A small HTTP server inside the test: kept connections, a count of its answers, a body for each path.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What `/wait` takes at least.
+/// Minimum delay of `/wait`.
 pub(crate) const WAIT: Duration = Duration::from_millis(100);
 
-/// See the module's documentation. Its threads end with their connections, and with the test's process.
+/// See the module's documentation. Its threads end with their connections and with the test process.
 pub(crate) struct Server {
     address: SocketAddr,
     answered: Arc<AtomicU64>,
 }
 
 impl Server {
-    /// Starts one on a free port. `/` says hello, `/pid` a text whose length changes, `/error` fails every fifth time
-    /// with as long a body, `/broken` always, `/echo` sends back method, path and body, `/wait` says hello after [`WAIT`].
+    /// Starts a server on a free port. `/` says hello, `/pid` is a text of varying length, `/error` fails
+    /// every fifth time with a body of the same length, `/broken` always fails, `/echo` returns method, path
+    /// and body, `/wait` says hello after [`WAIT`].
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -32,12 +33,12 @@ impl Server {
         Self { address, answered }
     }
 
-    /// A URL of it.
+    /// A URL of this server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Requests that it answered.
+    /// The number of answered requests.
     pub(crate) fn answered(&self) -> u64 {
         self.answered.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! `import pm2`: the apps of PM2 are taken over.
+//! `import pm2` imports the apps of PM2.
 
 use insta::assert_snapshot;
 
@@ -7,7 +7,7 @@ use crate::settled::settled;
 
 const SERVER: &str = "require('http').createServer((q, r) => r.end('ok')).listen(0);";
 
-/// As PM2 7.0.3 writes it, with what the apps need of it.
+/// As PM2 7.0.3 writes it, reduced to what the apps need.
 const DUMP: &str = r#"[
   { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
     "node_args": [], "instance_var": "NODE_APP_INSTANCE", "kill_timeout": 3000, "autostart": true, "autorestart": true, "treekill": true,
@@ -25,7 +25,7 @@ const DUMP: &str = r#"[
 fn nothing_runs_twice_while_pm2_runs() {
     let sandbox = Sandbox::new();
     sandbox.write("job.js", "require('fs').appendFileSync('runs', 'x'); setInterval(() => {}, 1000);");
-    // A PM2 is there when its process and its socket are.
+    // PM2 is running if its process and its socket exist.
     let pm2 = sandbox.work().join("pm2");
     fs_err::create_dir(&pm2).unwrap();
     fs_err::write(pm2.join("pm2.pid"), std::process::id().to_string()).unwrap();

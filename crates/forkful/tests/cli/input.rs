@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Says what it reads; long lines by their length.
+/// Prints what it reads; long lines by their length.
 const READER: &str = "
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   console.log(line.length > 100 ? `read ${line.length} characters` : `read ${line}`);
@@ -53,7 +53,7 @@ fn a_line_arrives_at_the_stdin_of_workers_in_fork_mode() {
     wait_until(|| logs(&sandbox, "reader").contains("read 100000 characters"));
     wait_until(|| logs(&sandbox, "reader").matches("read -v --all").count() == 2);
     assert_eq!(logs(&sandbox, "reader").matches("read 100000 characters").count(), 1);
-    // What reads to the end of its input waits, as under PM2.
+    // A program that reads until the end of its input waits, as under PM2.
     done(&sandbox, &["send", "cat", "echoed"]);
     wait_until(|| logs(&sandbox, "cat") == "echoed\n");
     assert_eq!(statuses(&sandbox), ["online"; 5]);
@@ -61,7 +61,7 @@ fn a_line_arrives_at_the_stdin_of_workers_in_fork_mode() {
     assert_snapshot!(sandbox.transcript(&["send", "web", "x"]), @r#"
     exit: 1
     --- stderr
-    error: cannot send to web (worker 3): it runs in cluster mode, where workers have no stdin of their own; `exec_mode: "fork"` gives it one
+    error: cannot send to web (worker 3): it runs in cluster mode, where workers have no stdin; `exec_mode: "fork"` gives it one
     "#);
     assert_snapshot!(sandbox.transcript(&["send", "closed", "x"]), @"
     exit: 1
@@ -92,7 +92,7 @@ fn a_line_arrives_at_the_stdin_of_workers_in_fork_mode() {
     assert_snapshot!(sandbox.transcript(&["attach", "web"]), @r#"
     exit: 1
     --- stderr
-    error: `web` runs in cluster mode, where workers have no stdin of their own
+    error: `web` runs in cluster mode, where workers have no stdin
 
     hint: `exec_mode: "fork"` gives an app one; `forkful logs` shows the output of all
     "#);
@@ -106,7 +106,7 @@ fn a_line_arrives_at_the_stdin_of_workers_in_fork_mode() {
     assert_snapshot!(sandbox.transcript(&["attach", "cat"]), @"
     exit: 1
     --- stderr
-    error: worker 2 of `cat` does not run
+    error: worker 2 of `cat` is not running
 
     hint: `forkful start cat` starts it
     ");
@@ -129,7 +129,7 @@ fn attach_shows_what_a_worker_writes_and_lets_go_of_it() {
     }
     kill_process(Pid::from_raw(attached.child.id() as i32).unwrap(), Signal::INT).unwrap();
     assert_eq!(attached.child.wait().unwrap().code(), Some(0));
-    // With a separator of its own, and to the end of what is typed.
+    // With a custom separator, and until the end of the typed input.
     let mut attached = attach(&sandbox, &["attach", "0", ";"]);
     writeln!(attached.child.stdin.as_mut().unwrap(), "a\nb").unwrap();
     drop(attached.child.stdin.take());

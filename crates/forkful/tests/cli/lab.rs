@@ -1,5 +1,5 @@
-//! `forkful compare` and `forkful tune`: what goes wrong is told, a short run has its whole document, and nothing is
-//! left running or lying about. No figure is judged here.
+//! `forkful compare` and `forkful tune`: errors are reported, a short run has a complete document, and no
+//! processes or files are left behind. No figure is checked here.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use crate::sandbox::{Guarded, Sandbox, stdout};
 
-/// A server that answers `/fast` and nothing else.
+/// A server that only answers `/fast`.
 pub(crate) const SERVER: &str = "require('http').createServer((q, s) => {
     if (q.url === '/fast') return s.end('ok');
     s.statusCode = 404; s.end('no');
 }).listen(Number(process.env.PORT));";
 
-/// How long anything may take here; a bound, not an expectation.
+/// A timeout for all tests here.
 pub(crate) const BOUND: Duration = Duration::from_secs(90);
 
-/// A sandbox whose temporary directory is its own, so that what is left in it can be seen.
+/// A sandbox with its own temporary directory, so that leftover files are found.
 pub(crate) struct Lab {
     pub(crate) sandbox: Sandbox,
     pub(crate) temporary: PathBuf,
@@ -42,7 +42,7 @@ impl Lab {
         self.command(args).output().unwrap()
     }
 
-    /// The arms of a comparison that is as short as it can be: no request failed, and nothing is left.
+    /// The arms of a very short comparison: no request failed, and nothing is left behind.
     fn compared(&self, command: &mut Command, arms: &str) -> Vec<serde_json::Value> {
         let base = ["server.js", "--path", "/fast", "--blocks", "2", "--no-latency", "--json"];
         let output = command.args(base).args(["-i", "2", "--arms", arms]).output().unwrap();
@@ -65,7 +65,7 @@ impl Lab {
         told
     }
 
-    /// No file in the temporary directory, and no process whose environment or arguments name it.
+    /// No file in the temporary directory, and no process whose environment or arguments contain it.
     pub(crate) fn nothing_is_left(&self) {
         let files: Vec<_> =
             fs_err::read_dir(&self.temporary).unwrap().flatten().map(|entry| entry.path()).collect();
@@ -131,7 +131,7 @@ fn what_makes_no_sense_is_wrong_use() {
         (&["compare", "missing.js"], "does not exist"),
         (
             &["compare", "server.js", "--arms", "node=/nowhere/node,/bin/node", "--path", "/fast"],
-            "is no program",
+            "is not a program",
         ),
         (&["tune", "server.js", "--workers", "0"], "a number from 1 to 1024"),
         (&["tune", "server.js", "--pools", "1-500"], "a number from 1 to 1024"),
@@ -179,11 +179,11 @@ fn a_short_comparison_has_its_document_and_its_page() {
     assert!(document["throughput"]["ratio"].as_f64().unwrap() > 0.0);
     assert_eq!(document["throughput"]["ci95"].as_array().unwrap().len(), 2);
     has_its_tail(&document["latency"]);
-    // Two blocks are no proof, whatever they say.
+    // Two blocks prove nothing.
     assert_eq!(document["trustworthy"], false);
     let notes = document["trust"]["notes"].as_array().unwrap();
     let is_told = |note: &serde_json::Value| {
-        // Where fewer than two were undisturbed, that is what is told.
+        // If fewer than two blocks were undisturbed, that is reported instead.
         note["level"] == "warning" && (note["code"] == "few_blocks" || note["code"] == "disturbed")
     };
     assert!(notes.iter().any(is_told), "{notes:?}");
@@ -204,7 +204,7 @@ fn a_short_comparison_has_its_document_and_its_page() {
     lab.nothing_is_left();
 }
 
-/// A 99th percentile with its interval; or, as docs/COMPARE.md has it, the reason why there is none.
+/// A 99th percentile with its interval; or, as docs/COMPARE.md says, the reason why there is none.
 fn has_its_tail(latency: &serde_json::Value) {
     let has_interval = |key: &str| {
         let found = &latency[key];
@@ -216,7 +216,7 @@ fn has_its_tail(latency: &serde_json::Value) {
         return;
     }
     let reason = latency["p99_reason"].as_str().unwrap_or_default();
-    // On a busy machine the budget may have no room for latencies.
+    // On a busy machine the budget may not suffice for latencies.
     let reasons = ["too few requests", "more than 1 %", "do not both keep up", "latency was not measured"];
     assert!(reasons.iter().any(|known| reason.contains(known)), "{latency}");
     assert_eq!(latency["p99"]["ci95"], serde_json::Value::Null, "{latency}");
@@ -256,7 +256,7 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
             &[&base[..], &["--json", "--html", "p.html", "--apply", "--save", "--budget", budget]].concat(),
         )
     };
-    // A busy machine may refuse a small budget.
+    // On a busy machine a small budget may be refused.
     let refused = |output: &std::process::Output| stdout(output).is_empty();
     let mut output = tuned("40s");
     for budget in ["4m", "20m"] {
@@ -266,7 +266,7 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
     }
     assert!(!refused(&output), "{}", lab.sandbox.told(&output));
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    // A busy machine may well be what was measured: then there is no advice, and nothing is written.
+    // On a busy machine the result may be untrustworthy: then there is no advice, and nothing is written.
     let is_trusted = document["trustworthy"] == true;
     assert_eq!(output.status.code(), Some(if is_trusted { 0 } else { 6 }), "{}", lab.sandbox.told(&output));
     for key in
@@ -282,7 +282,7 @@ fn a_short_tuning_has_its_document_its_page_and_writes_its_choice() {
         assert!(row["per_second"].as_f64().unwrap() > 0.0 && row["rounds"].as_u64().unwrap() > 0, "{row}");
         assert!(row["memory_bytes"].as_u64().unwrap() > 1 << 20, "{row}");
     }
-    // One best, and the others against it on the same scale.
+    // One best candidate, and the others relative to it.
     let best: Vec<_> = rows.iter().filter(|row| row["best"] == true).collect();
     assert_eq!((best.len(), &best[0]["relative_percent"]), (1, &serde_json::json!(0.0)));
     for row in rows {
@@ -345,7 +345,7 @@ fn two_scripts_with_a_number_of_workers_are_compared_as_clusters() {
 #[test]
 fn apps_that_cannot_run_side_by_side_are_compared_one_after_the_other() {
     let lab = Lab::new();
-    // The name of a socket that has no file is free again when its process has ended, however that was.
+    // An abstract socket's name is free again when its process has exited, in any way.
     let alone = format!("require('net').createServer().listen('\\0' + __dirname);\n{SERVER}");
     lab.sandbox.write("old.js", &alone);
     lab.sandbox.write("new.js", &alone);
@@ -366,7 +366,7 @@ fn an_interruption_ends_everything_that_was_started() {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut run = Guarded::spawn(&mut command);
         let deadline = Instant::now() + BOUND;
-        // The first server's directory is there: something has been started.
+        // The first server's directory exists: something was started.
         while fs_err::read_dir(&lab.temporary).unwrap().next().is_none() {
             assert!(Instant::now() < deadline, "nothing was started");
             std::thread::sleep(Duration::from_millis(5));
@@ -395,13 +395,13 @@ fn a_second_interruption_kills_what_does_not_want_to_end() {
     let pid = rustix::process::Pid::from_child(&run.child);
     let interrupt = || rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let deadline = Instant::now() + BOUND;
-    // A directory for each server: both arms have been started.
+    // One directory for each server: both arms were started.
     while fs_err::read_dir(&lab.temporary).unwrap().count() < 2 {
         assert!(Instant::now() < deadline, "nothing was started");
         std::thread::sleep(Duration::from_millis(5));
     }
     interrupt();
-    while !all.contains("ending what was started") {
+    while !all.contains("stopping everything that was started") {
         assert_ne!(told.read_line(&mut all).unwrap(), 0, "{all}");
     }
     interrupt();

@@ -1,4 +1,4 @@
-//! The verbs against a real daemon and real Node processes.
+//! The commands with a real daemon and real Node processes.
 
 use std::process::Stdio;
 
@@ -7,20 +7,20 @@ use crate::sandbox::{Guarded, Sandbox, done, stdout};
 use insta::{assert_snapshot, with_settings};
 use serde_json::Value;
 
-/// An app that listens on a port that the system chooses, and says so.
+/// An app that listens on a port chosen by the system, and prints it.
 const SERVER: &str = "
 const server = require('node:http').createServer((request, response) => response.end('hello'));
 server.listen(0, '127.0.0.1', () => console.log('listening'));
 ";
 
-/// An app that runs without listening; its last words go to stderr.
+/// An app that does not listen; it writes to stderr when it exits.
 const TICKER: &str = "
 console.log('ticking');
 setInterval(() => {}, 1000);
 process.on('SIGUSR2', () => console.error('got SIGUSR2'));
 ";
 
-/// Replaces what differs from run to run.
+/// Replaces what differs between runs.
 const FILTERS: [(&str, &str); 7] = [
     (r"\d+\.\d%", "[cpu]"),
     (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
@@ -37,7 +37,7 @@ macro_rules! assert_told {
     };
 }
 
-/// A text with its tables in a form that does not depend on the width of their columns.
+/// A text with its tables independent of column widths.
 fn compact(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -104,7 +104,7 @@ fn an_app_on_two_workers_from_start_to_kill() {
     --- stderr
     error: api: already running, with 2 workers
 
-    hint: `forkful reload api` takes new code without losing a request; `--force` starts it once more
+    hint: `forkful reload api` loads new code without losing a request; `--force` starts another copy
     ");
     assert_told!(sandbox.transcript(&["start", "api"]), @"
     exit: 0
@@ -162,7 +162,7 @@ fn an_app_on_two_workers_from_start_to_kill() {
     assert_told!(sandbox.transcript(&["kill"]), @"
     exit: 0
     --- stdout
-    the daemon has ended
+    the daemon has stopped
     ");
     assert_eq!(sandbox.run(&["ping"]).status.code(), Some(4));
 }
@@ -419,7 +419,7 @@ fn json_is_all_that_stdout_gets_when_asked_for() {
         &["kill", "--json"],
     ] {
         if args[0] == "signal" {
-            // Signal 0 is no signal to send; the refusal must not touch stdout.
+            // Signal 0 cannot be sent; the refusal must not write to stdout.
             let refused = sandbox.run(args);
             assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{args:?}");
             continue;

@@ -1,5 +1,5 @@
-//! Options of how much is said and how it looks, and those of PM2's habits: `-s`, `-m`, `--sort`, `-v`, `--attach`,
-//! `--no-daemon`, `--ext`, `--delay`.
+//! Display options, and options for PM2's users: `-s`, `-m`, `--sort`, `-v`, `--attach`, `--no-daemon`,
+//! `--ext`, `--delay`.
 
 use std::process::Stdio;
 use std::time::Instant;

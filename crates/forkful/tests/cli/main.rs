@@ -1,4 +1,4 @@
-//! The real binary, command by command: what it says and how it exits.
+//! Output and exit codes of the real binary, command by command.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod apply;

@@ -1,4 +1,4 @@
-//! What agents measure, as people and scripts see it.
+//! The agents' metrics, as users and scripts see them.
 
 use forkful_core::metrics::{METRICS, Metric};
 use serde_json::Value;
@@ -10,7 +10,7 @@ const SERVER: &str = "
 require('node:http').createServer((request, response) => response.end('hello')).listen(0, '127.0.0.1');
 ";
 
-/// What `describe` says, without the values that agents measure.
+/// The output of `describe` without the agents' values.
 pub(crate) fn without_metrics(described: &str) -> String {
     let labels: Vec<&str> = METRICS.iter().filter_map(|metric| metric.label).collect();
     let is_metric = |line: &str| labels.iter().any(|label| line.trim_start().starts_with(label));
@@ -22,7 +22,7 @@ fn worker(sandbox: &Sandbox, command: &[&str], path: &str) -> Value {
     list.pointer(path).unwrap().clone()
 }
 
-/// What is there only where the machine, the Node.js or the app has it: a thread pool that is in use, groups with limits, requests.
+/// Values that depend on the machine, Node.js or the app: a thread pool in use, groups with limits, requests.
 const SOMETIMES: [&str; 12] = [
     "event_loop_iterations",
     "http_latency",
@@ -47,7 +47,7 @@ fn every_metric_is_in_describe_and_in_json_and_those_of_pm2_in_jlist() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
     done(&sandbox, &["start", "server.js", "--name", "api", "-i", "1"]);
-    // Values of the last second are there from the second report on.
+    // Values of the last second exist from the second report on.
     wait_until(|| {
         let described = done(&sandbox, &["describe", "api"]);
         let labels =

@@ -1,4 +1,4 @@
-//! What the command says when no daemon is running, and when it is used wrongly. None of these starts one.
+//! Messages if no daemon is running, and for wrong usage. None of these commands starts a daemon.
 
 use crate::sandbox::{Sandbox, exists, stdout};
 use insta::assert_snapshot;
@@ -69,7 +69,7 @@ fn ping_tells_that_there_is_no_daemon() {
     --- stderr
     error: no daemon is running at [sandbox]/home/forkful.sock
 
-    hint: `forkful start` starts one when there is something to run
+    hint: `forkful start` starts a daemon with an app
     ");
 }
 
@@ -145,7 +145,7 @@ fn scripts_that_cannot_be_started_are_explained() {
     assert_snapshot!(sandbox.transcript(&["start", "server.js", "server.js"]), @"
     exit: 2
     --- stderr
-    error: two apps would be called `server`
+    error: two apps would have the name `server`
 
     hint: start them one by one, each with its own `--name`
     ");
@@ -306,7 +306,7 @@ fn every_verb_has_help_with_examples() {
         let output = sandbox.run(&[&verb, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{verb}");
         let text = stdout(&output);
-        // Commands with subcommands have them there.
+        // Commands with subcommands list them there.
         let has_examples = text.contains("Examples:\n  forkful ") || text.contains("Examples:\n  npm ");
         assert!(has_examples || text.contains("Commands:\n"), "{verb}");
         let (_, after) = text.rsplit_once("Print help").unwrap();

@@ -1,10 +1,10 @@
-//! The pages of the documentation that errors name.
+//! The documentation pages that errors link to.
 
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, stdout};
 
-/// The address below an error's hint, from the site on; empty where there is none.
+/// The address below an error's hint, without the site's base; empty if there is none.
 fn page(sandbox: &Sandbox, args: &[&str]) -> String {
     let output = sandbox.run(args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! What runs is saved by itself, comes back after a crash, and can be taken over from PM2.
+//! The app list is saved automatically, restored after a crash, and can be imported from PM2.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 
 const SERVER: &str = "require('http').createServer((q, r) => r.end('ok')).listen(0);";
 
-/// Kills the daemon together with its keeper, so that no daemon follows it, and waits until both are gone.
+/// Kills the daemon together with its keeper, so that no other daemon starts, and waits until both are gone.
 fn crash(sandbox: &Sandbox) {
     let ping: serde_json::Value = serde_json::from_str(&stdout(&sandbox.run(&["ping", "--json"]))).unwrap();
     let handles = ["keeper", "pid"].map(|key| {
@@ -37,7 +37,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     sandbox.write("server.js", SERVER);
     sandbox.run(&["start", "server.js", "--name", "api"]);
     crash(&sandbox);
-    // An empty list alone would look as if there had never been anything.
+    // An empty list alone would look as if there had never been any apps.
     let told = [
         sandbox.transcript(&["list"]),
         sandbox.transcript(&["jlist"]),
@@ -104,7 +104,7 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
     | 2 | resting | fork | - | - | 0 | stopped | - | - |
     | 3 | later | fork | - | - | 0 | stopped | - | - |
     ");
-    // Started by a daemon that never heard of the commands before.
+    // Started by a daemon that never received the earlier commands.
     crash(&sandbox);
     sandbox.run(&["start", "server.js", "--name", "new"]);
     assert_snapshot!(settled(&sandbox.transcript(&["resurrect"])), @"
@@ -146,7 +146,8 @@ fn an_update_without_a_keeper_keeps_apps_states_and_environments() {
     sandbox.run(&["start", "server.js", "--name", "resting"]);
     sandbox.run(&["stop", "resting"]);
     let before = stdout(&sandbox.run(&["ping", "--json"]));
-    // The same code and one byte more, written by a process of its own: nobody holds the file open when it is executed.
+    // The same code plus one byte, written by a separate process, so that nobody holds the file open when it
+    // is executed.
     let build = sandbox.work().join("build");
     let mut copy = Command::new("sh");
     copy.args(["-c", r#"cp "$0" "$1" && printf x >> "$1""#, env!("CARGO_BIN_EXE_forkful")]).arg(&build);
@@ -155,7 +156,7 @@ fn an_update_without_a_keeper_keeps_apps_states_and_environments() {
     assert_snapshot!(settled(&sandbox.told(&updated)), @"
     exit: 0
     --- stdout
-    the daemon of version 0.1.0 made way for 0.1.0
+    the daemon of version 0.1.0 was replaced by 0.1.0
     one started again (1 worker)
     two started again (1 worker)
     resting started again
@@ -164,7 +165,7 @@ fn an_update_without_a_keeper_keeps_apps_states_and_environments() {
     | 1 | two | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 2 | resting | fork | - | - | 0 | stopped | - | - |
     --- stderr
-    warning: this daemon has no keeper that could hand its apps over: they are stopped, and started again
+    warning: this daemon has no keeper to hand its apps over: they are stopped and started again
     ");
     assert_ne!(stdout(&sandbox.run(&["ping", "--json"])), before);
     for (name, token) in [("one", "first"), ("two", "second")] {

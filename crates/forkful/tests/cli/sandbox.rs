@@ -1,5 +1,5 @@
-//! A sandbox for the real binary: a home, a working directory and a bare environment of its own. When
-//! it is dropped its daemon is ended and its files are gone.
+//! A sandbox for the real binary with its own home, working directory and minimal environment. Dropping it
+//! stops its daemon and removes its files.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -12,19 +12,19 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// An empty one.
+    /// An empty sandbox.
     pub(crate) fn new() -> Self {
         let root = tempfile::Builder::new().prefix("forkful-").tempdir().unwrap();
         std::fs::create_dir(root.path().join("work")).unwrap();
         Self { root }
     }
 
-    /// The home that commands get; made by the first that needs it.
+    /// The home for commands; created by the first command that needs it.
     pub(crate) fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    /// The directory that commands run in.
+    /// The working directory of commands.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
@@ -34,12 +34,12 @@ impl Sandbox {
         fs_err::write(self.work().join(name), text).unwrap();
     }
 
-    /// A command in this sandbox that has not been started.
+    /// A command in this sandbox that is not started yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_forkful")), args)
     }
 
-    /// The same of another build.
+    /// The same with another build.
     pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -53,18 +53,18 @@ impl Sandbox {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command until it exits.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    /// Runs a command and puts down how it ended and what it said, with this sandbox's paths, and
-    /// everything that differs from run to run, replaced.
+    /// Runs a command and returns its exit code and output, with this sandbox's paths, and everything that
+    /// differs between runs, replaced.
     pub(crate) fn transcript(&self, args: &[&str]) -> String {
         self.told(&self.run(args))
     }
 
-    /// The same for an output that is there already.
+    /// The same for an existing output.
     pub(crate) fn told(&self, output: &Output) -> String {
         let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
@@ -77,8 +77,8 @@ impl Sandbox {
     }
 }
 
-/// What a command said, without the pages that its hints name. Each hint must name one, but those that suggest a word: the
-/// suggestion is the whole answer. `pages.rs` has tests of which page it is.
+/// A command's output without the pages named by its hints. Each hint must name a page, except suggestions of
+/// a word. `pages.rs` tests which page it is.
 #[track_caller]
 fn without_pages(told: &str) -> String {
     let mut text = String::new();
@@ -95,12 +95,12 @@ fn without_pages(told: &str) -> String {
     text
 }
 
-/// What a command said, without the warning of more workers than cores: whether it comes depends on the machine.
+/// A command's output without the warning about more workers than cores, which depends on the machine.
 pub(crate) fn without_core_warning(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut left_out = false;
     let is_said = |line: &&str| {
-        // The excerpt of the file below the warning goes with it.
+        // The excerpt of the file below the warning is removed too.
         let is_excerpt = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).starts_with('|');
         left_out = line.contains("more workers than cores share") || left_out && is_excerpt;
         !left_out
@@ -117,7 +117,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// A child that is killed, if it still runs, when a test ends however it ends.
+/// A child that is killed, if it still runs, at the end of a test, even on failure.
 pub(crate) struct Guarded {
     /// The process.
     pub(crate) child: Child,
@@ -142,20 +142,20 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // Both fail when the child was waited for, which is as good.
+        // Both fail if the child was already waited for, which is fine.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// A command that succeeds.
+/// The output of a command that must succeed.
 pub(crate) fn succeeded(sandbox: &Sandbox, args: &[&str]) -> Output {
     let output = sandbox.run(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", sandbox.told(&output));
     output
 }
 
-/// What a command that succeeds prints.
+/// The stdout of a command that must succeed.
 pub(crate) fn done(sandbox: &Sandbox, args: &[&str]) -> String {
     stdout(&succeeded(sandbox, args))
 }

@@ -1,4 +1,4 @@
-//! `serve` and `static`: real HTTP against the real binary.
+//! `serve` and `static`: real HTTP with the real binary.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -11,13 +11,13 @@ use crate::settled::{settled, wait_until};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// A server of files in a process of the test.
+/// A file server in a child process of the test.
 struct Server {
     address: String,
     process: Guarded,
 }
 
-/// What a request got.
+/// The answer to a request.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -45,13 +45,13 @@ impl Server {
         self.get_with(path, "")
     }
 
-    /// `headers` are lines with their ends.
+    /// `headers` are lines with their line ends.
     fn get_with(&self, path: &str, headers: &str) -> Answer {
         ask(&self.address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"))
     }
 }
 
-/// `127.0.0.1:4711` out of what a server says.
+/// `127.0.0.1:4711` from a server's message.
 fn address_of(text: &str) -> Option<String> {
     text.split("http://").nth(1)?.split('/').next().map(str::to_owned)
 }
@@ -72,7 +72,7 @@ fn ask(address: &str, request: &str) -> Answer {
     Answer { status, headers, body: body.to_owned() }
 }
 
-/// A site with a page, a folder, precompressed files and things that nobody may see.
+/// A site with a page, a folder, precompressed files and hidden files.
 fn site() -> Sandbox {
     let sandbox = Sandbox::new();
     for folder in ["site", "site/docs", "site/bare", "site/.git", "site/.well-known", "outside"] {
@@ -126,7 +126,7 @@ fn files_have_types_validators_and_ranges() {
     assert_eq!(server.get_with("/app.js", "Range: bytes=-3\r\n").body, "789");
     let beyond = server.get_with("/app.js", "Range: bytes=10-\r\n");
     assert_eq!((beyond.status, beyond.header("content-range")), (416, "bytes */10"));
-    // Several parts are not sent as such; the whole is a valid answer.
+    // Several ranges are not sent as such; the whole file is a valid answer.
     assert_eq!(server.get_with("/app.js", "Range: bytes=0-1,4-5\r\n").body, "0123456789");
     assert_eq!(server.get("/inner.js").body, "0123456789");
     let head = ask(&server.address, "HEAD /app.js HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -253,14 +253,14 @@ fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
         assert_eq!(answer.header("www-authenticate"), "Basic realm=\"files\", charset=\"UTF-8\"");
     }
     assert_eq!(server.get_with("/", "Authorization: Basic YW5uOnNlY3JldA==\r\n").body, "<p>home</p>");
-    // Passwords cannot be tried without an end, and the right one does not help while a client is refused.
+    // Passwords cannot be tried without a limit, and the right one is refused too while a client is blocked.
     let refused = (0..100)
         .map(|_| server.get_with("/", "Authorization: Basic YW5uOndyb25n\r\n"))
         .find(|answer| answer.status != 401);
     let refused = refused.expect("an end of the attempts");
     assert_eq!((refused.status, refused.body.as_str()), (429, "429 Too Many Requests\n"));
     assert!((1..=61).contains(&refused.header("retry-after").parse::<u32>().unwrap()), "{refused:?}");
-    // A connection that says nothing.
+    // A connection without a request.
     let _silent = TcpStream::connect(&server.address).unwrap();
     let pid = rustix::process::Pid::from_raw(server.process.child.id() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -271,7 +271,7 @@ fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
 fn clients_that_send_slowly_make_room_for_those_that_ask() {
     let sandbox = site();
     let server = Server::start(&sandbox, &[]);
-    // As many as have a place, each with the beginning of a request.
+    // As many connections as there are permits, each with the beginning of a request.
     let slow: Vec<TcpStream> = (0..400)
         .map(|_| {
             let mut stream = TcpStream::connect(&server.address).unwrap();
@@ -279,7 +279,8 @@ fn clients_that_send_slowly_make_room_for_those_that_ask() {
             stream
         })
         .collect();
-    // A timeout of half a minute would let one in too, but not before it ended all of the others.
+    // A timeout of half a minute would also let this request in, but only after closing all other
+    // connections.
     assert_eq!(server.get("/").status, 200);
     let ended = slow.iter().filter(|stream| has_ended(stream)).count();
     assert!((1..400).contains(&ended), "{ended} made room");
@@ -348,7 +349,7 @@ fn faults_of_the_settings_are_told() {
     ");
 }
 
-/// Where an app of the daemon serves, from its output.
+/// The address of an app of the daemon, from its output.
 fn address_in_logs(sandbox: &Sandbox, app: &str) -> String {
     let mut address = None;
     wait_until(|| {
@@ -369,7 +370,7 @@ fn serve_is_an_app_of_its_own() {
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | static-page-server-0 | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    note: served to this machine alone, at 127.0.0.1; `--host 0.0.0.0` is all addresses, as PM2 has it
+    note: served to this machine only, at 127.0.0.1; `--host 0.0.0.0` listens on all addresses, as PM2 does
     ");
     let address = address_in_logs(&sandbox, "static-page-server-0");
     let answer = ask(
@@ -387,6 +388,6 @@ fn serve_is_an_app_of_its_own() {
     --- stderr
     error: static-page-server-0: already running, with 1 worker
 
-    hint: stop it first to serve something else there; another port, or `--name`, makes another app
+    hint: stop it first to serve another directory there; another port or `--name` creates another app
     ");
 }

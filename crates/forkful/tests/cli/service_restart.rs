@@ -1,5 +1,5 @@
-//! Over a restart of the service, the service manager keeps the listening sockets of apps: nobody is refused, and what connects
-//! meanwhile is served afterwards. The manager is played by the test.
+//! During a restart of the service, the service manager keeps the apps' listening sockets: no client is
+//! refused, and connections made meanwhile are served afterwards. The test acts as the manager.
 
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::sandbox::{Guarded, Sandbox};
 
-/// Passes what is at stdin as descriptor 3, as systemd does. The number of the process stays.
+/// Passes its stdin as descriptor 3, like systemd. The pid stays the same.
 const SERVICE: &str = r#"export LISTEN_PID=$$; exec "$0" daemon --resurrect 3<&0 0</dev/null"#;
 
-/// As much of a service manager as is asked here.
+/// The part of a service manager that is needed here.
 struct Manager {
     ear: UnixDatagram,
-    /// What it keeps, by name.
+    /// The stored descriptors by name.
     stored: Vec<(String, OwnedFd)>,
 }
 
@@ -33,7 +33,7 @@ impl Manager {
         Self { ear, stored: Vec::new() }
     }
 
-    /// Starts the service, and waits until it says that it is ready.
+    /// Starts the service, and waits until it notifies that it is ready.
     fn start(&mut self, sandbox: &Sandbox) -> Guarded {
         let mut service =
             sandbox.command_of(Path::new("sh"), &["-c", SERVICE, env!("CARGO_BIN_EXE_forkful")]);
@@ -52,7 +52,7 @@ impl Manager {
         while !is_it(&self.hear()) {}
     }
 
-    /// The next message; what it asks to be kept or forgotten is.
+    /// The next notification; stores or removes descriptors as it requests.
     fn hear(&mut self) -> String {
         let mut bytes = [0; 256];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -78,7 +78,7 @@ impl Manager {
         text
     }
 
-    /// Hears what was said before a service ended.
+    /// Reads the remaining notifications of an ended service.
     fn hear_the_rest(&mut self) {
         let last = UnixDatagram::unbound().unwrap();
         last.send_to(b"LAST", self.ear.local_addr().unwrap().as_pathname().unwrap()).unwrap();
@@ -90,7 +90,7 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
 }
 
-/// Asks on a connection that is open already; gives what is answered.
+/// Sends a request on an open connection; returns the answer.
 fn answer(mut client: TcpStream) -> String {
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut text = String::new();
@@ -99,7 +99,7 @@ fn answer(mut client: TcpStream) -> String {
     text
 }
 
-/// The processes of the service, without the first one.
+/// The processes of the service, without the first.
 fn others(sandbox: &Sandbox) -> Vec<u32> {
     let json =
         |args: &[&str]| -> serde_json::Value { serde_json::from_slice(&sandbox.run(args).stdout).unwrap() };
@@ -135,13 +135,13 @@ fn who_connects_while_the_service_is_restarted_or_has_crashed_is_served_afterwar
         assert!(answer(client).ends_with("served"));
     }
 
-    // A crash of the first process: the manager ends all others with it.
+    // A crash of the first process: the manager kills all others.
     let others = others(&sandbox);
     assert_eq!(others.len(), 3);
     service.child.kill().unwrap();
     service.child.wait().unwrap();
     for other in &others {
-        // It may have ended with the first one.
+        // It may have exited with the first process.
         let _gone = kill_process(pid(*other), Signal::KILL);
     }
     wait_until("all to end", || others.iter().all(|other| test_kill_process(pid(*other)).is_err()));
@@ -150,7 +150,7 @@ fn who_connects_while_the_service_is_restarted_or_has_crashed_is_served_afterwar
     let _service = manager.start(&sandbox);
     assert!(answer(waiting).ends_with("served"));
 
-    // What no app listens on any more is not kept.
+    // Sockets without an app are not kept.
     sandbox.run(&["delete", "api"]);
     manager.hear_the_rest();
     assert!(manager.stored.is_empty());

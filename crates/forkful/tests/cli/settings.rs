@@ -1,4 +1,4 @@
-//! `set`, `get` and their kin; commands of PM2 that are not here.
+//! `set`, `get` and related commands; commands of PM2 that do not exist here.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     --- stdout
     pm2-logrotate:max_size 50M
     --- stderr
-    note: apps without `log_rotate` that are started from now on have this
+    note: applies to apps without `log_rotate` that are started from now on
     ");
     assert_snapshot!(sandbox.transcript(&["set", "mailer.password", "s3cret"]), @"
     exit: 0
@@ -58,14 +58,14 @@ fn settings_are_kept_shown_without_secrets_and_forgotten() {
     --- stderr
     error: `mailer:from` is not set
 
-    hint: `forkful get` shows what is
+    hint: `forkful get` shows all settings
     ");
     assert_snapshot!(sandbox.transcript(&["get", "none:such"]), @"
     exit: 1
     --- stderr
     error: `none:such` is not set
 
-    hint: `forkful get` shows what is; `forkful set` sets it
+    hint: `forkful get` shows all settings; `forkful set` sets one
     ");
     done(&sandbox, &["unset", "all"]);
     assert_eq!(done(&sandbox, &["conf"]), "");
@@ -103,15 +103,15 @@ fn settings_that_make_no_sense_change_nothing() {
     exit: 2
     --- stderr
     error: the settings cannot be read
-    caused by: [sandbox]/home/settings.json holds no settings
+    caused by: [sandbox]/home/settings.json is not a valid settings file
     caused by: EOF while parsing an object at line 1 column 1
 
-    hint: mend or remove [sandbox]/home/settings.json
+    hint: fix or remove [sandbox]/home/settings.json
     ");
     sandbox.write("app.js", "setInterval(() => {}, 1000)");
     let start = sandbox.run(&["start", "app.js", "--no-wait"]);
     assert_eq!(start.status.code(), Some(0));
-    assert_snapshot!(String::from_utf8_lossy(&start.stderr).replace(sandbox.home().to_str().unwrap(), "[home]"), @"warning: the settings cannot be read: [home]/settings.json holds no settings: EOF while parsing an object at line 1 column 1; log files are set aside by the defaults");
+    assert_snapshot!(String::from_utf8_lossy(&start.stderr).replace(sandbox.home().to_str().unwrap(), "[home]"), @"warning: the settings cannot be read: [home]/settings.json is not a valid settings file: EOF while parsing an object at line 1 column 1; log files are rotated by the defaults");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     ];
     let mut told = String::new();
     for word in words {
-        // Whatever else is on the command line.
+        // With any other arguments.
         for more in [&[][..], &["x", "y"], &["--help"], &["--install-all"]] {
             let output = sandbox.command(&[word]).args(more).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{word} {more:?}");
@@ -272,7 +272,7 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     error: `examples` does not exist
     hint: `forkful <command> --help` shows examples
     "#);
-    // A word that nobody knows is answered as before.
+    // An unknown word gets the usual message.
     assert!(sandbox.transcript(&["pluss"]).contains("unknown command 'pluss'"));
 }
 
@@ -293,7 +293,7 @@ fn settings_that_are_changed_at_the_same_time_are_all_kept() {
     let mut wanted: Vec<&String> = keys.iter().collect();
     wanted.sort();
     assert_eq!(kept, wanted);
-    // Nothing is left of it but the file that is locked.
+    // Only the lock file is left.
     let files = fs_err::read_dir(sandbox.home()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<_> = files.filter(|name| name.to_string_lossy().starts_with("settings")).collect();
     files.sort();

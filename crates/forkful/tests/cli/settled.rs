@@ -1,9 +1,8 @@
-//! Transcripts with everything replaced that differs from run to run, and waiting with a bound.
+//! Transcripts with everything replaced that differs between runs, and waiting with a timeout.
 
 use regex::Regex;
 
-/// A text without process ids, times and amounts; tables in a form that does not depend on the width
-/// of their columns.
+/// A text without process ids, times and amounts; tables independent of column widths.
 pub(crate) fn settled(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with(['┌', '╞', '└'])) {
@@ -22,7 +21,7 @@ pub(crate) fn settled(text: &str) -> String {
     text
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_until(holds: impl FnMut() -> bool) {
     forkful_testkit::wait_until("what the test waits for", holds);

@@ -1,5 +1,5 @@
-//! `start` of apps that exist: by name, id, namespace, pattern and `all`, with other options, and beside files of
-//! the same name.
+//! `start` of existing apps: by name, id, namespace, pattern and `all`, with other options, and next to files
+//! of the same name.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const CONFIG: &str = r#"{ "apps": [
     { "name": "mail", "script": "app.js" }
 ] }"#;
 
-/// Three apps that are stopped.
+/// Three stopped apps.
 fn stopped() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("app.js", APP);
@@ -32,14 +32,14 @@ fn done(sandbox: &Sandbox, args: &[&str]) -> String {
     sandbox.told(&succeeded(sandbox, args))
 }
 
-/// The app of each worker that runs.
+/// The apps of all running workers.
 fn online(sandbox: &Sandbox) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
     let is_online = |worker: &&Value| worker["pm2_env"]["status"] == "online";
     list.iter().filter(is_online).map(|worker| worker["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the process that was started last said.
+/// The last output of the latest process.
 fn said(sandbox: &Sandbox, name: &str) -> String {
     let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
     lines.lines().last().unwrap_or_default().trim_end().to_owned()
@@ -113,7 +113,7 @@ fn options_and_the_environment_change_what_is_started() {
     note: api-1: kill_timeout_ms: 5000 → 9000
     ");
     assert_eq!(online(&sandbox), ["api-1", "mail", "api-1", "api-1"]);
-    // What was not asked for stays.
+    // Everything else is unchanged.
     done(&sandbox, &["start", "mail", "--env", "A=2"]);
     assert_eq!(said(&sandbox, "mail"), "A=2 x");
 }
@@ -121,11 +121,11 @@ fn options_and_the_environment_change_what_is_started() {
 #[test]
 fn names_and_files_of_one_spelling_are_told_apart_as_pm2_does() {
     let sandbox = stopped();
-    // No slash and no extension: the app, though there is such a file.
+    // No slash and no extension: the app, although such a file exists.
     sandbox.write("mail", "#!/bin/sh\nexec sleep 1000\n");
     done(&sandbox, &["start", "mail"]);
     assert_eq!(online(&sandbox), ["mail"]);
-    // An extension: the file, though an app is called so.
+    // An extension: the file, although an app has this name.
     sandbox.write("worker.js", APP);
     done(&sandbox, &["start", "app.js", "--name", "worker.js"]);
     assert!(done(&sandbox, &["start", "worker.js"]).contains("worker started (1 worker)\n"));

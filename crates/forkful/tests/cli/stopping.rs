@@ -1,4 +1,4 @@
-//! How workers are asked to stop, and the files that hold their process ids.
+//! How workers are told to stop, and the files with their process ids.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn pids(sandbox: &Sandbox) -> Vec<u64> {
     list.iter().map(|worker| worker["pid"].as_u64().unwrap()).collect()
 }
 
-/// Puts down how it was asked to stop.
+/// Records how it was told to stop.
 const ASKED: &str = "
 const leave = (how) => { require('node:fs').appendFileSync('asked', how + '\\n'); process.exit(0); };
 process.on('message', (message) => { if (message === 'shutdown') leave('message'); });
@@ -47,14 +47,14 @@ fn an_app_that_wants_a_message_is_stopped_by_one() {
         done(&sandbox, &["delete", "a"]);
         fs_err::remove_file(&asked).unwrap();
     }
-    // The option of the command line; at a restart too.
+    // The command line's option, also at a restart.
     done(&sandbox, &["start", "app.js", "--shutdown-with-message"]);
     done(&sandbox, &["restart", "app"]);
     assert_eq!(read(&asked), "message\n");
 }
 
-/// Starts a child that tells when it gets SIGINT. When it gets one itself, it lets the child answer before it ends: with
-/// `WAITS` not before the child has had the signal too.
+/// Starts a child that reports SIGINT. When it receives SIGINT itself, it lets the child answer before it
+/// exits; with `WAITS` only after the child has received the signal too.
 const PARENT: &str = "
 const { existsSync, writeFileSync } = require('node:fs');
 if (process.argv[2] === 'child') {

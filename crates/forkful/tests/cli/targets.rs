@@ -1,4 +1,4 @@
-//! What names apps: ids, names, namespaces, patterns, scripts and config files, for every verb that takes them.
+//! Targets: ids, names, namespaces, patterns, scripts and config files, for every command that accepts them.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ const CONFIG: &str = r#"{ "apps": [
     { "name": "2nd/mail", "script": "jobs/mail.js" }
 ] }"#;
 
-/// Three apps: two of one script in a namespace, and one whose name holds a slash.
+/// Three apps: two with the same script in a namespace, and one whose name contains a slash.
 fn three() -> Sandbox {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.work().join("jobs")).unwrap();
@@ -28,7 +28,7 @@ fn three() -> Sandbox {
     sandbox
 }
 
-/// The names that a verb acted on.
+/// The names of the apps that a command acted on.
 fn acted(sandbox: &Sandbox, args: &[&str]) -> String {
     let reply: Value = serde_json::from_str(&done(sandbox, &[args, &["--json"]].concat())).unwrap();
     let names: Vec<&str> =
@@ -66,7 +66,7 @@ fn each_kind_of_target_means_its_apps() {
 #[test]
 fn every_verb_takes_every_kind_of_target() {
     let sandbox = three();
-    // What PM2's users add is taken, too.
+    // Options that PM2's users add are accepted too.
     assert_eq!(acted(&sandbox, &["stop", "/^api/", "--watch"]), "api-1 api-2");
     assert_eq!(acted(&sandbox, &["restart", "api.js"]), "api-1 api-2");
     assert_eq!(acted(&sandbox, &["reload", "web", "jobs/mail.js", "-f"]), "api-1 api-2 2nd/mail");
@@ -116,14 +116,14 @@ fn what_is_no_target_is_told() {
     hint: there is […]; `forkful list` shows them
     exit: 2
     --- stderr
-    error: --only chooses apps of a config file, and none is named
+    error: --only selects apps of a config file, but no config file is named
 
     hint: name the config file, as in `forkful stop forkful.config.js --only api`
     exit: 3
     --- stderr
     error: no worker can have the id 99999999999
     ");
-    // Without a daemon as well.
+    // Also without a daemon.
     let empty = Sandbox::new();
     assert!(empty.transcript(&["logs", "/[/"]).starts_with("exit: 2\n"));
     assert!(empty.transcript(&["logs", "/x/"]).starts_with("exit: 3\n"));

@@ -1,4 +1,4 @@
-//! What is different in a terminal: colour, width and progress; and that pipes get none of it.
+//! Differences in a terminal: colours, width and progress; pipes get none of them.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::sandbox::{Guarded, Sandbox, stdout};
 
-/// How long something that is waited for may take.
+/// Timeout for everything that is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A pseudo-terminal: our end, and the one that a command gets.
+/// A pseudo-terminal: our end, and the command's.
 pub(crate) fn terminal(columns: u16) -> (File, File) {
     let ours: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     (File::from(ours), theirs)
 }
 
-/// Everything that was written to a terminal. Its end is an error (EIO): nobody holds the other end.
+/// Everything written to a terminal. Its end is an error (EIO) when nobody holds the other end.
 pub(crate) fn shown(mut ours: File) -> String {
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
@@ -41,7 +41,7 @@ fn size(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-/// A command in a terminal, with its keyboard and all that it has shown.
+/// A command in a terminal, with its keyboard and all its output.
 pub(crate) struct Session {
     command: Guarded,
     ours: File,
@@ -73,7 +73,7 @@ impl Session {
         Self { command, ours, shown, text: String::new(), screen, before }
     }
 
-    /// Takes in what comes next.
+    /// Reads the next output.
     fn take(&mut self, deadline: Instant) -> Result<(), RecvTimeoutError> {
         let bytes = self.shown.recv_timeout(deadline.saturating_duration_since(Instant::now()))?;
         self.screen.process(&bytes);
@@ -81,7 +81,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until so much has been shown since the last time, and gives it.
+    /// Waits until the new output satisfies the condition, and returns it.
     pub(crate) fn until(&mut self, done: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         while !done(&self.text) {
@@ -90,7 +90,7 @@ impl Session {
         std::mem::take(&mut self.text)
     }
 
-    /// Waits until the screen has this on it.
+    /// Waits until the screen shows this text.
     pub(crate) fn sees(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.screen.screen().contents().contains(text) {
@@ -109,7 +109,7 @@ impl Session {
         rustix::process::Pid::from_child(&self.command.child)
     }
 
-    /// Gives the terminal another size, and tells the command.
+    /// Resizes the terminal and informs the command.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) {
         self.screen.screen_mut().set_size(size(rows), size(columns));
         tcsetwinsize(&self.ours, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
@@ -117,7 +117,7 @@ impl Session {
         rustix::process::kill_process(self.pid(), rustix::process::Signal::WINCH).unwrap();
     }
 
-    /// Waits for the end: the exit code, and the last that was shown. The terminal is as it was before.
+    /// Waits for the exit: the exit code and the last output. The terminal must be restored.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.command.child.wait().unwrap();
         let after = tcgetattr(&self.ours).unwrap();
@@ -137,7 +137,7 @@ fn a_list_that_is_watched_is_drawn_in_place_and_leaves_the_terminal_as_it_was() 
     for keys in ["q", "\x03"] {
         let mut list = Session::start(&sandbox, &["list", "--watch"], 80);
         let shown = list.until(|text| text.matches("q ends").count() >= 2);
-        // The table's lines are gone over: six of them, and the help.
+        // The table's lines are overwritten: six lines and the help.
         assert!(shown.contains("\x1b[6A"), "{shown:?}");
         assert!(!shown.contains("\x1b[?1049h") && shown.contains("online"), "{shown:?}");
         list.press(keys);
@@ -151,7 +151,7 @@ fn a_list_that_is_watched_is_drawn_in_place_and_leaves_the_terminal_as_it_was() 
     assert_eq!(list.end().0, Some(0));
 }
 
-/// Prints a line each time that it is sent SIGUSR2.
+/// Prints a line at each SIGUSR2.
 const TALKER: &str = "
 let count = 0;
 process.on('SIGUSR2', () => console.log(`got ${++count}`));
@@ -170,7 +170,7 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     monit.sees("talking");
     assert!(sandbox.run(&["signal", "USR2", "talker"]).status.success());
     monit.sees("got 1");
-    // How late its event loop is, which is measured while somebody looks.
+    // The event-loop delay, which is measured while the screen is open.
     monit.sees(" ms ");
     monit.press("?");
     monit.sees("this help");
@@ -195,7 +195,7 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     }
     monit.resize(40, 12);
     monit.sees("following");
-    // The daemon goes, and another one comes.
+    // The daemon stops, and another one starts.
     assert!(sandbox.run(&["kill"]).status.success());
     monit.sees("no daemon is running");
     assert!(sandbox.run(&["start", "talker.js", "--name", "second"]).status.success());
@@ -204,7 +204,7 @@ fn monit_shows_apps_and_output_and_does_what_it_is_told() {
     let (code, last) = monit.end();
     assert_eq!(code, Some(0));
     assert!(last.contains("\x1b[?1049l") && last.ends_with("\x1b[?25h"), "{last:?}");
-    // The apps run on.
+    // The apps keep running.
     assert!(stdout(&sandbox.run(&["pid", "second"])).trim().parse::<u32>().is_ok());
 }
 

@@ -91,7 +91,7 @@ fn another_load_leaves_no_verdict_and_is_named_before_another_place() {
     let names: Vec<(&str, bool)> = document.differences.iter().map(|one| (one.setting, one.load)).collect();
     assert_eq!(names, [("request", true), ("connections", true), ("server", false)]);
     assert_eq!(document.gate, Gate::Unknown("the loads were not the same"));
-    assert!(document.headline.starts_with("not known: the two were not loaded alike (request, connections)"));
+    assert!(document.headline.starts_with("not known: the loads differ (request, connections)"));
     assert!(document.figures.iter().all(|figure| figure.verdict.is_none()));
 }
 

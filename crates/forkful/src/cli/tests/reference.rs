@@ -1,4 +1,4 @@
-//! Writes docs/CLI.md from the command line as clap knows it, and holds the page equal to it. `UPDATE_DOCS=1` writes it.
+//! Checks docs/CLI.md against clap's command line. `UPDATE_DOCS=1` writes it.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The files that were asked for.
+//! The requested output files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::cli::BenchOutputArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Before minutes of load are spent: can the files be written at all, and is stdout promised once only?
+/// Checks before the load starts whether the files can be written, and whether stdout is used at most once.
 pub(super) fn check(out: &BenchOutputArgs) -> Result<(), Failure> {
     let promised = [out.json, is_stdout(out.csv.as_ref()), is_stdout(out.hdr.as_ref())]
         .iter()
@@ -31,12 +31,12 @@ fn is_stdout(path: Option<&PathBuf>) -> bool {
     path.is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// Whether a file takes the place of the report.
+/// Whether a file replaces the report on stdout.
 pub(super) fn take_stdout(out: &BenchOutputArgs) -> bool {
     is_stdout(out.csv.as_ref()) || is_stdout(out.hdr.as_ref())
 }
 
-/// Writes them.
+/// Writes the files.
 pub(super) fn write(out: &BenchOutputArgs, findings: &Findings) -> Result<(), Failure> {
     if let Some(path) = &out.csv {
         put(path, &report::csv(findings.report))?;

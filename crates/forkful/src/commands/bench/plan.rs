@@ -1,4 +1,4 @@
-//! From options to a plan.
+//! Converts options to a plan.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use crate::cli::{BenchArgs, BenchRequestArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Connections, where nothing is said.
+/// Default connections.
 const CONNECTIONS: usize = 50;
 
-/// Seconds, where neither requests nor a time is given.
+/// Default duration if neither requests nor a duration is given.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// The most connections of an open loop, where nothing is said.
+/// Default maximum connections of an open loop.
 const CONNECTIONS_MAX: usize = 10_000;
 
-/// With a rate: the most messages that a WebSocket may have under way, where nothing is said.
+/// With a rate: default maximum messages under way on a WebSocket.
 const MESSAGES_UNDER_WAY: usize = 1_000;
 
-/// What a WebSocket is sent, where nothing is said.
+/// Default message for a WebSocket.
 const MESSAGE: &str = "hello";
 
-/// A file of requests may have so many.
+/// Maximum requests in a file.
 const REQUESTS_MAX: usize = 10_000;
 
-/// The plan that the options ask for.
+/// The plan for the options.
 pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
     let mut plan = Plan::of(requests(args, urls)?);
     let weighted =
@@ -66,7 +66,7 @@ pub(super) fn of(args: &BenchArgs, urls: &[String]) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// What is spoken, by the URL and the options.
+/// The protocol, from the URL and the options.
 fn protocol(args: &BenchArgs, plan: &Plan) -> Result<HttpVersion, Failure> {
     let connection = &args.connection;
     let is_socket = plan.requests.iter().any(|request| request.url.socket);
@@ -104,8 +104,8 @@ fn load(plan: &mut Plan, args: &BenchArgs) {
     }
 }
 
-/// Makes it an open loop at this rate. Messages of WebSockets are sent on time on the connections that there are, so
-/// that as many users stay connected as were asked for.
+/// Changes the plan to an open loop at this rate. WebSocket messages are sent on time on the existing
+/// connections, so that the requested number of users stays connected.
 pub(super) fn open_loop(plan: &mut Plan, rate: f64, args: &BenchArgs) {
     let load = &args.load;
     let keeps_sockets = plan.http == HttpVersion::WebSocket && plan.reuse != Reuse::Never;
@@ -149,7 +149,7 @@ fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> 
             .hint("the usage is `forkful bench [OPTIONS] URL`; --help says more"));
     }
     if requests.len() > REQUESTS_MAX {
-        let error = format!("there are {} requests, and {REQUESTS_MAX} are the most", requests.len());
+        let error = format!("there are {} requests; the maximum is {REQUESTS_MAX}", requests.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("`{id}` in a URL is the number of the request"));
     }
     weigh(&mut requests, &options.weights)?;
@@ -159,7 +159,7 @@ fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> 
 /// The largest recording that is read: an hour of a busy page, with answers.
 const HAR_BYTES_MAX: u64 = 256 << 20;
 
-/// The requests of a HAR file, with what the command line adds to each.
+/// The requests of a HAR file, with the additions from the command line.
 fn recorded(path: &Path, template: &Request, urls: &[String]) -> Result<Vec<Request>, Failure> {
     let ([] | [_]) = urls else {
         return Err(Failure::new(Exit::WrongUse, "--har takes one URL at most, the server to send to"));
@@ -167,7 +167,7 @@ fn recorded(path: &Path, template: &Request, urls: &[String]) -> Result<Vec<Requ
     let to = urls.first().map(|url| Url::parse(url)).transpose()?;
     let length = fs_err::metadata(path).map_err(|error| Failure::new(Exit::WrongUse, error))?.len();
     if length > HAR_BYTES_MAX {
-        let error = format!("{} has {length} bytes, and {HAR_BYTES_MAX} are the most", path.display());
+        let error = format!("{} has {length} bytes; the maximum is {HAR_BYTES_MAX}", path.display());
         return Err(Failure::new(Exit::WrongUse, error).hint("record it without the content of answers"));
     }
     let recording = har::read(&read(path)?, to.as_ref()).map_err(|error| {
@@ -210,7 +210,7 @@ fn weigh(requests: &mut [Request], weights: &[u32]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What all requests share.
+/// The common parts of all requests.
 fn template(options: &BenchRequestArgs) -> Result<Request, Failure> {
     let body = match (options.message.as_ref().or(options.body.as_ref()), &options.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_bad_line_names_its_place() {
         assert_eq!(request("9 GET").unwrap_err(), "f:1: there is no URL");
-        assert!(request("ftp://h/").unwrap_err().starts_with("f:1: `ftp://h/` is no usable URL"));
+        assert!(request("ftp://h/").unwrap_err().starts_with("f:1: `ftp://h/` is not a valid URL"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! What is seen while the load runs.
+//! The progress display while the load runs.
 
 use std::time::Duration;
 
 use forkful_load::report::spread::{duration, thousands};
 use forkful_load::{Phase, Progress};
 
-/// Rate, percentiles and errors of the last moment.
+/// Rate, percentiles and errors of the last interval.
 pub(super) fn line(progress: &Progress) -> String {
     let phase = match progress.phase {
         Phase::Connecting => "connecting",

@@ -1,5 +1,5 @@
-//! `forkful bench --search`: the highest rate at which everything that is expected holds. Which rate is tried next is
-//! decided by `forkful_load::search`; here are the runs.
+//! `forkful bench --search`: the highest rate at which all expectations hold. `forkful_load::search` decides
+//! the next rate; this module runs the loads.
 
 mod document;
 
@@ -19,32 +19,32 @@ use crate::output;
 use crate::output::progress::Progress;
 use document::{Document, Step, Verdict};
 
-/// Each run at a rate, where nothing else is said.
+/// Default length of each run at a rate.
 const STEP: Duration = Duration::from_secs(5);
 
-/// A run that needs more requests for its percentile is longer, but not longer than this or what `-d` says.
+/// A run that needs more requests for its percentile is longer, up to this or the value of `-d`.
 const STEP_MAX: Duration = Duration::from_secs(60);
 
 /// Load before each run, so that connections are open.
 const LEAD_IN: Duration = Duration::from_millis(500);
 
-/// The closed loop that tells where to begin: with warm-up, and without.
+/// The closed loop that determines the starting rate, with and without warm-up.
 const PILOT: Duration = Duration::from_secs(2);
 const PILOT_WARMUP: Duration = Duration::from_secs(3);
 
-/// More requests than a percentile needs, because some may have no answer.
+/// Factor for the requests that a percentile needs, because some may fail.
 const SAMPLES_SPARE: f64 = 1.1;
 
-/// Runs at most. Most searches take ten to fourteen.
+/// Maximum number of runs. Most searches take ten to fourteen.
 const TRIES_MAX: usize = 24;
 
-/// The answer and the lowest rate that is too high are this close.
+/// The search ends when the result and the lowest failed rate are this close.
 const PRECISION: f64 = 0.03;
 
-/// Nothing answers more than so many times what a closed loop of as many connections got out of it.
+/// The highest rate to try, as a multiple of the pilot's rate in a closed loop with as many connections.
 const ABOVE_PILOT: f64 = 4.0;
 
-/// What does not hold at this part of it does not hold at all.
+/// The lowest rate to try is the pilot's rate divided by this.
 const BELOW_PILOT: f64 = 100.0;
 
 pub(super) fn search(
@@ -67,7 +67,7 @@ pub(super) fn search(
     let pilot = look(&piloting(plan, args), "pilot", 0.0)?;
     let capacity = pilot.per_second();
     if capacity <= 0.0 {
-        return Err(Failure::new(Exit::Unreachable, "the target answers no request as it should")
+        return Err(Failure::new(Exit::Unreachable, "the target answers no request as expected")
             .hint("`forkful bench` without --search says what goes wrong")
             .see(Page::BenchSearch));
     }
@@ -104,7 +104,7 @@ pub(super) fn search(
     Ok(exit)
 }
 
-/// As fast as it goes, to learn the order of magnitude and to warm the target up.
+/// A closed loop without a limit, to find the order of magnitude and to warm up the target.
 fn piloting(plan: &Plan, args: &BenchArgs) -> Plan {
     Plan {
         load: Load::Closed { think: Think::None },
@@ -138,7 +138,7 @@ fn at_rate(plan: &Plan, rate: f64, args: &BenchArgs, thresholds: &[Threshold]) -
     })
 }
 
-/// A rate is held when the target keeps up with it and every expectation is kept.
+/// A rate passes if the target keeps up with it and every expectation is met.
 fn judged(rate: f64, plan: &Plan, report: &Report, thresholds: &[Threshold]) -> Result<Step, Failure> {
     let trust = Trust::of(plan, report);
     let is_fault = |key: &str| trust.check(key).is_some_and(|check| check.level() == Level::Fault);
@@ -146,7 +146,7 @@ fn judged(rate: f64, plan: &Plan, report: &Report, thresholds: &[Threshold]) -> 
     let judgements: Vec<_> = thresholds.iter().map(|threshold| threshold.judge(report)).collect();
     let missed = judgements.iter().find(|judgement| judgement.kept != Some(true));
     let reason = match missed {
-        // Overload leaves too few answers for a percentile, and is the reason.
+        // An overload leaves too few answers for a percentile; report the overload as the reason.
         _ if is_overload => Some("the target did not keep up".to_owned()),
         Some(judgement) => Some(format!("{}: {}", judgement.expectation, judgement.found)),
         None => None,

@@ -1,4 +1,4 @@
-//! `--as`: the flags of another tool in, its report out.
+//! `--as`: accepts the options of another tool and prints its report.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::cli::{BenchArgs, typed_load_options};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const MASK: &str = "…";
 
 pub(super) fn run(
@@ -59,21 +59,21 @@ pub(super) fn run(
     })
 }
 
-/// The tool's command line. The load is said in the tool's words, so ours have no place beside them.
+/// The tool's command line. The load is described by the tool's options, so ours are not allowed.
 fn argv(tool: Tool, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Failure> {
     let name = tool.name;
     if let Some(option) = typed_load_options().first() {
-        let error = format!("with --as {name}, {option} has no place before `--`");
+        let error = format!("with --as {name}, {option} is not allowed before `--`");
         return Err(Failure::new(Exit::WrongUse, error).hint(format!(
-            "say it in {name}'s own words: `forkful bench --as {name} -- FLAGS URL`; --expect and the options of \
-             output may stand before `--`"
+            "use {name}'s own flags: `forkful bench --as {name} -- FLAGS URL`; only --expect and the output \
+             options may precede `--`"
         )).see(Page::BenchTools));
     }
     match (args.tool_args.is_empty(), urls.is_empty()) {
         (true, _) => Ok(urls.to_vec()),
         (false, true) => Ok(args.tool_args.clone()),
         (false, false) => {
-            let error = format!("with --as {name} all flags, and the URL, stand behind `--`");
+            let error = format!("with --as {name}, all flags and the URL must follow `--`");
             Err(Failure::new(Exit::WrongUse, error)
                 .hint(format!("the usage is `forkful bench --as {name} -- FLAGS URL`"))
                 .see(Page::BenchTools))
@@ -81,7 +81,7 @@ fn argv(tool: Tool, args: &BenchArgs, urls: &[String]) -> Result<Vec<String>, Fa
     }
 }
 
-/// Runs the load, with what the tool prints before and while it runs.
+/// Runs the load, and prints the tool's output before and during it.
 fn load(
     dialect: &mut dyn Dialect,
     plan: &Plan,
@@ -112,7 +112,7 @@ fn load(
     let report = match ran {
         Ok(report) => report,
         Err(error) => {
-            // The tool's words first, where it has some; then ours.
+            // The tool's output first, if it has any, then ours.
             if let Some(printed) = dialect.unreachable(&error) {
                 stage.show(&printed)?;
             }
@@ -127,10 +127,10 @@ fn load(
     Ok(report)
 }
 
-/// Where the tool's words go.
+/// Where the tool's output goes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stage {
-    /// A document has stdout, so that what the tool prints there is left out.
+    /// Another document uses stdout, so the tool's stdout output is left out.
     gives_stdout_away: bool,
 }
 
@@ -158,7 +158,7 @@ fn append(path: &Path, dialect: &dyn Dialect, report: &Report) -> Result<(), Fai
     written.map_err(|error| Failure::caused(Exit::Failed, error.into()))
 }
 
-/// On stderr, behind the report, so that whoever reads the tool's report finds it as it always was.
+/// On stderr after the report, so that the tool's report stays unchanged.
 fn footnotes(name: &str, notes: &[String], trust: &Trust) {
     if !trust.trustworthy() {
         output::warn(&format!(
@@ -174,7 +174,7 @@ fn footnotes(name: &str, notes: &[String], trust: &Trust) {
     }
 }
 
-/// What was expected, one by one; behind the notes.
+/// The expectations one by one, after the notes.
 fn judged(judgements: &[Judgement]) {
     for judgement in judgements {
         if judgement.kept == Some(true) {
@@ -185,9 +185,9 @@ fn judged(judgements: &[Judgement]) {
     }
 }
 
-/// A command line without what the tool's own options behind `--` hold of credentials, headers and cookies.
+/// A command line without the credentials, headers and cookies in the tool's own options after `--`.
 pub(super) fn without_secrets(tool: Tool, command: &str) -> String {
-    // What was joined by this program can be split again.
+    // This program joined the words, so they can be split again.
     let words = shell_words::split(command).unwrap_or_default();
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let mut is_secret = false;
@@ -195,7 +195,7 @@ pub(super) fn without_secrets(tool: Tool, command: &str) -> String {
         if std::mem::take(&mut is_secret) {
             return MASK.to_owned();
         }
-        // The option's end, where a secret follows it, be it in the next word.
+        // The end of the option, if a secret follows it, possibly in the next word.
         let end = match word.strip_prefix("--") {
             Some(long) if ["header", "cookie"].iter().any(|name| long.starts_with(name)) => {
                 Some(word.find('=').map_or(word.len(), |at| at + 1))

@@ -1,10 +1,10 @@
-//! Which worker got what, where the target is an app of the daemon.
+//! The share of each worker, if the target is an app of the daemon.
 //!
-//! The daemon says which processes the workers are. While the load runs, the kernel is asked which of the port's
-//! connections each of them holds, how many bytes came in on each connection, and how much CPU each process used. The
-//! requests are shared out by those bytes: exact where all requests are alike and connections are kept, and left out
-//! where connections live for one request only. An app that names the worker in a response header
-//! (`--worker-header`) is counted by that instead.
+//! The daemon reports the workers' processes. While the load runs, the kernel is asked which of the port's
+//! connections each of them holds, how many bytes arrived on each connection, and how much CPU each process
+//! used. The requests are divided in proportion to those bytes: exact if all requests are alike and
+//! connections are kept, left out if connections are only used for one request. If an app names the worker in
+//! a response header (`--worker-header`), that is counted instead.
 
 mod traffic;
 
@@ -20,10 +20,10 @@ use forkful_os::procinfo::{self, connections_at, socket_inodes};
 use crate::connection;
 use traffic::{CONNECTIONS_MAX, Seen, Traffic};
 
-/// Between two looks at the connections; a look takes about a microsecond for each.
+/// Interval between two samples of the connections; a sample takes about a microsecond per connection.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The workers of the target, looked at while the load runs.
+/// The workers of the target, sampled while the load runs.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     app: Option<App>,
@@ -37,9 +37,9 @@ struct App {
     port: Option<u16>,
     workers: Vec<Worker>,
     traffic: Traffic,
-    /// Since the measurement began; `None` before the first look in it.
+    /// Time since the start of the measurement; `None` before the first sample in it.
     looked_at: Option<Duration>,
-    /// Load that is not measured came first.
+    /// There was a warm-up before.
     warmed: bool,
     ended: bool,
 }
@@ -53,14 +53,14 @@ struct Worker {
 }
 
 impl Watched {
-    /// Asks the daemon, if there is one, whether the target is an app of it. Whatever goes wrong here costs a table,
-    /// not the measurement.
+    /// Asks the daemon, if there is one, whether the target is one of its apps. On any error there is no
+    /// table, but the measurement continues.
     pub(super) fn find(plan: &Plan) -> Self {
         Self { app: app(plan), header: plan.worker_header.is_some() }
     }
 
-    /// Looks at the workers before the load, now and then while it is measured, and once more at the end, when the
-    /// connections are still there: however short the measurement, there are two looks.
+    /// Samples the workers before the load, periodically during the measurement, and once more at the end
+    /// while the connections still exist, so that even a short measurement has two samples.
     pub(super) fn look(&mut self, progress: &Progress) {
         let Some(app) = &mut self.app else { return };
         match progress.phase {
@@ -85,7 +85,7 @@ impl Watched {
         }
     }
 
-    /// What was found.
+    /// The result.
     pub(super) fn found(self, report: &Report) -> Option<Workers> {
         if !report.workers.is_empty() {
             return Some(by_header(self.app, report));
@@ -98,7 +98,7 @@ impl Watched {
 }
 
 impl App {
-    /// The look that all others are compared with.
+    /// The sample with which all others are compared.
     fn begin(&mut self) {
         self.traffic = Traffic::default();
         for worker in &mut self.workers {
@@ -139,7 +139,7 @@ impl App {
         let requests = self.traffic.requests(count, report.counts.completed, report.bytes.sent);
         let source = match (&requests, self.port) {
             (Some(_), _) => "requests by the bytes that each worker's connections received",
-            (None, Some(_)) => "connections ended too soon to be told apart: only CPU is known",
+            (None, Some(_)) => "connections were too short to be counted by worker: only CPU is known",
             (None, None) => "a unix socket: only CPU is known",
         };
         let seen = requests.is_some();
@@ -161,7 +161,7 @@ impl Worker {
     }
 }
 
-/// As the app's own header counts them, with the CPU of the daemon's worker of that pid or slot.
+/// Counted by the app's own header, with the CPU of the daemon's worker with that pid or slot.
 fn by_header(app: Option<App>, report: &Report) -> Workers {
     let known = |name: &str| {
         let workers = &app.as_ref()?.workers;
@@ -182,7 +182,7 @@ fn by_header(app: Option<App>, report: &Report) -> Workers {
     Workers { workers, source: "as a response header says".to_owned(), app: app.map(|app| app.name) }
 }
 
-/// The daemon's app that listens where the plan goes.
+/// The daemon's app that listens on the plan's address.
 fn app(plan: &Plan) -> Option<App> {
     let home = crate::home::locate().ok()?;
     if !home.socket().exists() {
@@ -224,7 +224,7 @@ fn listens_at(view: &AppView, plan: &Plan) -> bool {
     local && view.listening.iter().any(|address| address.ends_with(&ending))
 }
 
-/// Whether an address is one of this machine: whatever can be bound is.
+/// Whether an address belongs to this machine: it does if it can be bound.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }

@@ -1,4 +1,4 @@
-//! `forkful compare --git`: two commits as two apps, and what the result means for a pull request.
+//! `forkful compare --git`: two commits as two apps, and the result as a gate for a pull request.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::specs::Specs;
 
-/// Both versions, checked out and ready, and their apps.
+/// Both versions, checked out and prepared, and their apps.
 pub(super) struct Checked {
-    /// Removed when it is dropped.
+    /// Removed when dropped.
     pub(super) worktrees: Worktrees,
     pub(super) apps: Vec<AppSpec>,
-    /// What was started, as the user would name it.
+    /// The script, as the user would name it.
     pub(super) script: String,
 }
 
@@ -58,15 +58,15 @@ pub(super) fn check_out(
     Ok(Checked { worktrees, apps, script: head.target })
 }
 
-/// What is started in a version.
+/// What to start in a version.
 struct Entry {
-    /// A script or a config file, below the version's directory.
+    /// A script or a config file, relative to the version's directory.
     target: String,
     args: Vec<String>,
 }
 
 impl Entry {
-    /// What the user named; else the directory's config file, or what its package.json says.
+    /// The target named by the user; otherwise the directory's config file, or the script in package.json.
     fn of(named: Option<&String>, version: &Version) -> Result<Self, Failure> {
         let entry = match named {
             Some(target) => Self { target: target.clone(), args: Vec::new() },
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// How a gate ends, and says on stderr why it does not let the change pass.
+/// The exit code of a gate; prints to stderr why the change does not pass.
 pub(super) fn exit(gate: &Gate) -> Exit {
     match gate {
         Gate::Pass => Exit::Done,

@@ -1,4 +1,4 @@
-//! `forkful compare a.json b.json`: two saved reports instead of two arms.
+//! `forkful compare a.json b.json`: compares two saved reports.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::commands::lab;
 use crate::exit::{Exit, Failure};
 use crate::masked::masked;
 
-/// A larger file is no report.
+/// Larger files are not read.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The texts of both files, where one of them is a report; configurations are JSON, too.
+/// The texts of both files, if one of them is a report; configurations can be JSON too.
 pub(super) fn reports_of(args: &CompareArgs) -> Result<Option<[String; 2]>, Failure> {
     let [a, b] = args.targets.as_slice() else { return Ok(None) };
     let is_json = |path: &String| Path::new(path).extension().is_some_and(|extension| extension == "json");

@@ -1,8 +1,8 @@
-//! Running a script on a host: by the system's `ssh`, or here when the host is this machine. What it
-//! says is passed on line by line, with the host's name before it when there are several.
+//! Runs a script on a host: with the system's `ssh`, or locally if the host is this machine. Output is passed
+//! on line by line, prefixed with the host's name if there are several.
 //!
-//! **Invariant:** a script reaches its shell on stdin, never as an argument: every user of a machine can read the
-//! arguments of all processes, and scripts hold the environment of the target.
+//! **Invariant:** a script is passed to its shell on stdin, never as an argument: all users of a machine can
+//! read the arguments of all processes, and scripts contain the target's environment.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Read, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -13,14 +13,14 @@ use forkful_config::DeployTarget;
 
 use crate::output::{self, format};
 
-/// Hosts that are worked on at the same time; each is a process and two threads here.
+/// Hosts processed at the same time; each needs a process and two threads here.
 pub(super) const HOSTS_AT_ONCE: usize = 16;
 
-/// What became of a host.
+/// The result of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) host: String,
-    /// `None` when all went well; else the last words on stderr, or how it ended.
+    /// `None` on success; otherwise the last stderr output, or how it exited.
     pub(super) fault: Option<String>,
 }
 
@@ -46,10 +46,10 @@ pub(super) fn run_all(target: &DeployTarget, script: &str) -> Vec<Outcome> {
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Reads all of a script before the first of its commands runs, so that no command reads the rest of it as its input.
+/// Reads the whole script before running its first command, so that no command reads the rest of it as input.
 const RUN_STDIN: &str = r#"/bin/sh -c 'eval "$(cat)"'"#;
-/// Puts a script into a file of the user alone and says where. Used where stdin is a terminal, which would show the
-/// script and cut its lines.
+/// Writes a script to a file readable only by the user and prints its path. Used if stdin is a terminal,
+/// which would echo the script and cut its lines.
 const KEEP_STDIN: &str = r#"/bin/sh -c 'umask 077; file=$(mktemp) && cat > "$file" && echo "$file"'"#;
 
 fn run(target: &DeployTarget, host: &str, script: &str, several: bool) -> Result<(), String> {
@@ -68,7 +68,7 @@ fn run(target: &DeployTarget, host: &str, script: &str, several: bool) -> Result
         feed(scope, &mut child, input);
         let errors = scope.spawn(|| pass_on(stderr, &prefix, output::talk));
         pass_on(stdout, &prefix, |line| {
-            // A reader that has gone does not stop a deployment under way.
+            // A closed stdout does not stop a running deployment.
             drop(std::io::stdout().lock().write_all(line.as_bytes()));
         });
         errors.join().unwrap_or_default()
@@ -76,7 +76,7 @@ fn run(target: &DeployTarget, host: &str, script: &str, several: bool) -> Result
     judge(target, host, &mut child, last_words)
 }
 
-/// Brings a script to a host and yields the file that it is in.
+/// Copies a script to a host and returns the path of its file.
 fn keep(target: &DeployTarget, host: &str, script: &str) -> Result<String, String> {
     let mut child = spawn(command(target, host, KEEP_STDIN, false))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -99,15 +99,15 @@ fn spawn(mut command: Command) -> Result<Child, String> {
         .map_err(|error| format!("cannot run {program}: {error}"))
 }
 
-/// Writes a process's input, from a thread: it may be more than a pipe holds.
+/// Writes a process's input on a thread, because it may be larger than a pipe's buffer.
 fn feed<'scope>(scope: &'scope thread::Scope<'scope, '_>, child: &mut Child, input: &'scope str) {
     if let Some(mut stdin) = child.stdin.take() {
-        // A process that ended has said why.
+        // If the process exited, its own error is reported.
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
 }
 
-/// How a process ended, in words.
+/// Describes how a process exited.
 fn judge(target: &DeployTarget, host: &str, child: &mut Child, last_words: String) -> Result<(), String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     match (status.success(), status.code()) {
@@ -124,7 +124,7 @@ fn judge(target: &DeployTarget, host: &str, child: &mut Child, last_words: Strin
     }
 }
 
-/// Passes lines on; yields the last one that says something.
+/// Passes lines on; returns the last non-empty one.
 fn pass_on(pipe: Option<impl Read>, prefix: &str, write: impl Fn(&str)) -> String {
     let mut last = String::new();
     let Some(pipe) = pipe else { return last };
@@ -138,13 +138,13 @@ fn pass_on(pipe: Option<impl Read>, prefix: &str, write: impl Fn(&str)) -> Strin
     last
 }
 
-/// Whether no ssh is needed. `localhost` is this machine unless ssh is asked for by a port, key or user.
+/// Whether no ssh is needed. `localhost` is this machine unless a port, key or user is set.
 fn is_here(target: &DeployTarget, host: &str) -> bool {
     let wants_ssh = target.port.is_some() || target.key.is_some() || target.user.is_some();
     matches!(host, "localhost" | "127.0.0.1" | "::1") && !wants_ssh
 }
 
-/// The process that runs a command line, which holds no secret, on a host.
+/// The process that runs a command line, which contains no secrets, on a host.
 fn command(target: &DeployTarget, host: &str, remote: &str, tty: bool) -> Command {
     if is_here(target, host) {
         let mut command = Command::new("/bin/sh");
@@ -153,7 +153,7 @@ fn command(target: &DeployTarget, host: &str, remote: &str, tty: bool) -> Comman
     }
     let mut command = Command::new("ssh");
     if !std::io::stdin().is_terminal() {
-        // Nobody could answer a question.
+        // There is no terminal for questions.
         command.args(["-o", "BatchMode=yes"]);
     }
     if let Some(port) = target.port {

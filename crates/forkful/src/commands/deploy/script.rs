@@ -1,4 +1,4 @@
-//! What a deployment does on a host, as texts for its shell (POSIX sh). Nothing is run here.
+//! The steps of a deployment on a host, as POSIX shell scripts. Nothing is run here.
 //!
 //! ```text
 //! <path>/source    the clone          <path>/shared/{logs,pids}
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use forkful_config::DeployTarget;
 
-/// How long a version may take to become healthy, unless the target says.
+/// Default time for a version to become healthy.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Commits that a shallow clone has.
+/// Commits in a shallow clone.
 const SHALLOW_COMMITS: u32 = 5;
 
-/// What a shell of its own does with a hook: the hook comes in a variable, which only its user can read, and not as an
-/// argument, which everybody can.
+/// Runs a hook in its own shell. The hook is passed in a variable, which only its user can read, and not as
+/// an argument, which everybody can read.
 pub(super) const HOOK: &str = r#"hook=$FORKFUL_HOOK; unset FORKFUL_HOOK; eval "$hook""#;
 
-/// Functions that several scripts use. `fail` ends with a code that is told apart from those of hooks.
+/// Functions used by several scripts. `fail` exits with a code that differs from those of hooks.
 const FUNCTIONS: &str = include_str!("functions.sh");
 
-/// What is asked of a host.
+/// An operation on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Make the folders and clone.
+    /// Create the folders and clone.
     Setup,
-    /// Bring this reference, or the target's.
+    /// Deploy this reference, or the target's.
     Update(Option<String>),
-    /// Go back so many deployments.
+    /// Go back this many deployments.
     Revert(u32),
-    /// Show all deployments.
+    /// List all deployments.
     List,
-    /// Show the commit of the deployment that is so many before the last.
+    /// Show the commit of the deployment this many before the last.
     Show(u32),
     /// Run a command in the current version.
     Exec(String),
@@ -69,7 +69,7 @@ fn variables(target: &DeployTarget) -> String {
     );
     for (name, value) in &target.env {
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        // What no shell takes as a name cannot be exported, and is an app's business.
+        // Names that a shell does not accept cannot be exported; they matter only to the app.
         if is_name && !name.starts_with(|c: char| c.is_ascii_digit()) {
             text.push_str(&format!("export {name}={}\n", quoted(value)));
         }
@@ -88,7 +88,7 @@ fn hooks(target: &DeployTarget) -> String {
         }
         Some(command) => format!("FORKFUL_HOOK={} sh -c '{HOOK}'", quoted(command)),
     };
-    // In shells of their own: whatever a hook sets or leaves, the first command that fails is the end of it.
+    // In separate shells: a hook's settings do not leak, and its first failing command ends it.
     format!(
         "post_deploy() {{ FORKFUL_HOOK={} sh -ec '{HOOK}'; }}\ncheck() {{ {check}; }}\n",
         quoted(post_deploy)
@@ -121,7 +121,7 @@ fn update(target: &DeployTarget, reference: &str) -> String {
     )
 }
 
-/// One word of a shell.
+/// One shell word.
 fn quoted(text: &str) -> String {
     shell_words::quote(text).into_owned()
 }

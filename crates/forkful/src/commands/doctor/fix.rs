@@ -1,5 +1,5 @@
-//! `forkful doctor --fix`: makes the change that a diagnosis names, measures the app again under the same load, and takes the
-//! change back unless it helped.
+//! `forkful doctor --fix`: makes the change that a diagnosis suggests, measures the app again under the same
+//! load, and reverts the change unless it helped.
 
 use forkful_api::client::Client;
 use forkful_api::types::{ActionRequest, AppChange, AppView, BalanceKind, Verb};
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Failure};
 
-/// A change, and what takes it back.
+/// A change, and how to revert it.
 pub(super) struct Change {
     there: (Verb, ActionRequest),
     back: (Verb, ActionRequest),
 }
 
 impl Change {
-    /// What a remedy changes of an app. `pool_threads` are those of its workers now.
+    /// The change for a remedy. `pool_threads` is the current pool size of its workers.
     pub(super) fn new(app: &AppView, remedy: Remedy, pool_threads: Option<f64>) -> Self {
         let definition = &app.definition;
         let name = &definition.name;
@@ -36,7 +36,7 @@ impl Change {
                 Self { there: scale(name, workers), back: scale(name, definition.instances) }
             }
             Remedy::PoolSize(threads) => {
-                // A variable cannot be removed; the size that the pool had is the same.
+                // A variable cannot be removed; setting the previous pool size has the same effect.
                 let old = pool_threads.filter(|threads| *threads >= 1.0).unwrap_or(POOL_DEFAULT) as u16;
                 let size = |threads: u16| reload(name, Map::new(), Some(threads));
                 Self { there: size(threads), back: size(old) }
@@ -56,7 +56,7 @@ impl Change {
     }
 }
 
-/// libuv's own.
+/// libuv's default.
 const POOL_DEFAULT: f64 = 4.0;
 
 fn scale(name: &str, workers: u16) -> (Verb, ActionRequest) {

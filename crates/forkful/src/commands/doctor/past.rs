@@ -1,4 +1,4 @@
-//! Seconds of workers from the history of the daemon, instead of watching.
+//! Reads seconds of workers from the daemon's history instead of watching.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use super::super::targets::apps;
 use super::watched;
 use crate::exit::{Exit, Failure};
 
-/// The seconds of the apps that ended so long ago.
+/// The apps' seconds that ended this long ago.
 pub(super) async fn read(
     client: &mut Client,
     targets: &[String],
@@ -45,7 +45,7 @@ pub(super) async fn read(
     Ok(found)
 }
 
-/// The seconds of each worker of which anything is known.
+/// The seconds of each worker with data.
 fn seconds_of(history: &HistoryReply) -> BTreeMap<u16, Vec<Signs>> {
     let of_worker = |worker: &WorkerHistory| {
         let at =

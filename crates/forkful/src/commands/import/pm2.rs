@@ -1,4 +1,4 @@
-//! What PM2 says of its processes, turned into a configuration as a user would write it.
+//! Converts PM2's process list to a configuration as a user would write it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use forkful_core::spec::environment::shown_value;
 use serde_json::{Map, Value, json};
 
-/// A configuration, and what is worth knowing about it.
+/// A configuration with notes about it.
 pub(super) struct Imported {
     pub(super) config: Value,
     pub(super) notes: Vec<String>,
 }
 
-/// Attributes that PM2 keeps under the names that they have in a configuration.
+/// Attributes for which PM2 uses the same name as in a configuration.
 const SAME_NAME: &[&str] = &[
     "name",
     "namespace",
@@ -50,7 +50,7 @@ const SAME_NAME: &[&str] = &[
     "gid",
 ];
 
-/// Variables of PM2 itself in an app's environment.
+/// PM2's own variables in an app's environment.
 const OWN_VARIABLES: &[&str] = &[
     "unique_id",
     "NODE_APP_INSTANCE",
@@ -61,11 +61,11 @@ const OWN_VARIABLES: &[&str] = &[
     "PM2_INTERACTOR_PROCESSING",
 ];
 
-/// Variables of the shell that PM2 was started from, which say nothing to an app.
+/// Variables of the shell that started PM2, which are useless to an app.
 const SHELL_VARIABLES: &[&str] =
     &["_", "OLDPWD", "PWD", "SHLVL", "TERM", "COLORTERM", "LS_COLORS", "LESSOPEN", "LESSCLOSE"];
 
-/// Whether a PM2 of this folder is running. Asking it otherwise would start one.
+/// Whether a PM2 with this folder is running. Otherwise, asking it would start one.
 pub(super) fn is_running(home: &Path) -> bool {
     let pid = fs_err::read_to_string(home.join("pm2.pid")).unwrap_or_default();
     let is_alive =
@@ -73,7 +73,7 @@ pub(super) fn is_running(home: &Path) -> bool {
     is_alive && home.join("rpc.sock").exists()
 }
 
-/// The list of a PM2 that runs.
+/// The list of a running PM2.
 pub(super) fn ask(home: &Path, bytes_max: u64) -> Result<Vec<Value>, String> {
     let mut child = Command::new("pm2")
         .args(["jlist", "--silent"])
@@ -92,7 +92,7 @@ pub(super) fn ask(home: &Path, bytes_max: u64) -> Result<Vec<Value>, String> {
     if let Some(Err(error)) = read {
         return Err(error.to_string());
     }
-    // Banners and warnings may come before the list, on lines of their own.
+    // Banners and warnings may precede the list, on separate lines.
     let list = text.lines().rev().find(|line| line.starts_with('[')).unwrap_or_default();
     if !status.success() || list.is_empty() {
         return Err(format!("`pm2 jlist` ended with {status} and no list"));
@@ -101,14 +101,14 @@ pub(super) fn ask(home: &Path, bytes_max: u64) -> Result<Vec<Value>, String> {
     Ok(list.into_iter().map(|mut process| process["pm2_env"].take()).filter(Value::is_object).collect())
 }
 
-/// The list that `pm2 save` wrote.
+/// The list written by `pm2 save`.
 pub(super) fn read_dump(path: &Path, bytes_max: u64) -> io::Result<Vec<Value>> {
     let mut text = String::new();
     fs_err::File::open(path)?.take(bytes_max).read_to_string(&mut text)?;
     serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// One app per name; processes of the same name are its workers.
+/// One app per name; processes with the same name are its workers.
 pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
     let mut notes = Vec::new();
     let mut order: Vec<String> = Vec::new();
@@ -134,7 +134,7 @@ pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
     Imported { config: json!({ "apps": apps }), notes }
 }
 
-/// Regular expressions become `{}` in what PM2 writes.
+/// PM2 writes regular expressions as `{}`.
 fn drop_lost_patterns(app: &mut Value) -> Option<String> {
     let patterns = app["ignore_watch"].as_array_mut()?;
     let all = patterns.len();
@@ -186,12 +186,12 @@ fn app(processes: &[&Value], home: &Path) -> Value {
         put(key, value);
     }
     put("env", &Value::Object(environment(processes)));
-    // What PM2's caller had is in `env`; what this command's caller has is another matter.
+    // `env` contains the environment of PM2's caller; the caller of this command is not involved.
     put("filter_env", &json!(true));
     Value::Object(app)
 }
 
-/// A log file that the user chose. PM2's own places are not kept, and neither is the worker's number.
+/// A log file set by the user. PM2's default paths are dropped, and so is the worker's number.
 fn log_file(process: &Value, key: &str, home: &Path) -> Option<String> {
     let path = Path::new(process[key].as_str()?);
     if path.starts_with(home) {
@@ -212,8 +212,8 @@ fn log_file(process: &Value, key: &str, home: &Path) -> Option<String> {
     Some(path.with_file_name(name).display().to_string())
 }
 
-/// The variables that PM2 gives the app, without its own. One that grows from worker to worker begins
-/// at the least.
+/// The app's variables, without PM2's own. For a variable that increases from worker to worker, the lowest
+/// value is used.
 fn environment(processes: &[&Value]) -> Map<String, Value> {
     let first = processes[0];
     let name = first["name"].as_str().unwrap_or_default();
@@ -242,7 +242,7 @@ fn environment(processes: &[&Value]) -> Map<String, Value> {
     env
 }
 
-/// Hides the values of secrets.
+/// Masks the values of secrets.
 pub(super) fn redact(config: &mut Value) {
     for app in config["apps"].as_array_mut().into_iter().flatten() {
         for (key, block) in app.as_object_mut().into_iter().flatten() {

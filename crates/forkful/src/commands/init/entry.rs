@@ -1,10 +1,10 @@
-//! What a directory's app is, as far as its package.json says.
+//! Finds a directory's app from its package.json.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The scripts that are looked for when the package names none.
+/// Scripts to look for if the package names none.
 const USUAL: &[&str] = &["server.js", "app.js", "index.js", "src/index.js"];
 
 /// What to start.
@@ -14,7 +14,7 @@ pub(in crate::commands) struct Entry {
     pub(in crate::commands) script: String,
     /// Its arguments.
     pub(in crate::commands) args: Vec<String>,
-    /// Whether it can be started several times to share a port.
+    /// Whether several processes of it can share a port.
     pub(in crate::commands) is_script: bool,
 }
 
@@ -22,7 +22,7 @@ pub(in crate::commands) struct Entry {
 pub(in crate::commands) struct Package {
     directory: PathBuf,
     json: Value,
-    /// Whether `.js` files in it are ES modules.
+    /// Whether its `.js` files are ES modules.
     pub(in crate::commands) is_module: bool,
 }
 
@@ -34,8 +34,8 @@ impl Package {
         Self { directory: directory.to_owned(), json, is_module }
     }
 
-    /// What `npm start` runs, when that is `node` with a file; else `main`; else a file of a usual name; else
-    /// `npm start` itself.
+    /// The script of `npm start`, if that is `node` with a file; otherwise `main`; otherwise a file with a
+    /// usual name; otherwise `npm start` itself.
     pub(in crate::commands) fn entry(&self) -> Entry {
         let of_script = |script: String| Entry { script, args: Vec::new(), is_script: true };
         let start = self.json["scripts"]["start"].as_str();
@@ -54,7 +54,7 @@ impl Package {
         }
     }
 
-    /// `node server.js --port 80`, without options of Node.js.
+    /// `node server.js --port 80`, without Node.js options.
     fn of_node(&self, line: &str) -> Option<Entry> {
         let words = shell_words::split(line).ok()?;
         let (program, rest) = words.split_first()?;

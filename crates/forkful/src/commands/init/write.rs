@@ -1,4 +1,4 @@
-//! A configuration in each format: the small one, and the one with all options, commented.
+//! Configurations in each format: a small one, and one with all options as comments.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::entry::Entry;
 use crate::cli::InitKind;
 
-/// A format, as far as writing it goes.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
     /// `module.exports = …`
     CommonJs,
     /// `export default …`
     Module,
-    /// JSON; with comments when all options are shown.
+    /// JSON; with comments if all options are shown.
     Json,
     Yaml,
     Toml,
@@ -26,7 +26,7 @@ struct Line {
     doc: &'static str,
     key: &'static str,
     value: Value,
-    /// Whether it is in force; else it is a comment.
+    /// Whether it is active; otherwise it is a comment.
     is_on: bool,
 }
 
@@ -97,7 +97,7 @@ fn body(syntax: Syntax, lines: &[Line], has_docs: bool) -> String {
             Syntax::Yaml => format!("{}: {}", line.key, flow(&line.value)),
             Syntax::Toml => format!("{} = {}", line.key, toml(&line.value)),
         };
-        // The first key of a YAML app is behind the dash of the list.
+        // The first key of a YAML app follows the dash of the list.
         let indent = if syntax == Syntax::Yaml && line.key == "script" { "  - " } else { indent };
         let pair = if line.is_on {
             pair
@@ -109,7 +109,7 @@ fn body(syntax: Syntax, lines: &[Line], has_docs: bool) -> String {
     text
 }
 
-/// A value as JavaScript is usually written; an object of variables on lines of its own.
+/// A value in usual JavaScript style; an object of variables spans several lines.
 fn javascript(value: &Value, indent: &str) -> String {
     match value {
         Value::Object(map) if map.values().all(Value::is_string) && map.contains_key("NODE_ENV") => {
@@ -124,7 +124,7 @@ fn javascript(value: &Value, indent: &str) -> String {
     }
 }
 
-/// A value as JSON on one line, which is YAML too.
+/// A value as JSON on one line, which is also YAML.
 fn flow(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -212,7 +212,7 @@ mod tests {
                 assert_eq!(app.env["NODE_ENV"], "development");
                 assert_eq!(app.env_blocks["production"]["NODE_ENV"], "production");
             }
-            // Every commented key can be put in force.
+            // Every commented key can be enabled.
             let text = config(syntax, InitKind::Full, &entry);
             let comment = if syntax == Syntax::Json { "// " } else { "# " };
             for key in known_keys().iter().filter(|key| key.support != Support::Foreign) {

@@ -1,5 +1,5 @@
-//! `forkful list --watch`: the table anew each second. In a terminal it is drawn over the last one, in
-//! the same place, and the last one stays; a pipe gets one table after the other.
+//! `forkful list --watch`: refreshes the table every second. In a terminal it overwrites the previous table,
+//! and the last one stays; a pipe gets one table after the other.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::output::table::TableShape;
 use crate::output::{self, table};
 use crate::terminal::{self, Held, Screen};
 
-/// Pause between two looks.
+/// Refresh interval.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Below the table in a terminal.
+/// Shown below the table in a terminal.
 const HELP: &str = "q ends";
 
 pub(super) async fn run(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
@@ -38,7 +38,7 @@ pub(super) async fn run(home: &Home, shape: TableShape) -> Result<Exit, Failure>
             event = events.recv() => match event {
                 None => return Ok(Exit::Done),
                 Some(event) if ends(&event) => return Ok(Exit::Done),
-                // What a change of size does to the lines that are there, only the terminal knows.
+                // Only the terminal knows how a resize changes the existing lines.
                 Some(Event::Resize(..)) => drawn = 0,
                 Some(_) => continue,
             },
@@ -47,7 +47,7 @@ pub(super) async fn run(home: &Home, shape: TableShape) -> Result<Exit, Failure>
     }
 }
 
-/// Draws the table over the last one, which had so many lines; gives how many this one has.
+/// Draws the table over the previous one, which had `drawn` lines; returns the number of lines of this one.
 async fn draw(home: &Home, shape: TableShape, drawn: usize) -> Result<usize, Failure> {
     let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
     let list = super::table(home).await?;
@@ -55,7 +55,7 @@ async fn draw(home: &Home, shape: TableShape, drawn: usize) -> Result<usize, Fai
     let shape = TableShape { width: Some(width), height: Some(height.saturating_sub(2)), ..shape };
     let text = table::workers(&list, now_ms(), &shape) + &shape.paint.dim(HELP) + "\n";
     let up = if drawn > 0 { format!("\x1b[{drawn}A") } else { String::new() };
-    // Each line clears what was behind it, and the end what was below.
+    // Each line clears the rest of the old line, and the end clears everything below.
     let lines: String = text.lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
     output::print(&format!("{up}\r{lines}\x1b[J"))?;
     Ok(text.lines().count())
@@ -70,7 +70,7 @@ fn ends(event: &Event) -> bool {
     }
 }
 
-/// For pipes: one table after the other, until the reader goes or the command is ended.
+/// For pipes: one table after the other, until the reader closes the pipe or the command is stopped.
 async fn tables(home: &Home, shape: TableShape) -> Result<Exit, Failure> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

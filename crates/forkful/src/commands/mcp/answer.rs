@@ -1,22 +1,22 @@
-//! What leaves: within its bound, and without the values of secrets. Pure.
+//! Limits answers and masks secrets. Pure.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The most characters of an answer.
+/// Maximum bytes of an answer.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Shorter values are not looked for: they would be found in any text.
+/// Shorter values are not masked: they would match in any text.
 const SECRET_BYTES_MIN: usize = 4;
-/// What stands for a secret.
+/// Replaces a secret.
 const MASK: &str = "[redacted]";
 
-/// Values that no answer may have, the longest first.
+/// Values that answers must not contain, longest first.
 #[derive(Debug, Default)]
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// What differs between environments as they are and as they are shown.
+    /// The values that differ between the real and the shown environments.
     pub(super) fn between(
         whole: &BTreeMap<String, BTreeMap<String, String>>,
         shown: &BTreeMap<String, BTreeMap<String, String>>,
@@ -26,7 +26,7 @@ impl Secrets {
             for (name, value) in variables {
                 let is_shown = shown.get(app).and_then(|shown| shown.get(name)) == Some(value);
                 if !is_shown && value.len() >= SECRET_BYTES_MIN {
-                    // A value of several lines may stand in a log line by line.
+                    // A value of several lines may appear in a log line by line.
                     let lines = value.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN);
                     values.extend(lines.map(str::to_owned));
                     values.push(value.clone());
@@ -38,7 +38,7 @@ impl Secrets {
         Self(values)
     }
 
-    /// A text without them.
+    /// A text with these values masked.
     pub(super) fn mask(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.0 {
@@ -49,7 +49,7 @@ impl Secrets {
         text
     }
 
-    /// A value without them, in names as well.
+    /// A JSON value with these values masked, also in keys.
     pub(super) fn mask_value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.mask(&text)),
@@ -66,7 +66,7 @@ impl Secrets {
     }
 }
 
-/// A text within the bound; what was cut is said.
+/// A text within the limit, with a note if it was truncated.
 pub(super) fn bounded(text: String, advice: &str) -> String {
     if text.len() <= ANSWER_BYTES_MAX {
         return text;

@@ -1,4 +1,4 @@
-//! What a call does: it asks the daemon as the commands do. No call starts a daemon.
+//! Implements the calls with the same requests to the daemon as the commands. No call starts a daemon.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,13 +19,13 @@ use crate::connection;
 use crate::exit::Failure;
 use crate::home::Home;
 
-/// The longest name of an app that is taken.
+/// The longest accepted app name.
 const NAME_BYTES_MAX: usize = 256;
 /// The largest report that is read.
 const REPORT_BYTES_MAX: u64 = 16 << 20;
-/// Reports that are listed.
+/// Maximum reports in a list.
 const REPORTS_MAX: usize = 200;
-/// Log lines that are looked through for a text.
+/// Maximum log lines to search for a text.
 const LINES_SEARCHED_MAX: u32 = 20_000;
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ struct OfReport {
     name: Option<String>,
 }
 
-/// Does it, and gives the text of the answer, or why there is none.
+/// Performs a call; returns the text of the answer, or an error.
 pub(super) async fn call(
     home: &Home,
     reports: Option<&Path>,
@@ -143,7 +143,7 @@ async fn asked(mut client: Client, tool: ToolName, arguments: Value) -> Result<V
     }
 }
 
-/// The arguments of a call.
+/// Parses the arguments of a call.
 fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
     serde_json::from_value(arguments).map_err(|error| format!("the arguments are wrong: {error}"))
 }
@@ -174,13 +174,13 @@ fn words(failure: &Failure) -> String {
     failure.error.to_string()
 }
 
-/// The values of all environments that are not shown.
+/// The masked values of all environments.
 async fn secrets(client: &mut Client) -> Result<Secrets, String> {
     let whole = match client.environment("all", true).await {
         Ok(whole) => whole,
         // Without an app there is no environment.
         Err(error) if error.refusal() == Some(ErrorCode::NoSuchTarget) => return Ok(Secrets::default()),
-        // What is secret is not known: nothing may be told.
+        // The secrets are unknown, so nothing may be returned.
         Err(error) => return Err(refused(&error)),
     };
     let shown = client.environment("all", false).await.map_err(|error| refused(&error))?;
@@ -241,14 +241,14 @@ fn is_report(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "json")
 }
 
-/// The names of the reports in the folder, or one of them.
+/// The names of the reports in the folder, or one report.
 fn lab_reports(folder: Option<&Path>, OfReport { name }: OfReport) -> Result<Value, String> {
     let folder = folder.ok_or("no folder of reports was named")?;
     let entries = fs_err::read_dir(folder).map_err(|error| error.to_string())?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            // No link: a report is a file of this folder.
+            // Not a link: a report is a file in this folder.
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
             entry.file_name().into_string().ok().filter(|name| is_file && is_report(name))
         })
@@ -256,7 +256,7 @@ fn lab_reports(folder: Option<&Path>, OfReport { name }: OfReport) -> Result<Val
     names.sort_unstable();
     names.truncate(REPORTS_MAX);
     let Some(name) = name else { return Ok(json!({ "reports": names })) };
-    // Only what the list has, so that no path leads out of the folder.
+    // Only listed names, so that no path leads out of the folder.
     if !names.contains(&name) {
         return Err(format!("there is no report `{name}`"));
     }

@@ -1,4 +1,4 @@
-//! What can be called: names, words, and what each takes.
+//! The available calls: names, descriptions and arguments.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use forkful_core::doctor::SECONDS_MIN;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// The most log lines that a call gives.
+/// Maximum log lines of a call.
 pub(super) const LINES_MAX: u32 = 1000;
-/// Log lines unless the call says another number.
+/// Default number of log lines.
 pub(super) const LINES_DEFAULT: u32 = 100;
 
-/// Seconds that a verdict is about, unless the call says another number.
+/// Default number of seconds for a verdict.
 pub(super) const DOCTOR_SECONDS: u64 = 30;
 
-/// Everything that can be called.
+/// The available calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolName {
     ListApps,
@@ -83,17 +83,17 @@ impl ToolName {
                 "Why an app is slow, or was in the last hour: the cause, how sure that is, the numbers behind it, what to do and what to expect."
             }
             Self::Stalls => {
-                "Where the event loops of an app stood still: by route and function, with how often, how long, and how long requests waited."
+                "Where the event loops of an app were blocked: by route and function, with how often, how long, and how long requests waited."
             }
             Self::Metrics => {
-                "What is measured in each worker now: event loop, heap, garbage collection, requests."
+                "Current metrics of each worker: event loop, heap, garbage collection, requests."
             }
             Self::LabReports => {
                 "Saved reports of `forkful bench`, `compare` and `tune`: without `name` the list, with it one report."
             }
             Self::Restart => "Stops the workers of an app and starts them again; requests may be lost.",
             Self::Reload => {
-                "Replaces the workers of an app one after the other without losing a request; the old ones stay when the new ones fail."
+                "Replaces the workers of an app one after the other without losing a request; if the new ones fail, the old ones stay."
             }
             Self::Scale => "Changes the number of an app's workers.",
             Self::Stop => "Stops an app. It stays in the list.",
@@ -139,7 +139,7 @@ impl ToolName {
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
     }
 
-    /// As clients get it.
+    /// Its description for clients.
     pub(super) fn description(self) -> Tool {
         let Value::Object(schema) = self.schema() else { unreachable!("a schema is an object") };
         let destroys = matches!(self, Self::Restart | Self::Stop);

@@ -1,4 +1,4 @@
-//! The screen of `monit`, from the state alone.
+//! Draws the screen of `monit` from the state.
 
 mod boxes;
 mod list;
@@ -13,16 +13,16 @@ use ratatui::text::{Line, Span};
 use super::state::{Focus, Mode, State};
 use crate::output::format;
 
-/// At this height there is room to say more of the chosen line.
+/// From this height there is room for details of the selected line.
 const ROWS_FOR_DETAILS: u16 = 30;
 
 /// Lines of the details, with their frame.
 const DETAILS: u16 = 9;
 
-/// The output gets at least so many lines.
+/// Minimum lines for the output.
 const OUTPUT_MIN: u16 = 4;
 
-/// Colours, or none of them.
+/// The colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Theme {
     pub(super) has_colours: bool,
@@ -66,7 +66,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     let has_details = area.height >= ROWS_FOR_DETAILS;
     let details = if has_details { DETAILS } else { 0 };
     let rows = u16::try_from(state.rows().len().max(1)).unwrap_or(u16::MAX);
-    // The head of the table and its frame; at most about half of the screen.
+    // The table's header and frame; at most about half of the screen.
     let most = (area.height.saturating_sub(2 + details) / 2).max(4);
     let list = rows.saturating_add(3).min(most);
     let parts = Layout::vertical([
@@ -104,7 +104,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
         format::bytes(memory)
     );
     let line = match (&state.told, &state.fault) {
-        // What was done is told here, so that the keys stay in sight.
+        // The result of an action is shown here, so that the keys stay visible.
         (Some(told), _) => {
             let style = if told.is_fault { theme.fault() } else { theme.colour(Color::Green) };
             Line::styled(told.text.clone(), style)
@@ -115,7 +115,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     frame.render_widget(line, area);
 }
 
-/// What is being written, or which keys there are.
+/// The input line, or the available keys.
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let line = match &state.mode {
         Mode::Filter => {
@@ -134,7 +134,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     frame.render_widget(line, area);
 }
 
-/// As much of the keys as there is room for.
+/// As many keys as fit.
 fn keys(width: u16) -> String {
     let keys = [
         "q quit",

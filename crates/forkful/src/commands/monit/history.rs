@@ -1,4 +1,4 @@
-//! CPU and memory of apps and workers in the last minute, for the small graphs.
+//! CPU and memory of apps and workers in the last minute, for the graphs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,12 +6,12 @@ use forkful_api::types::{AppList, WorkerView};
 
 use super::state::Choice;
 
-/// Samples that are kept of each line, one a second.
+/// Samples kept for each line, one per second.
 const SAMPLES_MAX: usize = 60;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What a line used at one moment.
+/// The resource use of a line at one time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sample {
     pub(super) cpu_percent: f32,
@@ -23,7 +23,7 @@ pub(super) struct Sample {
 pub(super) struct History(BTreeMap<Choice, VecDeque<Sample>>);
 
 impl History {
-    /// Takes one more sample of each line; lines that are gone are forgotten.
+    /// Adds a sample for each line; lines that are gone are removed.
     pub(super) fn take(&mut self, list: &AppList) {
         let mut now: BTreeMap<Choice, Sample> = BTreeMap::new();
         for app in &list.apps {
@@ -54,7 +54,7 @@ fn sample(worker: &WorkerView) -> Sample {
     Sample { cpu_percent: worker.cpu_percent, memory_bytes: worker.memory_bytes }
 }
 
-/// A bar for each of the last values, the highest one full; `least` is the value that a full bar stands for at least.
+/// A bar for each of the last values, scaled to the highest; `least` is the minimum value of a full bar.
 pub(super) fn bars(values: &[f64], width: usize, least: f64) -> String {
     let values = &values[values.len().saturating_sub(width)..];
     let most = values.iter().copied().fold(least, f64::max);

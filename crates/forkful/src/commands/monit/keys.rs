@@ -1,4 +1,4 @@
-//! What keys do.
+//! Handles keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -8,23 +8,23 @@ use super::state::{Action, Choice, Focus, Mode, Row, State};
 use crate::commands::act::{DELETE, RELOAD, RESTART, SCALE, START, STOP, Words};
 use crate::output::format::count;
 
-/// How far a page of the list goes.
+/// Lines of a page in the list.
 const PAGE: usize = 10;
 
-/// How far the arrows move sideways.
+/// Columns of a step sideways.
 const SIDEWAYS: usize = 8;
 
 /// The longest filter.
 const FILTER_MAX: usize = 60;
 
-/// What is to be done outside of the state.
+/// An effect outside of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     Quit,
     Act(Action),
 }
 
-/// A key was pressed.
+/// Handles a pressed key.
 pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Effect> {
     if key.kind == KeyEventKind::Release {
         return None;
@@ -81,7 +81,7 @@ fn look(state: &mut State, key: KeyCode) -> Option<Effect> {
     None
 }
 
-/// The filter of the pane that has the focus.
+/// The filter of the focused pane.
 pub(super) fn filter(state: &mut State) -> &mut String {
     match state.focus {
         Focus::Apps => &mut state.app_filter,
@@ -108,7 +108,7 @@ fn write_filter(state: &mut State, key: KeyCode) {
     filtered(state);
 }
 
-/// One worker more or less of the chosen app, if the user says so.
+/// Changes the number of workers of the selected app by one, after confirmation.
 fn scale(state: &mut State, change: i32) {
     let rows = state.rows();
     let Some(row) = state.chosen_index().and_then(|index| rows.get(index)) else { return };
@@ -120,7 +120,7 @@ fn scale(state: &mut State, change: i32) {
     state.mode = Mode::Confirm(Action { words: SCALE, instances, target: Choice::App(name), whom });
 }
 
-/// Nothing is done before the user has said yes.
+/// Nothing is done before the user confirms.
 fn ask(state: &mut State, words: Words<'static>) {
     let rows = state.rows();
     let Some(row) = state.chosen_index().and_then(|index| rows.get(index)) else { return };

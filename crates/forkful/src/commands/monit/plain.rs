@@ -1,11 +1,11 @@
-//! Lines of output as they can stand in a pane: without colours and whatever else would move the cursor.
+//! Cleans output lines for a pane: removes colours and other control sequences.
 
 use crate::output::format::{skip_sequence, visible};
 
-/// A tab's width at most.
+/// Maximum width of a tab.
 const TAB: usize = 4;
 
-/// The longest text of one line that is kept; the rest is in the file.
+/// The longest line that is kept; the file has the rest.
 const CHARACTERS_MAX: usize = 4096;
 
 /// See the module's documentation.

@@ -1,5 +1,5 @@
-//! What `monit` knows and shows: the apps, which line is chosen, the output of that one, and what is asked
-//! of the user. Nothing here talks to a daemon or to a terminal.
+//! The state of `monit`: the apps, the selected line, its output, and the question to the user. Nothing here
+//! uses a daemon or a terminal.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use super::history::History;
 use super::plain::plain;
 use crate::commands::act::Words;
 
-/// Lines of output that are kept; older ones are in the files.
+/// Output lines that are kept; the files have older ones.
 pub(super) const LINES_MAX: usize = 2000;
 
 /// See the module's documentation.
@@ -18,16 +18,16 @@ pub(super) const LINES_MAX: usize = 2000;
 pub(super) struct State {
     pub(super) list: AppList,
     pub(super) now_ms: u64,
-    /// Why there is no list, or why it is old.
+    /// Why there is no list, or why it is outdated.
     pub(super) fault: Option<String>,
-    /// The chosen line, by what it means, so that it stays when others come and go.
+    /// The selected line by identity, so that it stays selected when others come and go.
     pub(super) chosen: Option<Choice>,
-    /// Only apps whose name or group holds this.
+    /// Only apps whose name or group contains this.
     pub(super) app_filter: String,
     pub(super) output: Output,
     pub(super) focus: Focus,
     pub(super) mode: Mode,
-    /// What became of the last thing that was done.
+    /// The result of the last action.
     pub(super) told: Option<Told>,
     /// The order of the apps.
     pub(super) order: Order,
@@ -38,7 +38,7 @@ pub(super) struct State {
 /// The order of the apps in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
-    /// As `forkful list` has them.
+    /// As in `forkful list`.
     #[default]
     Id,
     Name,
@@ -48,7 +48,7 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// What the key for the order changes to.
+    /// The next order, for the key that changes it.
     pub(super) fn next(self) -> Self {
         let all = [Self::Id, Self::Name, Self::Cpu, Self::Memory, Self::Restarts];
         let place = all.iter().position(|order| *order == self).map_or(0, |place| place + 1);
@@ -80,7 +80,7 @@ impl Order {
     }
 }
 
-/// What a line of the list means.
+/// The identity of a line in the list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Choice {
     App(String),
@@ -97,7 +97,7 @@ impl Choice {
     }
 }
 
-/// Where keys go.
+/// The pane that gets the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Focus {
     #[default]
@@ -105,30 +105,30 @@ pub(super) enum Focus {
     Output,
 }
 
-/// What the keys mean at the moment.
+/// The current meaning of the keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Mode {
     #[default]
     Look,
-    /// A filter of the pane that has the focus is written.
+    /// The filter of the focused pane is being typed.
     Filter,
     Help,
-    /// Something is about to be done, if the user says so.
+    /// An action needs confirmation.
     Confirm(Action),
 }
 
-/// Something to be done to an app or to a worker.
+/// An action on an app or a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Action {
     pub(super) words: Words<'static>,
-    /// `scale`: to this number of workers.
+    /// For `scale`: the new number of workers.
     pub(super) instances: Option<u16>,
     pub(super) target: Choice,
-    /// Whom it concerns, in words.
+    /// Its target, in words.
     pub(super) whom: String,
 }
 
-/// What became of something.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) text: String,
@@ -168,23 +168,23 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The output of what is chosen.
+/// The output of the selection.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// Whose it is.
+    /// The selection that it belongs to.
     pub(super) of: Option<Choice>,
     lines: VecDeque<OutputLine>,
-    /// Only lines that hold this, in any case.
+    /// Only lines that contain this, case-insensitive.
     pub(super) filter: String,
-    /// How many lines further up than the last one; 0 follows.
+    /// How many lines above the last one; 0 follows.
     pub(super) up: usize,
-    /// How many characters further right than the first one.
+    /// How many characters right of the first.
     pub(super) right: usize,
-    /// How many lines the screen shows; drawing knows it.
+    /// The number of visible lines; set by drawing.
     pub(super) page: Cell<usize>,
 }
 
-/// A line of output without what would move the cursor.
+/// A line of output without control sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OutputLine {
     pub(super) pm_id: Option<u32>,
@@ -193,7 +193,7 @@ pub(super) struct OutputLine {
 }
 
 impl Output {
-    /// The lines that the filter leaves, oldest first.
+    /// The lines that match the filter, oldest first.
     pub(super) fn shown(&self) -> Vec<&OutputLine> {
         let wanted = self.filter.to_lowercase();
         self.lines
@@ -207,7 +207,7 @@ impl Output {
     }
 
     fn push(&mut self, line: OutputLine) {
-        // Who has scrolled up keeps what he sees.
+        // After scrolling up, the view stays where it is.
         let wanted = self.filter.to_lowercase();
         if self.up > 0 && line.text.to_lowercase().contains(&wanted) {
             self.up += 1;
@@ -216,7 +216,7 @@ impl Output {
         if self.lines.len() > LINES_MAX {
             self.lines.pop_front();
         }
-        // Not for each of many lines, when it is not needed.
+        // Not for each of many lines if it is not needed.
         if self.up > 0 {
             self.bound();
         }
@@ -229,7 +229,7 @@ impl Output {
 }
 
 impl State {
-    /// The lines of the list: an app, and its workers when there are several.
+    /// The lines of the list: an app, and its workers if there are several.
     pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let wanted = self.app_filter.to_lowercase();
         let is_wanted = |app: &&AppView| {
@@ -247,13 +247,13 @@ impl State {
         apps.into_iter().flat_map(of_app).collect()
     }
 
-    /// The number of the chosen line.
+    /// The index of the selected line.
     pub(super) fn chosen_index(&self) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
         self.rows().iter().position(|row| row.choice() == *chosen)
     }
 
-    /// The daemon's list has come.
+    /// The daemon's list has arrived.
     pub(super) fn take_list(&mut self, list: AppList, now_ms: u64) {
         self.history.take(&list);
         self.list = list;
@@ -262,17 +262,17 @@ impl State {
         self.choose_something();
     }
 
-    /// There is no list to be had.
+    /// The list is not available.
     pub(super) fn lose(&mut self, fault: String) {
         self.fault = Some(fault);
     }
 
-    /// The chosen line may have gone, or been filtered away.
+    /// The selected line may be gone or filtered out.
     pub(super) fn choose_something(&mut self) {
         if self.chosen_index().is_none() {
             self.chosen = self.rows().first().map(|row| row.choice());
         }
-        // A question about the app of a chosen worker stays while the app is there.
+        // A confirmation about the app of a selected worker stays while the app exists.
         let is_there = |target: &Choice| self.rows().iter().any(|row| row.choice() == *target);
         if let Mode::Confirm(action) = &self.mode
             && !is_there(&action.target)
@@ -281,14 +281,14 @@ impl State {
         }
     }
 
-    /// The output of another one is followed from now on.
+    /// Switches to the output of another selection.
     pub(super) fn follow(&mut self, of: Option<Choice>) {
         let filter = std::mem::take(&mut self.output.filter);
         let page = self.output.page.clone();
         self.output = Output { of, filter, page, ..Output::default() };
     }
 
-    /// A line has come of what is followed.
+    /// A line of the followed output has arrived.
     pub(super) fn take_line(&mut self, line: &LogLine) {
         self.output.push(OutputLine {
             pm_id: line.pm_id,

@@ -1,4 +1,4 @@
-//! What keys do, and what the screen looks like.
+//! Keys and the screen.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use forkful_api::types::{AppList, LogLine, LogStream};
@@ -11,7 +11,7 @@ use super::keys::{Effect, press};
 use super::state::{Action, Choice, LINES_MAX, Mode, State, Told};
 use crate::commands::act::{DELETE, RELOAD, RESTART, SCALE, START, STOP};
 
-/// Two apps: one of two workers, of which one waits; one that has failed.
+/// Two apps: one with two workers, one of which is waiting, and one that has failed.
 fn list() -> AppList {
     let app = |name: &str, namespace: &str, mode: &str, listening: &[&str], workers: serde_json::Value| {
         serde_json::json!({
@@ -210,7 +210,7 @@ fn help_and_questions_lie_over_the_panes() {
     │ 0 GET /24 200│ + -             one worker more or less        │              │
     │ 1 GET /25 200│ d               delete                         │              │
     │ 0 GET /26 200│ ?               this help                      │              │
-    │ 1 GET /27 200│ q  Ctrl-C       quit; the apps run on          │              │
+    │ 1 GET /27 200│ q  Ctrl-C       quit; the apps keep running    │              │
     │ 0 GET /28 200└────────────────────────────────────────────────┘              │
     │ 1 GET /29 200                                                                │
     │ 0 GET /30 200                                                                │
@@ -255,8 +255,8 @@ fn without_apps_and_without_a_daemon_it_says_so() {
     └──────────────────────────────────────────────────────────┘
     q quit  ? help  r restart  l reload  s stop  t start
     ");
-    state.lose("no daemon is running; this waits for one".to_owned());
-    assert!(screen(&state, 60, 10).starts_with("no daemon is running; this waits for one\n"));
+    state.lose("no daemon is running; waiting for one".to_owned());
+    assert!(screen(&state, 60, 10).starts_with("no daemon is running; waiting for one\n"));
     state.take_list(list(), 0);
     assert!(screen(&state, 60, 10).starts_with("forkful  2 apps, 1 of 3 workers running  cpu"));
 }
@@ -277,7 +277,7 @@ fn nothing_is_done_without_a_yes() {
     assert_eq!(typed(&mut state, "jsy"), done(STOP, Choice::Worker(0), "worker 0 of api"));
     assert_eq!(typed(&mut state, "Gsy"), done(STOP, Choice::App("mail".to_owned()), "mail"));
     assert_eq!(state.mode, Mode::Look);
-    // What was asked about has gone: the answer would be about something else.
+    // The target of the question is gone; the answer would affect something else.
     typed(&mut state, "s");
     let mut fewer = list();
     fewer.apps.pop();
@@ -338,7 +338,7 @@ fn output_is_filtered_and_scrolled_and_stays_where_it_is() {
     assert_eq!(last(&state), "");
     assert!(screen(&state, 80, 24).contains("! Error: broken on purpose"));
     typed(&mut state, "x");
-    assert!(screen(&state, 80, 24).contains("no line holds that; esc shows all"));
+    assert!(screen(&state, 80, 24).contains("no line contains this; esc shows all"));
 }
 
 #[test]

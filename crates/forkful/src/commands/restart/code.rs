@@ -1,30 +1,30 @@
-//! When the code of an app last changed, as far as its directory tells.
+//! Finds out when the code of an app last changed, from its directory.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use forkful_api::types::AppDefinition;
 
-/// Files and folders that are looked at; more, and it is not known when the code changed.
+/// Maximum files and folders to check; beyond it the time is unknown.
 const ENTRIES_MAX: usize = 20_000;
 
-/// What is written when the code changes in folders that are otherwise not looked at, because they change at other times as well or
-/// hold too many files: by npm when it installs, by Next.js and by Nuxt when they build.
+/// Files written when code changes in folders that are otherwise skipped, because they also change at other
+/// times or contain too many files: by npm on install, by Next.js and Nuxt on build.
 const MARKS: [(&str, &str); 3] =
     [("node_modules", ".package-lock.json"), (".next", "BUILD_ID"), (".output", "nitro.json")];
 
-/// Depth of folders that is looked at.
+/// Maximum depth of folders.
 const DEPTH_MAX: usize = 12;
 
-/// The last change of a file in the app's working directory, or of its script, in milliseconds since 1970; `None` when
-/// that cannot be told. The time of the change of the inode counts, which tools that copy files cannot set back.
-/// Dependencies and what frameworks build are told by [`MARKS`]; log files change without being code.
+/// The last change of a file in the app's working directory, or of its script, in milliseconds since the Unix
+/// epoch; `None` if unknown. The inode change time is used, because tools that copy files cannot set it back.
+/// For dependencies and the build output of frameworks, [`MARKS`] are used; log files are ignored.
 pub(super) fn changed_at_ms(definition: &AppDefinition) -> Option<u64> {
     let mut search = Search { newest: 0, entries: 0 };
     if let Some(script) = definition.script.as_deref().filter(|script| script.starts_with('/')) {
         search.take(Path::new(script)).ok();
     }
-    // A link to the current release is changed by pointing it elsewhere.
+    // A link to the current release changes when it points elsewhere.
     let link = std::fs::symlink_metadata(&definition.cwd).ok()?;
     search.note(&link);
     search.folder(&PathBuf::from(&definition.cwd), 0)?;
@@ -60,14 +60,14 @@ impl Search {
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             if let Some((_, mark)) = MARKS.iter().find(|(folder, _)| name == *folder) {
-                // It need not be there.
+                // It may not exist.
                 self.take(&path.join(mark)).ok();
                 continue;
             }
             if name.starts_with('.') && name != ".env" || name.contains(".log") || name.ends_with(".pid") {
                 continue;
             }
-            // A file that has gone since changes the answer to "not known".
+            // If a file is gone since, the result is unknown.
             let metadata = entry.metadata().ok()?;
             if metadata.is_dir() {
                 self.folder(&path, depth + 1)?;
@@ -92,7 +92,7 @@ mod tests {
         search.newest
     }
 
-    /// Writes a file until its time has moved on, which the kernel counts in ticks.
+    /// Writes a file until its time has advanced, which the kernel counts in ticks.
     fn write_later(folder: &Path, name: &str) {
         let before = newest(folder);
         let end = Instant::now() + Duration::from_secs(100);

@@ -1,5 +1,6 @@
-//! Which targets of `start` name apps that exist, and which say what to start. PM2's rule: a number, `all`, and
-//! what has neither a slash nor an extension is a name before it is a file; anything else is a file first.
+//! Decides which targets of `start` name existing apps, and which are something to start. PM2's rule: a
+//! number, `all`, and a word without a slash and an extension is first a name and then a file; everything
+//! else is first a file.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,8 +13,9 @@ use crate::commands::targets::check_pattern;
 use crate::exit::Failure;
 use crate::specs::is_config;
 
-/// Whether a target names apps that exist. `new_name` is what `--name` says: with it, what could be started is
-/// not taken for an app of that name, so that `start npm --name web -- start` works beside an app `npm`.
+/// Whether a target names existing apps. `new_name` is the value of `--name`: with it, a target that can be
+/// started is not taken for an app of that name, so that `start npm --name web -- start` works although an
+/// app `npm` exists.
 pub(super) fn existing(target: &str, known: &[AppView], new_name: Option<&str>) -> Result<bool, Failure> {
     if is_config(target) {
         return Ok(false);
@@ -38,7 +40,7 @@ pub(super) fn existing(target: &str, known: &[AppView], new_name: Option<&str>) 
     Ok(!(looks_like_file && Path::new(target).exists() || is_renamed && can_be_started(target)))
 }
 
-/// Whether a worker is one of those that a target names.
+/// Whether a target includes this worker.
 pub(super) fn means(target: &str, app: &AppView, worker: &WorkerView, known: &[AppView]) -> bool {
     let definition = &app.definition;
     match Target::parse(target) {

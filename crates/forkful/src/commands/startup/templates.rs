@@ -1,24 +1,24 @@
-//! The files by which systemd, `OpenRC` and launchd start the daemon: the templates beside this file, filled. Nothing is
-//! looked up or written here.
+//! The service files for systemd, `OpenRC` and launchd, from the templates in this folder. Nothing is read or
+//! written here.
 
 use std::path::PathBuf;
 
 use forkful_export::units::{variable, word};
 
-/// What a service file says.
+/// The contents of a service file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Service {
     /// The service's name.
     pub(super) name: String,
-    /// This program.
+    /// Path of this program.
     pub(super) program: PathBuf,
     /// `$FORKFUL_HOME` of the user.
     pub(super) home: PathBuf,
     /// The user's home directory.
     pub(super) user_home: PathBuf,
-    /// The user that it runs as; `None` for a service of one's own.
+    /// The user that it runs as; `None` for a user's own service.
     pub(super) user: Option<String>,
-    /// Where programs are found.
+    /// The search path for programs.
     pub(super) path: String,
     /// Wait for the network.
     pub(super) wait_network: bool,
@@ -26,13 +26,13 @@ pub(super) struct Service {
     pub(super) low_ports: bool,
 }
 
-/// From the first signal to the end of everything: workers get their own kill timeouts within it.
+/// Time from the first signal until everything has stopped; workers' kill timeouts fit within it.
 const STOP_SECONDS: u32 = 90;
 
-/// How long systemd waits for a sign of life; the daemon gives one every half of it.
+/// systemd's watchdog timeout; the daemon notifies it every half of it.
 const WATCHDOG_SECONDS: u32 = 30;
 
-/// A unit of systemd (systemd.service(5), systemd.exec(5)).
+/// A systemd unit (systemd.service(5), systemd.exec(5)).
 pub(super) fn systemd(service: &Service) -> String {
     let is_own = service.user.is_none();
     let target = if is_own { "default.target" } else { "multi-user.target" };
@@ -47,8 +47,8 @@ pub(super) fn systemd(service: &Service) -> String {
     let path = variable("PATH", &service.path);
     let low_ports =
         if service.low_ports && !is_own { "AmbientCapabilities=CAP_NET_BIND_SERVICE\n" } else { "" };
-    // Rights that a manager of Node.js apps never needs. Not among them: MemoryDenyWriteExecute, which
-    // no JIT survives, and anything that hides files from the apps.
+    // Restrictions that do not affect a manager of Node.js apps. Excluded are MemoryDenyWriteExecute, which
+    // breaks the JIT, and options that hide files from the apps.
     let hardening = if is_own {
         "NoNewPrivileges=yes\n"
     } else {
@@ -70,7 +70,7 @@ pub(super) fn systemd(service: &Service) -> String {
     )
 }
 
-/// A service script of `OpenRC` (openrc-run(8)).
+/// An `OpenRC` service script (openrc-run(8)).
 pub(super) fn openrc(service: &Service) -> String {
     let user = service.user.as_deref().unwrap_or("root");
     let after = if service.wait_network { "need net" } else { "after net" };
@@ -86,7 +86,7 @@ pub(super) fn openrc(service: &Service) -> String {
     )
 }
 
-/// A property list of launchd (launchd.plist(5)).
+/// A launchd property list (launchd.plist(5)).
 pub(super) fn launchd(service: &Service) -> String {
     let user = service.user.as_ref().map_or_else(String::new, |user| {
         format!("  <key>UserName</key>\n  <string>{}</string>\n", xml(user))
@@ -210,7 +210,7 @@ mod tests {
     fn low_ports_are_for_services_that_ask_for_them() {
         let asked = |user| systemd(&Service { low_ports: true, ..service(user) });
         assert!(asked(Some("ann")).contains("\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n"));
-        // A manager of one's own has no rights to give.
+        // A user's own service manager cannot grant capabilities.
         assert!(!asked(None).contains("CAP_"));
     }
 

@@ -1,4 +1,5 @@
-//! Whether other users could exchange what a service of the system runs: its program, and what it finds in PATH.
+//! Checks whether other users could replace what a system service runs: its program, and the programs in
+//! PATH.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,10 @@ use forkful_os::users;
 
 use super::templates::Service;
 
-/// Owner and mode of a path, links followed; `None` where there is nothing.
+/// Owner and mode of a path, following links; `None` if it does not exist.
 type Look<'a> = &'a dyn Fn(&Path) -> Option<(u32, u32)>;
 
-/// What is to be told of a service of the system.
+/// Warnings about a system service.
 pub(super) fn warnings(service: &Service) -> Vec<String> {
     let user = service.user.as_deref().unwrap_or("root");
     let uid = users::find_user(user).map_or(0, |user| user.uid);
@@ -41,12 +42,14 @@ fn told(user: &str, what: &str, at: &Path) -> String {
     )
 }
 
-/// The first part of a path, from the root, that somebody else than root and `uid` owns or may write to.
+/// The first component of a path, from the root, that is owned or writable by a user other than root and
+/// `uid`.
 fn open_to_others(path: &Path, uid: u32, look: Look<'_>) -> Option<PathBuf> {
     let parts: Vec<&Path> = path.ancestors().collect();
     let open = parts.into_iter().rev().find(|part| {
         let Some((owner, mode)) = look(part) else { return false };
-        // In a sticky folder nobody can exchange another user's entries; but the path's own end can be added to.
+        // In a sticky folder nobody can replace another user's entries, but files can be added at the end of
+        // the path.
         let is_safe_folder = mode & 0o1000 != 0 && *part != path;
         (owner != 0 && owner != uid) || (mode & 0o022 != 0 && !is_safe_folder)
     });
@@ -73,7 +76,7 @@ mod tests {
         assert_eq!(open("/usr/bin/forkful", 0), None);
         assert_eq!(open("/not/there", 0), None);
         assert_eq!(open("/opt/shared", 0), Some("/opt/shared".into()));
-        // Root's service must not depend on what ann may exchange, her own may.
+        // Root's service must not depend on files that ann can replace; ann's own service may.
         assert_eq!(open("/home/ann/bin", 0), Some("/home/ann".into()));
         assert_eq!(open("/home/ann/bin", 1000), None);
         assert_eq!(open("/home/ann/bin", 1001), Some("/home/ann".into()));

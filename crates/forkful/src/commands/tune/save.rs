@@ -1,4 +1,4 @@
-//! What `tune --save` keeps of a result: the file that `forkful export` reads.
+//! Saves the results of `tune --save`: the file that `forkful export` reads.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::super::export::read_measured;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-/// Readable by everybody, as a configuration is.
+/// Readable by everybody, like a configuration.
 const MODE: u32 = 0o644;
 
-/// Puts what was measured of an app beside what is there of others.
+/// Adds the measurements of an app to those of other apps in the file.
 pub(super) fn save(folder: &Path, app: &str, document: &TuneDocument) -> Result<(), Failure> {
     let path = folder.join(FILE);
     let mut file = MeasuredFile { apps: read_measured(&path)?, ..MeasuredFile::default() };
@@ -141,7 +141,8 @@ mod tests {
                 latency_window_s: 1.5,
                 restarts: String::new(),
             },
-            // Best first, as `tune` has it; a pool that was not chosen, and a candidate without time for its own load.
+            // Best first, as in `tune`; includes a pool that was not chosen, and a candidate without time for
+            // its own load.
             table: vec![row(2, 4, 880.0, Some(12.5)), row(1, 16, 470.0, Some(1.0)), row(1, 4, 460.0, None)],
             usl: None,
             patch: None,

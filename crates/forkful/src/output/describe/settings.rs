@@ -1,4 +1,4 @@
-//! Every setting of an app: its value, and where it was given.
+//! Every setting of an app: its value and its source.
 
 use forkful_api::types::{AppDefinition, RuntimeKind};
 use forkful_config::{Group, Kind, KnownKey, supported_keys};
@@ -14,11 +14,11 @@ pub(super) struct Setting {
     pub(super) group: &'static str,
     pub(super) key: &'static str,
     pub(super) value: String,
-    /// Where it was given; `None` for a default.
+    /// Its source; `None` for a default.
     pub(super) origin: Option<String>,
 }
 
-/// All settings of an app, in groups. A field that several keys decide is shown once, under the first.
+/// All settings of an app, in groups. A field set by several keys is shown once, under the first.
 pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
     let Ok(fields) = serde_json::to_value(definition) else { return Vec::new() };
     let mut keys: Vec<&KnownKey> = Vec::new();
@@ -28,12 +28,12 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
         }
     }
     keys.sort_by_key(|key| Group::ALL.iter().position(|group| group.short() == key.group.short()));
-    // Only Node.js programs can be given the agent.
+    // Only Node.js programs can use the agent.
     keys.retain(|key| key.name != "agent" || definition.runtime == RuntimeKind::Node);
     let setting = |key: &KnownKey| {
         let value = shown(key, &fields[key.fields[0]]);
         let origin = definition.origins.get(key.name).cloned();
-        // These are in the lines above anyway.
+        // The lines above contain these already.
         if origin.is_none() && matches!(key.name, "script" | "interpreter" | "cwd") {
             return None;
         }
@@ -43,7 +43,8 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
     keys.into_iter().filter_map(setting).collect()
 }
 
-/// Whether a value differs from the default in the table of keys. What is not set differs only where that was given.
+/// Whether a value differs from the default in the table of keys. An unset value differs only if it was
+/// given.
 fn differs(key: &KnownKey, value: &str) -> bool {
     if key.default.is_empty() || value == "none" {
         return false;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use forkful_api::types::{AppRows, WorkerRow};
 use forkful_core::spec::Named as _;
 
-/// A field, and which end comes first.
+/// A field and a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sort {
     field: Field,
@@ -27,7 +27,7 @@ enum Field {
     Restarts,
 }
 
-/// As users write them; PM2's, and restarts.
+/// The names for users: PM2's, and restarts.
 const FIELDS: [(&str, Field); 9] = [
     ("id", Field::Id),
     ("name", Field::Name),
@@ -63,7 +63,7 @@ impl FromStr for Sort {
 }
 
 impl Sort {
-    /// Orders rows; those that are equal come by id.
+    /// Sorts rows; equal rows are sorted by id.
     pub(crate) fn apply(self, rows: &mut [(&AppRows, &WorkerRow)], now_ms: u64) {
         rows.sort_by_key(|(_, worker)| worker.pm_id);
         rows.sort_by(|left, right| {
@@ -80,7 +80,7 @@ impl Field {
         (right_app, right): (&AppRows, &WorkerRow),
         now_ms: u64,
     ) -> Ordering {
-        // What does not run has been up for no time.
+        // A worker that is not running has no uptime.
         let uptime = |worker: &WorkerRow| {
             let started = worker.started_at_ms.filter(|_| worker.pid.is_some());
             started.map_or(0, |started| now_ms.saturating_sub(started))

@@ -127,7 +127,7 @@ fn rows_are_ordered_by_a_field() {
     assert_eq!(ids("cpu"), "0 1 2");
 }
 
-/// The same workers with everything that wide terminals show.
+/// The same workers with all data that wide terminals show.
 fn detailed() -> AppTable {
     let mut list = list();
     list.apps[0].listening = vec!["tcp://[::]:3000".to_owned(), "tcp://127.0.0.1:9100".to_owned()];

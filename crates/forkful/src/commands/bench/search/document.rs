@@ -1,4 +1,4 @@
-//! What a search found, as JSON, as text, and with what its page draws. Pure.
+//! The result of a search as JSON, as text, and with plots for the page. Pure.
 
 use std::fmt::Write as _;
 
@@ -16,12 +16,12 @@ use crate::output::format::visible;
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Step {
-    /// Requests per second that were due.
+    /// The offered rate, in requests per second.
     pub(super) rate: f64,
     pub(super) held: bool,
-    /// Why it was not.
+    /// Why it did not pass.
     pub(super) reason: Option<String>,
-    /// The generator was at its own limit.
+    /// The generator was at its limit.
     pub(super) generator_limited: bool,
     pub(super) seconds: f64,
     /// Answers per second.
@@ -31,16 +31,16 @@ pub(super) struct Step {
     pub(super) errors: u64,
 }
 
-/// How the search ended.
+/// The result of the search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Verdict {
     /// `found`, `unlimited`, `nothing`, `undecided` or `generator`.
     word: &'static str,
-    /// The highest rate that held.
+    /// The highest rate that passed.
     rate: Option<f64>,
-    /// The lowest rate that did not.
+    /// The lowest rate that failed.
     missed: Option<f64>,
-    /// What was missed there.
+    /// The reason for that failure.
     reason: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Verdict {
             };
             steps.iter().rev().find(here)
         };
-        // What the generator could not send says nothing of the target.
+        // Requests that the generator could not send say nothing about the target.
         if word == "found" && at_missed().is_some_and(|step| step.generator_limited) {
             word = "generator";
         }
@@ -94,7 +94,7 @@ impl Verdict {
                 let held =
                     self.rate.map_or("no rate held".to_owned(), |_| format!("{rate} requests/s held once"));
                 format!(
-                    "not decided after so many runs, because some contradict others: {held} with {expected}, and {missed} did \
+                    "not decided, because some runs contradict others: {held} with {expected}, and {missed} did \
                      not{because}"
                 )
             }
@@ -102,7 +102,7 @@ impl Verdict {
     }
 }
 
-/// `bench --search --json`, and what the page is made of.
+/// The document of `bench --search --json` and of the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Document {
     kind: &'static str,
@@ -113,12 +113,12 @@ pub(super) struct Document {
     title: String,
     headline: String,
     verdict: Verdict,
-    /// What had to hold.
+    /// The expectations.
     expectations: Vec<String>,
-    /// What a closed loop got out of the target first.
+    /// The rate of the closed loop at the start.
     pilot_per_second: f64,
     connections: usize,
-    /// In the order in which they were made.
+    /// In the order of execution.
     steps: Vec<Step>,
     tables: Vec<Value>,
     plots: Vec<Value>,
@@ -157,7 +157,7 @@ impl Document {
         }
     }
 
-    /// For a terminal: the answer, and each run.
+    /// Text for a terminal: the result and each run.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}.\n\n", visible(&self.headline));
         let titles = ["requests/s", "answered/s", "p50 ms", "p99 ms", "errors"];
@@ -199,13 +199,13 @@ fn table(steps: &[Step]) -> Value {
         ])
     };
     json!({
-        "title": "The runs", "note": "In the order in which they were made.",
+        "title": "The runs", "note": "In the order of the runs.",
         "columns": ["run", "due/s", "answered/s", "p50, ms", "p99, ms", "errors", ""],
         "rows": steps.iter().enumerate().map(row).collect::<Vec<_>>(),
     })
 }
 
-/// Latency over the rate, and the rates in the order in which they were tried.
+/// Plots: latency by rate, and the rates in the order they were tried.
 fn plots(steps: &[Step]) -> Vec<Value> {
     let mut by_rate: Vec<&Step> = steps.iter().collect();
     by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -229,7 +229,7 @@ fn plots(steps: &[Step]) -> Vec<Value> {
             "series": [line("p50", |step| step.p50_ms), line("p99", |step| step.p99_ms)],
         }),
         json!({
-            "type": "lines", "title": "The search", "note": "Each run's rate, by whether everything that is expected held.",
+            "type": "lines", "title": "The search", "note": "The rate of each run, by whether all expectations were met.",
             "x": { "label": "run", "unit": "", "log": false }, "y": rate,
             "series": [in_order("held", true), in_order("missed", false)],
         }),
@@ -241,7 +241,7 @@ fn figure(value: f64) -> String {
     if value >= 1000.0 { thousands(value.round() as u64) } else { three_digits(value) }
 }
 
-/// A percentile that has samples enough.
+/// A percentile with enough samples.
 pub(super) fn percentile_ms(report: &Report, quantile: f64) -> Option<f64> {
     let histogram = &report.response;
     (histogram.len() >= samples_min(quantile)).then(|| histogram.value_at_quantile(quantile) as f64 / 1e6)

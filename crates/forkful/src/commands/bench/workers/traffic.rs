@@ -1,11 +1,12 @@
-//! What came in on which worker's connections, put together from looks at the kernel's list. Pure.
+//! Received bytes by worker, computed from samples of the kernel's connection list. Pure.
 
 use std::collections::HashMap;
 
-/// So many connections are followed; a look at more would disturb the measurement.
+/// Maximum connections to follow; sampling more would disturb the measurement.
 pub(super) const CONNECTIONS_MAX: usize = 8_192;
 
-/// A connection at one look: which it is, the worker that holds it, the bytes that came in since it was made.
+/// A connection in one sample: its identity, the worker that holds it, and the bytes received since it was
+/// opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) inode: u64,
@@ -13,14 +14,14 @@ pub(super) struct Seen {
     pub(super) received: u64,
 }
 
-/// Connections over all looks.
+/// Connections over all samples.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     looks: u32,
     connections: HashMap<u64, Course>,
-    /// As many connections as were seen at one look.
+    /// The largest number of connections in one sample.
     most: usize,
-    /// Which look that was; the last of several.
+    /// The last sample with that number.
     most_at: u32,
 }
 
@@ -34,7 +35,7 @@ struct Course {
 }
 
 impl Traffic {
-    /// Adds a look. What was there at the first look counts from there on, what came later from its beginning.
+    /// Adds a sample. Connections in the first sample count from there on, later ones from their start.
     pub(super) fn look(&mut self, seen: &[Seen]) {
         self.looks += 1;
         if seen.len() >= self.most {
@@ -55,7 +56,7 @@ impl Traffic {
         }
     }
 
-    /// Connections of each worker at the look that saw most of them: at the last one they may be closed already.
+    /// Connections of each worker in the sample with the most: in the last one they may already be closed.
     pub(super) fn connections(&self, workers: usize) -> Vec<u64> {
         let mut counts = vec![0; workers];
         let then = |course: &&Course| (course.first_at..=course.last_at).contains(&self.most_at);
@@ -65,15 +66,15 @@ impl Traffic {
         counts
     }
 
-    /// `requests` shared out by the bytes that came in on each worker's connections; `None` where hardly anything was
-    /// seen, as with connections that live for one request.
+    /// `requests` divided in proportion to the bytes received on each worker's connections; `None` if hardly
+    /// anything was observed, as with connections used for one request.
     pub(super) fn requests(&self, workers: usize, requests: u64, sent_bytes: u64) -> Option<Vec<u64>> {
         let mut bytes = vec![0_u64; workers];
         for course in self.connections.values() {
             bytes[course.worker] += course.last.saturating_sub(course.first);
         }
         let all: u64 = bytes.iter().sum();
-        // Less than half of what was sent is no sample of all of it.
+        // Less than half of the sent bytes is not a representative sample.
         if all == 0 || all * 2 < sent_bytes {
             return None;
         }

@@ -1,5 +1,4 @@
-//! What lies over or between the panes: help, the question before something is done, and more about the
-//! chosen line.
+//! Boxes over or between the panes: help, confirmation, details of the selected line.
 
 use forkful_core::spec::environment::shown_arguments;
 use ratatui::Frame;
@@ -12,13 +11,13 @@ use super::super::state::{Action, Row, State};
 use super::Theme;
 use crate::output::format;
 
-/// Seconds that the graphs show.
+/// Seconds shown in the graphs.
 const GRAPH_WIDTH: usize = 40;
 
 /// Lines of the details above the graphs.
 const DETAIL_LINES: u16 = 5;
 
-/// Keys and what they do.
+/// Keys with descriptions.
 const KEYS: [(&str, &str); 14] = [
     ("↑ ↓  PgUp PgDn", "choose, or scroll the output"),
     ("← →", "long lines of output"),
@@ -33,7 +32,7 @@ const KEYS: [(&str, &str); 14] = [
     ("+ -", "one worker more or less"),
     ("d", "delete"),
     ("?", "this help"),
-    ("q  Ctrl-C", "quit; the apps run on"),
+    ("q  Ctrl-C", "quit; the apps keep running"),
 ];
 
 pub(super) fn help(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
@@ -64,7 +63,7 @@ fn show(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, wi
     frame.render_widget(Paragraph::new(lines).block(block), middle);
 }
 
-/// What is run, where it listens, and why it is as it is.
+/// Command, addresses, and the reason of the current state.
 pub(super) fn details(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let block = Block::bordered().title(" details ").border_style(theme.frame(false));
     let rows = state.rows();

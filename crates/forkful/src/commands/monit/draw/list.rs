@@ -11,7 +11,7 @@ use super::super::state::{Focus, Order, Row, State};
 use super::Theme;
 use crate::output::{format, table};
 
-/// A column, its width, and the width of the pane from which it is shown.
+/// A column, its width, and the minimum width of the pane for it.
 struct Column {
     title: &'static str,
     width: u16,
@@ -20,7 +20,7 @@ struct Column {
     text: fn(Row<'_>, u64) -> String,
 }
 
-/// The names take what the others leave.
+/// The names get the remaining width.
 const NAME_MIN: u16 = 10;
 
 const COLUMNS: [Column; 8] = [
@@ -74,7 +74,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Them
     let table = Table::new(lines, widths)
         .header(TableRow::new(head).style(Style::new().add_modifier(Modifier::BOLD)))
         .row_highlight_style(theme.chosen())
-        // Seen without reversed colours, too.
+        // Visible without reversed colours too.
         .highlight_symbol(">")
         .highlight_spacing(HighlightSpacing::Always)
         .block(block);
@@ -83,7 +83,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Them
     frame.render_stateful_widget(table, area, &mut view);
 }
 
-/// The first line that is shown: the chosen one is in the middle where there are more than fit.
+/// The first visible line: if not all fit, the selected line is in the middle.
 fn offset(chosen: Option<usize>, rows: usize, height: u16) -> usize {
     let fitting = usize::from(height).saturating_sub(1);
     chosen.unwrap_or(0).saturating_sub(fitting / 2).min(rows.saturating_sub(fitting))
@@ -104,7 +104,7 @@ fn id(row: Row<'_>, _: u64) -> String {
     row.worker().map(|worker| worker.pm_id.to_string()).unwrap_or_default()
 }
 
-/// The state of all workers when it is the same; else how many are online.
+/// The state of all workers if it is the same; otherwise how many are online.
 fn status_text(row: Row<'_>, _: u64) -> String {
     let short = |status: Status| {
         if status == Status::WaitingRestart { "waiting".to_owned() } else { status.to_string() }
@@ -136,7 +136,7 @@ fn status_style(row: Row<'_>, theme: Theme) -> Style {
     theme.status(status.unwrap_or(Status::Launching))
 }
 
-/// Something of a worker, or of all of an app's.
+/// A value of a worker, or the sum over an app's workers.
 fn sum<T: std::iter::Sum>(row: Row<'_>, of: impl Fn(&WorkerView) -> T) -> T {
     match row {
         Row::App(app) => app.workers.iter().map(of).sum(),

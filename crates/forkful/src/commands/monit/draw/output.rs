@@ -1,4 +1,4 @@
-//! The pane of the chosen one's output.
+//! The pane of the selection's output.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -21,7 +21,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Them
         let text = match (&output.of, output.is_empty()) {
             (None, _) => "",
             (Some(_), true) => "no output yet",
-            (Some(_), false) => "no line holds that; esc shows all",
+            (Some(_), false) => "no line contains this; esc shows all",
         };
         return frame.render_widget(Paragraph::new(text).style(theme.quiet()).block(block), area);
     }
@@ -43,7 +43,7 @@ fn title(output: &Output) -> String {
     if output.filter.is_empty() { of } else { format!("{of}with \"{}\" ", output.filter) }
 }
 
-/// Where in the output one is.
+/// The scroll position in the output.
 fn place(output: &Output) -> String {
     match (output.of.is_some(), output.up) {
         (false, _) => String::new(),
@@ -60,7 +60,7 @@ fn drawn(line: &OutputLine, several: bool, right: usize, theme: Theme) -> Line<'
         spans.push(Span::styled(format!("{id} "), theme.quiet()));
     }
     if line.is_error {
-        // Readable without colours, too.
+        // Readable without colours too.
         spans.push(Span::styled("! ", theme.fault()));
     }
     spans.push(if line.is_error { Span::styled(text, theme.fault()) } else { Span::raw(text) });

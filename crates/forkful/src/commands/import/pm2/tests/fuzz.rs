@@ -1,5 +1,5 @@
-//! A fuzz target: whatever `dump.pm2` holds, it is refused, or comes to a configuration that is read as one, with each name
-//! once; and no secret that its environment still has is shown.
+//! A fuzz target: any `dump.pm2` is refused, or converted to a valid configuration with unique names, and no
+//! secret in its environment is shown.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{config, read_dump, redact};
 
-/// The most bytes of a dump here.
+/// Maximum bytes of a dump here.
 const BYTES_MAX: u64 = 1 << 20;
 
 const DUMP: &str = r#"[
@@ -57,7 +57,7 @@ fn any_dump_is_refused_or_comes_to_a_configuration() {
         let apps = imported.config["apps"].as_array().unwrap();
         let names: BTreeSet<&str> = apps.iter().map(|app| app["name"].as_str().unwrap()).collect();
         assert_eq!(names.len(), apps.len());
-        // What it comes to is a configuration, or is refused as one that a user wrote would be.
+        // The result is a valid configuration, or is refused like an invalid one written by a user.
         let text = imported.config.to_string();
         match forkful_config::parse(&text, Format::Json, Path::new("dump.pm2")) {
             Ok(file) => assert_eq!(file.apps.len(), apps.len()),
@@ -69,7 +69,7 @@ fn any_dump_is_refused_or_comes_to_a_configuration() {
     fuzz(input, holds, |bytes| format!("b\"{}\"", bytes.escape_ascii()));
 }
 
-/// No text of a variable with a secret's name is left.
+/// No value of a variable with a secret's name is left.
 fn hides_secrets(config: &Value) {
     let apps = config["apps"].as_array().into_iter().flatten().filter_map(Value::as_object);
     let blocks = apps.flatten().filter(|(key, _)| *key == "env" || key.starts_with("env_"));
