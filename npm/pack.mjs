@@ -53,8 +53,8 @@ function needsLoader(program) {
 /** @param {string} path @param {string} platform @param {boolean} dynamic whether it may need the system's loader */
 function checkBinary(path, platform, dynamic) {
   const head = readFileSync(path);
-  if (head.toString('latin1', 0, 4) !== '\x7fELF') fail(`${path} is no program of Linux`);
-  if (head.readUInt16LE(18) !== MACHINES[platform]) fail(`${path} is no program for ${platform}`);
+  if (head.toString('latin1', 0, 4) !== '\x7fELF') fail(`${path} is not a Linux program`);
+  if (head.readUInt16LE(18) !== MACHINES[platform]) fail(`${path} is not a program for ${platform}`);
   if (!dynamic && needsLoader(head)) {
     fail(`${path} needs the loader of the system that it was built on: build it with \`dev/release --dry-run\`, or say --dynamic when the packages are for this machine alone`);
   }

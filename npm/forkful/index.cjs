@@ -1,13 +1,13 @@
 'use strict';
-// The package's API: functions that speak with the daemon of `$FORKFUL_HOME`, and `connect` for another one.
+// The package's API: functions for the daemon of `$FORKFUL_HOME`, and `connect` for other daemons.
 const { binaryPath } = require('./lib/binary.cjs');
 const { Client } = require('./lib/client.cjs');
 const { ForkfulError } = require('./lib/errors.cjs');
 
-/** The daemon of the environment as it is now: it may change between calls. */
+/** The daemon of the current environment, which may change between calls. */
 const own = () => new Client();
 
-/** A client of a daemon, which is started if need be. @param {{ home?: string, binary?: string, start?: boolean }} [options] */
+/** A client of a daemon, which is started if necessary. @param {{ home?: string, binary?: string, start?: boolean }} [options] */
 async function connect({ start: mayStart = true, ...options } = {}) {
   const client = new Client(options);
   if (mayStart) await client.connect();

@@ -1,13 +1,13 @@
-// Types of `forkful`. What each command means is in its documentation; this says what goes in and what comes out.
+// Types of `forkful`. Its documentation explains each command; this file has the types of arguments and results.
 /// <reference types="node" />
 
 /** A worker's state, in PM2's words. */
 export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'finished' | 'errored' | 'waiting restart';
 
-/** Whom a command is for: the name of an app, the id of a worker, or `'all'`. */
+/** The target of a command: the name of an app, the id of a worker, or `'all'`. */
 export type Target = string | number;
 
-/** What a user says about an app: the keys of a configuration file. */
+/** The options of an app: the keys of a configuration file. */
 export interface App {
   // From the table of keys; `UPDATE_DOCS=1 cargo test -p forkful-config reference` writes this.
   /** What to start: a file, a program in PATH, or a shell command line (a text with a space that is not a file). */
@@ -155,60 +155,60 @@ export interface App {
   [key: string]: unknown;
 }
 
-/** How `start`, `restart` and `reload` go about it. */
+/** How `start`, `restart` and `reload` proceed. */
 export interface How {
-  /** Resolve only when each app is ready or has failed; true unless said otherwise. */
+  /** Resolve only when each app is ready or has failed; `true` by default. */
   wait?: boolean;
   /** Only these apps of a configuration. */
   only?: string | string[];
   /** The `env_<name>` block of a configuration to choose. */
   envName?: string;
-  /** Where relative paths start; the process's own directory unless said otherwise. */
+  /** The base of relative paths; the process's working directory by default. */
   cwd?: string;
 }
 
-/** What `restart` and `reload` change of apps that are named: these keys, and everything else stays. */
+/** The keys that `restart` and `reload` change in the named apps; all other keys stay as they are. */
 export type Changes = Partial<Omit<App, 'cwd'>> & How & {
   /** Add the caller's environment to that of the apps. */
   updateEnv?: boolean;
 };
 
-/** What became of a command for one app. */
+/** The result of a command for one app. */
 export interface AppOutcome {
   name: string;
   ok: boolean;
-  /** All its workers have ended with code 0 and are not started again. */
+  /** All its workers have ended with code 0 and are not restarted. */
   finished: boolean;
   /** It was left alone, because nothing has changed. */
   unchanged: boolean;
   /** `restart`, `reload`: whether it did not exist before, and was started. */
   started: boolean;
-  /** `scale`: how many workers it had and has. */
+  /** `scale`: the numbers of workers before and after. */
   scaled?: { from: number; to: number };
-  /** Ids of the workers that were touched. */
+  /** Ids of the affected workers. */
   pm_ids: number[];
   error: string | null;
   hint: string | null;
-  /** The address of the page that says more about the hint. */
+  /** The URL of the page that explains the hint. */
   see?: string;
   notes: string[];
-  /** The last lines of stderr of the worker that failed. */
+  /** The last stderr lines of the worker that failed. */
   stderr_tail: string[];
 }
 
-/** How `apply` goes about it. */
+/** Options of `apply`. */
 export interface ApplyOptions extends Omit<How, 'wait'> {
-  /** Delete all other apps in the namespaces of these; false unless said otherwise. */
+  /** Delete all other apps in the namespaces of these; `false` by default. */
   prune?: boolean;
-  /** Only make the plan; false unless said otherwise. */
+  /** Only make the plan; `false` by default. */
   dryRun?: boolean;
 }
 
-/** What `apply` is to do to an app. */
+/** A step of `apply` for one app. */
 export interface PlannedApp {
   name: string;
   change: 'start' | 'reload' | 'scale' | 'keep' | 'delete';
-  /** What is different from now, one sentence each. */
+  /** The differences from now, one sentence each. */
   notes: string[];
 }
 
@@ -218,16 +218,16 @@ export interface Applied {
   plan: PlannedApp[];
   /** The outcome of each step that was carried out; empty with `dryRun`. */
   apps: AppOutcome[];
-  /** Empty: where a step fails, `apply` throws. */
+  /** Always empty: if a step fails, `apply` throws. */
   undone: AppOutcome[];
 }
 
-/** An app as the daemon sees it now. */
+/** The current state of an app. */
 export interface AppView {
-  /** What was asked for, complete, without the environment's values. */
+  /** The complete definition, without the environment's values. */
   definition: { name: string; program: string; script: string | null; args: string[]; cwd: string; mode: 'cluster' | 'fork'; instances: number; [key: string]: unknown };
   env_names: string[];
-  /** What does not work as the app expects, and what to do, such as that log4js loses lines. */
+  /** Features that do not work as the app expects, and the remedy, such as that log4js loses lines. */
   notes?: string[];
   /** As `tcp://127.0.0.1:3000`. */
   listening: string[];
@@ -246,31 +246,31 @@ export interface DispatchView {
   steered: number;
 }
 
-/** What all processes of a worker use, from its own control group. */
+/** The use of all processes of a worker, from its control group. */
 export interface WorkerUsage {
   memory_bytes: number | null;
-  /** A share of one core, between the last two looks. */
+  /** A share of one core, between the last two samples. */
   cpu_percent: number | null;
   /** Since the worker's process was started. */
   cpu_time_ms: number | null;
 }
 
-/** A worker as the daemon sees it now. */
+/** The current state of a worker. */
 export interface WorkerView {
   pm_id: number;
   slot: number;
   pid: number | null;
   status: Status;
   restarts: number;
-  /** Unexpected exits that led to a restart or to giving up; part of `restarts`. */
+  /** Unexpected exits after which the worker was restarted or given up; part of `restarts`. */
   crashes: number;
   unstable_restarts: number;
   started_at_ms: number | null;
   cpu_percent: number;
   memory_bytes: number;
-  /** For how long its event loop has not turned, when it counts as blocked. */
+  /** How long its event loop has been blocked, if it counts as blocked. */
   blocked_ms?: number;
-  /** What its process and all that it started use, by the kernel's accounts, where its control group has some. */
+  /** The use of its process and all descendants, from its control group, if it has one. */
   usage?: WorkerUsage;
   out_log_path: string;
   error_log_path: string;
@@ -279,11 +279,11 @@ export interface WorkerView {
   reason: string | null;
   stderr_tail: string[];
   dropped_log_lines: number;
-  /** Of its Node.js, as `22.11.0`; null until its agent has said so. */
+  /** Its Node.js version, as `22.11.0`; null until its agent has reported it. */
   node_version: string | null;
-  /** What its agent has measured, by the names in docs/METRICS.md. */
+  /** Its agent's measurements, by the names in docs/METRICS.md. */
   metrics?: Record<string, number>;
-  /** What it reports about itself with `@pm2/io`. */
+  /** Its metrics reported with `@pm2/io`. */
   reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };
 }
 
@@ -320,7 +320,7 @@ export interface LogLine {
   line: string;
 }
 
-/** What became of a message or an action at one worker. */
+/** The result of a message or an action at one worker. */
 export interface WorkerReply {
   app: string;
   pm_id: number;
@@ -329,7 +329,7 @@ export interface WorkerReply {
   result?: unknown;
 }
 
-/** A worker in PM2's shape. */
+/** A worker in PM2's format. */
 export interface Process {
   /** 0 when there is no process. */
   pid: number;
@@ -337,11 +337,11 @@ export interface Process {
   pm2_env: Pm2Env;
   pm_id: number;
   monit: { memory: number; cpu: number; blocked_ms?: number };
-  /** What its process and all that it started use, by the kernel's accounts, where its control group has some. */
+  /** The use of its process and all descendants, from its control group, if it has one. */
   usage?: WorkerUsage;
 }
 
-/** PM2's bag of configuration and state; the environment's variables are in it too. */
+/** PM2's mix of configuration and state, including the environment's variables. */
 export interface Pm2Env {
   name: string;
   namespace: string;
@@ -355,7 +355,7 @@ export interface Pm2Env {
   instances: number;
   NODE_APP_INSTANCE: number;
   pm_exec_path: string;
-  /** Of its Node.js, when that is known. */
+  /** Its Node.js version, if known. */
   node_version?: string;
   pm_cwd: string;
   exec_interpreter: string;
@@ -368,21 +368,21 @@ export interface Pm2Env {
   [key: string]: unknown;
 }
 
-/** A step in the life of a worker. */
+/** A change of a worker's state. */
 export interface ProcessEvent {
   type: 'process:event';
   event: 'online' | 'exit' | 'start' | 'stop' | 'restart' | 'reload' | 'delete' | 'restart overlimit';
-  /** Whether a command asked for it. */
+  /** Whether a command caused it. */
   manually: boolean;
   at_ms: number;
   app: string;
   pm_id: number;
   pid: number | null;
-  /** The worker in PM2's shape, without its environment. */
+  /** The worker in PM2's format, without its environment. */
   process: Pm2Env;
 }
 
-/** What a worker said by `process.send`. */
+/** A message that a worker sent with `process.send`. */
 export interface MessageEvent {
   type: 'process:msg';
   at_ms: number;
@@ -391,18 +391,18 @@ export interface MessageEvent {
   message: unknown;
 }
 
-/** What happened to an app that nobody asked for: `forkful events`. */
+/** An unexpected event of an app: `forkful events`. */
 export interface IncidentEvent {
   type: 'app:incident';
   id: number;
   at_ms: number;
   kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full';
   app: string;
-  /** The worker, where it is about one. */
+  /** The worker, if the event concerns one. */
   pm_id: number | null;
-  /** Why, in words. */
+  /** The reason, in words. */
   reason: string;
-  /** What follows, in words. */
+  /** What Forkful does next, in words. */
   next: string | null;
 }
 
@@ -410,13 +410,13 @@ export interface LogEvent extends LogLine {
   type: 'log:out' | 'log:err';
 }
 
-/** Events were left out here, because they came faster than they were read. */
+/** Events were dropped here, because they arrived faster than they were read. */
 export interface SkippedEvent {
   type: 'events:skipped';
   count: number;
 }
 
-/** The daemon ends, and with it the stream. */
+/** The daemon stops, which ends the stream. */
 export interface EndingEvent {
   type: 'daemon:ending';
   at_ms: number;
@@ -424,9 +424,9 @@ export interface EndingEvent {
 
 export type Event = ProcessEvent | MessageEvent | IncidentEvent | LogEvent | SkippedEvent | EndingEvent;
 
-/** What comes from the daemon as it happens. Left by `break`, ended by `close()`. */
+/** Live events from the daemon. `break` or `close()` ends the stream. */
 export interface Stream<T> extends AsyncIterableIterator<T> {
-  /** Resolves when the stream has begun: what happens from then on is in it. */
+  /** Resolves when the stream has begun: it contains all later events. */
   readonly ready: Promise<void>;
   close(): void;
 }
@@ -434,46 +434,46 @@ export interface Stream<T> extends AsyncIterableIterator<T> {
 export interface EventsOptions {
   /** Only these; they need not exist yet. */
   targets?: Target | Target[];
-  /** Lines of output too. */
+  /** Include output lines. */
   logs?: boolean;
-  /** What apps say by `process.send` too. */
+  /** Include messages that apps send with `process.send`. */
   messages?: boolean;
   signal?: AbortSignal;
 }
 
 export interface LogsOptions {
   targets?: Target | Target[];
-  /** So many lines from the end of each file; 15 unless said otherwise. */
+  /** Number of lines from the end of each file; 15 by default. */
   lines?: number;
-  /** Go on with new lines. */
+  /** Continue with new lines. */
   follow?: boolean;
   stream?: 'out' | 'err';
   signal?: AbortSignal;
 }
 
 export interface ClientOptions {
-  /** The daemon's directory; `$FORKFUL_HOME`, or `~/.forkful`. */
+  /** The daemon's directory; by default `$FORKFUL_HOME`, or `~/.forkful`. */
   home?: string;
-  /** The native program; `$FORKFUL_BIN`, or the one of the platform's package. */
+  /** The native program; by default `$FORKFUL_BIN`, or the program in the platform's package. */
   binary?: string;
-  /** What is odd about a configuration; a warning of the process unless said otherwise. */
+  /** Gets the warnings about a configuration; by default they are emitted as process warnings. */
   onWarning?: (text: string) => void;
 }
 
-/** A fault that Forkful explains. */
+/** An error with a code and a hint. */
 export class ForkfulError extends Error {
   code: 'BAD_REQUEST' | 'NO_SUCH_TARGET' | 'CONFLICT' | 'INTERNAL' | 'FAILED' | 'NO_DAEMON' | 'FOREIGN_HOME' | 'OTHER_VERSION' | 'NO_BINARY' | 'LOST';
   /** What to do about it. */
   hint?: string;
-  /** The address of the page that says more about the hint. */
+  /** The URL of the page that explains the hint. */
   see?: string;
-  /** App by app, when one of them did not do what was asked. */
+  /** The result for each app, if the command failed for one of them. */
   outcomes?: AppOutcome[];
-  /** `apply`: the outcome of undoing each step, in the order in which they were undone. */
+  /** `apply`: the result of undoing each step, in the order of undoing. */
   undone?: AppOutcome[];
 }
 
-/** One user's daemon. Methods do what the functions of the same names do, for this daemon. */
+/** One user's daemon. Its methods correspond to the functions with the same names. */
 export class Client {
   constructor(options?: ClientOptions);
   readonly home: string;
@@ -492,7 +492,7 @@ export class Client {
   reload(what: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
   stop(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
   delete(targets: Target | Target[], how?: { wait?: boolean }): Promise<AppOutcome[]>;
-  /** A number of workers, `'max'` for one on each core, or a change of the present number: `'+2'`, `'-1'`. */
+  /** A number of workers, `'max'` for one per core, or a change of the current number: `'+2'`, `'-1'`. */
   scale(target: Target, instances: number | 'max' | `+${number}` | `-${number}` | (string & {}), how?: { wait?: boolean }): Promise<AppOutcome[]>;
   flush(targets?: Target | Target[]): Promise<AppOutcome[]>;
   reset(targets?: Target | Target[]): Promise<AppOutcome[]>;
@@ -501,28 +501,28 @@ export class Client {
   trigger(targets: Target | Target[], action: string, params?: unknown, options?: { timeoutMs?: number }): Promise<WorkerReply[]>;
   logs(options?: LogsOptions): Stream<LogLine>;
   events(options?: EventsOptions): Stream<Event>;
-  /** Runs a verb of the command line; gives what it printed. */
+  /** Runs a command of the command line; returns its output. */
   command(args: string[]): Promise<string>;
   kill(): Promise<AppOutcome[]>;
 }
 
-/** A client of a daemon, which is started if need be and unless `start` is false. */
+/** A client of a daemon, which is started if necessary, unless `start` is false. */
 export function connect(options?: ClientOptions & { start?: boolean }): Promise<Client>;
 /** The path of the native program. */
 export function binaryPath(): string;
 
-/** Starts a script with options, or the apps of a configuration file; the daemon too, if it does not run. */
+/** Starts a script with options, or the apps of a configuration file. Starts the daemon if it does not run. */
 export function start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
 /** Starts apps. */
 export function start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
 /**
- * Makes the apps what a configuration says: missing apps start, changed apps are reloaded, the others run on. When a
+ * Applies a configuration: starts missing apps, reloads changed apps, and leaves the others running. If a
  * new version does not become ready, every step is undone. The daemon is started if it does not run.
  */
 export const apply: Client['apply'];
-/** Stops apps and starts them again; with a configuration, as it says. */
+/** Restarts apps: stops and starts them; with a configuration, applies it. */
 export const restart: Client['restart'];
-/** Replaces workers one by one without losing a request; with a configuration, as it says. */
+/** Replaces workers one by one without losing a request; with a configuration, applies it. */
 export const reload: Client['reload'];
 /** Stops apps; they stay in the list. */
 export const stop: Client['stop'];
@@ -530,31 +530,31 @@ export const stop: Client['stop'];
 export const remove: Client['delete'];
 declare const del: Client['delete'];
 export { del as delete };
-/** Gives an app another number of workers: `4`, `'+2'`, `'-1'`. */
+/** Changes the number of workers of an app: `4`, `'+2'`, `'-1'`. */
 export const scale: Client['scale'];
-/** All apps; none when no daemon runs. */
+/** All apps; empty if no daemon runs. */
 export const list: Client['list'];
-/** Everything about some apps, with the last lines of their stderr. */
+/** Full details of the given apps, with their last stderr lines. */
 export const describe: Client['describe'];
-/** All workers in PM2's shape, with secrets redacted unless they are asked for. */
+/** All workers in PM2's format; secrets are redacted unless requested. */
 export const jlist: Client['jlist'];
-/** The environment of apps by name, with secrets redacted unless they are asked for. */
+/** The environments of apps by name; secrets are redacted unless requested. */
 export const environment: Client['environment'];
-/** The last lines of the log files and, with `follow`, those that come. */
+/** The last lines of the log files and, with `follow`, new lines. */
 export const logs: Client['logs'];
-/** What happens to apps, as it happens. */
+/** A live stream of the apps' events. */
 export const events: Client['events'];
 /** Empties log files. */
 export const flush: Client['flush'];
-/** Zeroes the counters of restarts. */
+/** Resets the restart counters to zero. */
 export const reset: Client['reset'];
 /** Sends a signal to workers. */
 export const signal: Client['signal'];
 /** Sends a message to `process.on('message')` in workers. */
 export const send: Client['send'];
-/** Performs an action that apps have registered with `@pm2/io`. */
+/** Runs an action that apps have registered with `@pm2/io`. */
 export const trigger: Client['trigger'];
-/** The daemon; null when none runs. */
+/** The daemon; null if none runs. */
 export const ping: Client['ping'];
-/** Stops all apps and ends the daemon. */
+/** Stops all apps and the daemon. */
 export const kill: Client['kill'];

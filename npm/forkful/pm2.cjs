@@ -1,5 +1,5 @@
 'use strict';
-// What `require('pm2')` gives, with Forkful behind it. See README.md for what is the same and what is not.
+// The API of `require('pm2')`, implemented by Forkful. README.md lists the differences.
 const { Pm2 } = require('./lib/pm2/pm2.cjs');
 
 const pm2 = new Pm2();

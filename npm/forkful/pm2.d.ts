@@ -1,4 +1,4 @@
-// Types of `forkful/pm2`: PM2's functions with Forkful behind them. Without a callback each gives a promise.
+// Types of `forkful/pm2`: PM2's functions, implemented by Forkful. Without a callback each returns a promise.
 /// <reference types="node" />
 import type { App, Pm2Env, Process, Status } from './index.js';
 
@@ -7,11 +7,11 @@ declare namespace pm2 {
   type Callback<T = unknown> = (error: Error | null, result: T) => void;
   type ProcessDescription = Process;
 
-  /** What an app is, and how it is started. */
+  /** The options of an app and of its start. */
   type StartOptions = Partial<App> & { force?: boolean; updateEnv?: boolean; only?: string };
   type Startable = string | StartOptions | StartOptions[] | { apps: StartOptions[] };
 
-  /** What `start` gives for each worker. */
+  /** The result of `start` for each worker. */
   interface Proc {
     pid: number;
     name: string;
@@ -29,12 +29,12 @@ declare namespace pm2 {
     restart_time: number;
   }
 
-  /** What `stop`, `restart`, `reload` and `delete` give for each worker. */
+  /** The result of `stop`, `restart`, `reload` and `delete` for each worker. */
   interface ActedOn extends Head {
     pm2_env: Head & { env: Record<string, string> };
   }
 
-  /** PM2's bus; `*` in a name stands for anything, and what it stood for comes before the data. */
+  /** PM2's bus; `*` in a name matches any text, which listeners get before the data. */
   interface Bus {
     on(name: string, listener: (...values: any[]) => void): this;
     once(name: string, listener: (...values: any[]) => void): this;
@@ -42,7 +42,7 @@ declare namespace pm2 {
     close(): void;
   }
 
-  /** What is sent to a worker; it arrives as `'message'`. */
+  /** A message to a worker, where it arrives as `'message'`. */
   interface Packet {
     topic?: string;
     data?: unknown;
@@ -129,7 +129,7 @@ declare namespace pm2 {
     trigger(target: Target, action: string, params?: unknown): Promise<{ process: Head; return: unknown }[]>;
     msgProcess(order: { id?: Target; name?: string; msg: string; opts?: unknown }, callback?: Callback): void;
 
-    /** Verbs of the command line; the result is what it prints. */
+    /** Commands of the command line; the result is their output. */
     resurrect(callback?: Callback<string>): void;
     clearDump(callback?: Callback<string>): void;
     startup(platform: string, callback?: Callback<string>): void;

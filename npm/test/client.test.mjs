@@ -22,7 +22,7 @@ function clientOf(t) {
   return { ...box, home, client, warnings };
 }
 
-/** Reads events until one is as wanted; gives all that came. */
+/** Reads events until one matches; returns all events. */
 async function eventsUntil(stream, isLast) {
   const seen = [];
   await within('the event', (async () => {
@@ -325,7 +325,7 @@ test('messages go to workers that run, and to nobody else', async (t) => {
 
 test('a worker that does not read its messages keeps its channel', async (t) => {
   const { client, write, directory } = clientOf(t);
-  // It blocks until there is a file, so that no speed of the messages matters.
+  // It blocks until the file exists, so that the speed of messages does not matter.
   const free = join(directory, 'free');
   const script = write('stuck.cjs', `
     const { existsSync } = require('fs');

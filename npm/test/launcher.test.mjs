@@ -14,7 +14,7 @@ const { binaryPath } = createRequire(import.meta.url)('../forkful/lib/binary.cjs
 
 const LAUNCHER = join(PACKAGE, 'bin', 'forkful');
 
-/** Stands for the native program: says who it is, how it was called, which signals it gets, and how it ends. */
+/** A stand-in for the native program: prints its pid, its arguments, the signals it gets, and how it ends. */
 const STAND_IN = `#!/bin/sh
 trap 'echo got TERM' TERM
 trap 'echo got INT' INT
@@ -32,7 +32,7 @@ while :; do sleep 0.02; done
 const WAYS = {
   'as a program': (path) => [path],
   'by a shell': (path) => ['/bin/sh', path],
-  // From 22.15 on it becomes the program, before that it starts it and hands signals on.
+  // Since 22.15 it is replaced by the program; before that it starts the program and forwards signals.
   ...Object.fromEntries(MAJORS.map((major) => [`by Node.js ${major}`, (path) => [nodeBinary(major), path]])),
   'by a Node.js that cannot become another program': (path) => [process.execPath, '-e', 'delete process.execve; process.argv.splice(1, 0, "x"); require(process.env.LAUNCHER)', '--', path],
 };
@@ -131,7 +131,7 @@ test('what is missing is said, with what to do', (t) => {
     for (const command of [[LAUNCHER], [process.execPath, LAUNCHER]]) {
       const wrong = spawnSync(command[0], [...command.slice(1), 'list'], { env: { ...env, FORKFUL_BIN: path }, encoding: 'utf8' });
       assert.equal(wrong.status, 127);
-      assert.equal(wrong.stderr, `error: FORKFUL_BIN is ${path}, which is no program\n\nhint: set it to the path of the forkful binary, or unset it\nsee: https://forkful.github.io/forkful/install#the-program-is-not-found\n`);
+      assert.equal(wrong.stderr, `error: FORKFUL_BIN is ${path}, which is not a program\n\nhint: set it to the path of the forkful binary, or unset it\nsee: https://forkful.github.io/forkful/install#the-program-is-not-found\n`);
     }
   }
 });

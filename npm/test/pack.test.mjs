@@ -146,8 +146,8 @@ test('a binary of another machine is not packed', (t) => {
   const box = sandbox(t);
   const pack = (...args) => spawnSync(process.execPath, [join(ROOT, 'npm/pack.mjs'), '--out', box.directory, ...args], { encoding: 'utf8' });
   const other = process.arch === 'x64' ? 'linux-arm64' : 'linux-x64';
-  assert.match(pack('--binary', binary(), '--platform', other).stderr, new RegExp(`^error: .* is no program for ${other}\n$`));
-  assert.match(pack('--binary', APP).stderr, /is no program of Linux/);
+  assert.match(pack('--binary', binary(), '--platform', other).stderr, new RegExp(`^error: .* is not a program for ${other}\n$`));
+  assert.match(pack('--binary', APP).stderr, /is not a Linux program/);
   assert.match(pack('--binary', binary(), '--platform', 'plan9-mips').stderr, /there is no package for plan9-mips/);
   assert.match(pack().stderr, /say --binary/);
 });

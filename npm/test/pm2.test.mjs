@@ -12,24 +12,24 @@ import { PACKAGE, binary, sandbox } from './lib/sandbox.mjs';
 const HERE = dirname(fileURLToPath(import.meta.url));
 const APP = join(HERE, 'fixtures', 'app.js');
 
-/** The longest that a script may take, PM2's start included. */
+/** Time limit of a script, including PM2's start. */
 const SCRIPT_MS_MAX = 300_000;
 
 /**
- * What PM2 gives and we do not, and why. Paths as `[]` for elements of lists.
+ * Values that PM2 returns and Forkful does not, and why. Paths as `[]` for elements of lists.
  */
 const LEFT_OUT = [
-  // Its environment has what its own processes leave in it.
+  // Variables that PM2's processes add to its environment.
   /\b(PM2_JSON_PROCESSING|PM2_INTERACTOR_PROCESSING|PM2_USAGE|PM2_HOME|PM2_PROGRAMMATIC|PM2_DISCRETE_MODE)$/,
   /\.env\.(unique_id|cl|fk|api|web)$/, /\.pm2_env\.(cl|fk|api|web)$/, /^process\.(cl|fk|api|web)$/,
   // Its cluster workers and child processes, of which users read `process.pid` (which we have).
   /^\[\]\.(_|state$|id$|connected|signalCode|exitCode|killed|spawn|std|channel|exitedAfterDisconnect|workerProcess)/,
   /^\[\]\.process\.(?!pid$)/,
-  // The environment in its events, secrets and all.
+  // The environment in PM2's events, including secrets.
   /^process\.(username|(?!NODE_APP_INSTANCE)[A-Z][A-Z0-9_]*)$/,
   // What a later `start` of the app was given, as it was written.
   /\.pm2_env\.script$/,
-  // A worker that came by scaling has what the first one had before it.
+  // A worker added by scaling has the first worker's earlier values.
   /^\[\]\.pm2_env\.exit_code$/,
   // Its own program and version, and what it asks of pids and repositories.
   /\b(_pm2_version|node_version|prev_restart_delay|pm_pid_path|filter_env|force|started_inside|vizion_running|versioning|_tree_pids|updateEnv)$/,
@@ -37,16 +37,16 @@ const LEFT_OUT = [
   /\.axm_(monitor|options|actions|dynamic)(\.|\[\])/,
 ];
 
-/** Values that differ in their nature: an id where PM2 gives a text, and the like. */
+/** Values of other types: for example an id where PM2 returns a text. */
 const OTHER_TYPE = [
   // After a reload PM2 lists the workers that left, as `_old_0`; we list those that serve.
   /\.pm_id$/,
 ];
 
-/** What something is, as far as a script can depend on it. */
+/** The type of a value, as far as a script can depend on it. */
 const typeOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
 
-/** Paths that `theirs` has and `ours` has not, or has with another type. */
+/** Paths that `theirs` has and `ours` lacks or has with another type. */
 function differences(theirs, ours, path = '') {
   if (LEFT_OUT.some((pattern) => pattern.test(path))) return [];
   if (typeOf(theirs) !== typeOf(ours)) {
@@ -61,14 +61,14 @@ function differences(theirs, ours, path = '') {
   return Object.entries(theirs).flatMap(([key, value]) => differences(value, ours[key], path ? `${path}.${key}` : key));
 }
 
-/** Runs a script; gives what it told. */
+/** Runs a script; returns its transcript. */
 function run(directory, script, env) {
   const ended = spawnSync(process.execPath, [join(directory, script)], { cwd: directory, env, encoding: 'utf8', timeout: SCRIPT_MS_MAX });
   assert.equal(ended.status, 0, `${script} in ${directory}: ${ended.signal ?? ended.status}\n${ended.stdout.slice(-2000)}${ended.stderr}`);
   return JSON.parse(ended.stdout.trimEnd().split('\n').at(-1));
 }
 
-/** Puts the scripts beside a module that they can require; `word` is what they require. */
+/** Copies the scripts next to a module that they can require as `word`. */
 function install(directory, word, target) {
   cpSync(join(HERE, 'scripts'), directory, { recursive: true });
   for (const name of ['lifecycle.cjs', 'bus.cjs', 'deploy.cjs']) {
@@ -80,7 +80,7 @@ function install(directory, word, target) {
   symlinkSync(target, join(directory, 'node_modules', word.split('/')[0]));
 }
 
-/** A script's results with PM2 and with us, in environments that differ in nothing else. */
+/** A script's results with PM2 and with Forkful, in otherwise equal environments. */
 function both(t, script, times = 1) {
   const box = sandbox(t);
   const plain = { PATH: process.env.PATH, HOME: box.directory, USER: 'tester', APP, PM2_DISABLE_VERSION_CHECK: 'true', PM2_DISCRETE_MODE: 'true' };
@@ -97,13 +97,13 @@ function both(t, script, times = 1) {
   return { theirs: repeat(theirs, theirEnv), ours: repeat(ours, ourEnv) };
 }
 
-/** How many times a call was repeated while something was waited for says nothing. */
+/** Removes repeated calls of waiting loops, whose number has no meaning. */
 function withoutRepeats(transcript) {
   return transcript.filter((entry, index) => entry.name !== transcript[index + 1]?.name || !['list', 'describe'].includes(entry.name)
     || (entry.name === 'describe' && entry.result?.length !== transcript[index + 1].result?.length));
 }
 
-/** What scripts look at in the descriptions of two workers. */
+/** The fields that scripts read in the descriptions of two workers. */
 function looked({ transcript }) {
   const described = transcript.filter(({ name }) => name === 'describe').map(({ result }) => result).find((result) => result?.length === 2);
   return described.map(({ name, pm_id, pid, pm2_env: env, monit }) => ({
@@ -113,13 +113,13 @@ function looked({ transcript }) {
   }));
 }
 
-/** What is wrong with our answer to a call. */
+/** The differences of Forkful's answer to a call. */
 function faultsOf(theirs, ours, where) {
   const faults = [];
   const differ = (what, a, b) => { if (a !== b) faults.push(`${where}: ${what} ${a} there, ${b} here`); };
   differ('fails', theirs.error !== null, ours.error !== null);
   differ('an Error', theirs.isError, ours.isError);
-  // Texts that scripts are known to look at.
+  // Texts that scripts are known to check.
   if (/not found$|already launched|cannot save empty|unknown\.$/.test(theirs.error ?? '')) differ('error', theirs.error, ours.error);
   if (theirs.error === null) faults.push(...differences(theirs.result, ours.result).map((text) => `${where}: ${text}`));
   return faults;

@@ -1,4 +1,4 @@
-// Alerts with real workers: a burst is told once, and whom nothing answers harms nobody.
+// Alerts with real workers: a burst results in one alert, and a receiver that does not answer does no harm.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -52,7 +52,7 @@ test('a webhook gets one alert of each kind for a burst of crashes', async (t) =
   await start(forkful, 'loop', { webhook: url, on: ['crash', 'crash_loop'] });
   await givenUp(forkful, 'loop');
   await waitUntil('both alerts', () => posts.length >= 2);
-  // An alert of another app comes after all of this one's.
+  // An alert of another app follows all alerts of this app.
   await start(forkful, 'other', url);
   await waitUntil('the alert of the other app', () => posts.some(({ app }) => app === 'other'));
   const told = posts.filter(({ app }) => app === 'loop');
@@ -86,7 +86,7 @@ test('a command that hangs and a server that does not answer harm nothing', asyn
   await start(forkful, 'loop', { command: 'sleep 86399', webhook: url, timeout: '1s' });
   await givenUp(forkful, 'loop');
   await waitUntil('the post', () => posts.length > 0);
-  // The daemon goes on, and both are given up.
+  // The daemon continues, and both deliveries are given up.
   await forkful.ok(['list']);
   const log = () => readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
   await waitUntil('both to be given up', () => (

@@ -1,5 +1,6 @@
-// Requests that nobody would send: for each operation of openapi.json, bodies, queries and paths made from its schemas, right
-// and wrong. The daemon answers all of them as the document says, with no fault of its own, and goes on.
+// Random requests: bodies, queries and paths generated from the schemas of each operation in openapi.json,
+// both valid and invalid. The daemon answers each as documented, without an internal error, and keeps
+// running.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// The API as `openapi.json` describes it: each operation of the real daemon is asked, and requests, replies, refusals,
-// lines and events are held against the document.
+// The API against `openapi.json`: calls each operation of the real daemon, and validates requests, replies,
+// refusals, lines and events.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';

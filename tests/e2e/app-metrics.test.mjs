@@ -1,5 +1,5 @@
-// What apps measure of themselves with prom-client: one page for all workers, as prom-client itself would merge them, and sums that
-// do not fall when workers end.
+// Metrics of apps with prom-client: one page for all workers, equal to prom-client's own merge, with sums
+// that do not fall when workers exit.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

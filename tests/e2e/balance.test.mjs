@@ -1,4 +1,5 @@
-// Who gets a connection: the spread of long-lived ones, stickiness, and how many workers `max` is.
+// Distribution of connections: the spread of long-lived connections, stickiness, and the number of workers
+// for `max`.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
@@ -52,8 +53,8 @@ for (const balance of ['auto', 'exact']) {
   test(`balance ${balance}: ${CONNECTIONS} connections opened at once are spread evenly`, async (t) => {
     const { port } = await greeters(t, ['--balance', balance]);
     const spreads = [];
-    // `exact` counts, whatever happens. `auto` steers away from workers that do not answer just then, which a
-    // worker without a core does not either: then the even spread may take another try.
+    // `exact` depends only on counts. `auto` avoids workers that do not answer just then, as a worker without
+    // a core does not either: then an even spread may take another attempt.
     await waitUntil('an even spread', async () => {
       const opened = await Promise.all(Array.from({ length: CONNECTIONS }, () => open(t, port)));
       spreads.push(counts(opened).join());
@@ -79,7 +80,7 @@ for (const balance of ['auto', 'exact']) {
     const ended = opened.filter(({ pid }) => pid === emptied);
     for (const { socket } of ended) socket.destroy();
     const next = [];
-    // When the primary learns of an end is its own matter; that it does is not.
+    // When the primary learns of an exit is not tested; that it does is.
     await waitUntil('the emptied worker to be preferred', async () => {
       const one = await open(t, port);
       if (one.pid === emptied) return true;
@@ -95,7 +96,7 @@ for (const balance of ['auto', 'exact']) {
 test('balance least: open connections stay within one of each other, at once and one by one', async (t) => {
   const { port } = await greeters(t, ['--balance', 'least']);
   const spreads = [];
-  // A worker that gets no core for milliseconds is passed over: then the even spread may take another try.
+  // A worker that gets no core for milliseconds is passed over: then an even spread may take another attempt.
   const isEven = (opened) => {
     spreads.push(counts(opened).join());
     const all = counts(opened);
@@ -121,7 +122,7 @@ test('balance least: a worker that holds long connections gets fewer new ones', 
   for (const { socket } of opened.filter(({ pid }) => pid !== busy)) socket.destroy();
   const held = opened.filter(({ pid }) => pid === busy).length;
   assert.ok(held > 4, `${held} connections are held`);
-  // When the primary learns of the ends is its own matter; that the worker gets none from then on is not.
+  // When the primary learns of the exits is not tested; that the worker gets no connections after that is.
   await waitUntil('the others to be preferred', async () => {
     const next = [];
     for (let n = 0; n < (WORKERS - 1) * (held - 2); n += 1) next.push(await open(t, port));
@@ -155,7 +156,7 @@ for (const [balance, reloads] of Object.entries(RELOADS)) {
     const forkful = await sandbox(t);
     const port = await freePort();
     await forkful.start(slowAtFirst, { name: 'app', options: ['--balance', balance, '--listen-timeout', '100s'], env: { PORT: String(port), EXPRESS } });
-    // On a busy machine a start ends before the app listens.
+    // On a busy machine a start may return before the app listens.
     await waitUntil('the app to serve', async () => (await get(port)).status === 200);
     const loads = [startLoad({ port, keeping: KEPT, expect: /^\d+$/ }), startLoad({ port, closing: 6, expect: /^\d+$/ })];
     t.after(() => Promise.all(loads.map((load) => load.stop())));
@@ -190,7 +191,7 @@ test('balance sticky: a client address stays with its worker, over a reload and 
     const byPid = new Map((await forkful.jlist('greeter')).map((worker) => [String(worker.pid), worker.pm2_env.NODE_APP_INSTANCE]));
     return Promise.all(clients.map(async (address) => {
       const { socket, pid } = await open(t, port, address);
-      // A connection that stays would hold its worker until the drain timeout.
+      // An open connection would keep its worker until the drain timeout.
       socket.destroy();
       return byPid.get(pid);
     }));
@@ -229,7 +230,7 @@ test('balance sticky: while its worker is blocked, a client address waits for it
   first.socket.write('block');
   await waitUntil('the worker to be blocked', () => existsSync(blocked));
   const waiting = Array.from({ length: 50 }, () => open(t, port));
-  // Many connections of other addresses are served meanwhile: time enough to rescue a queue.
+  // Many connections from other addresses are served meanwhile, which is enough time to rescue a queue.
   const others = Array.from({ length: 40 }, (_, n) => `127.0.2.${n + 1}`);
   let served = 0;
   for (const address of others) {
@@ -251,7 +252,7 @@ test('-i max is the number of processors that this process may use', async (t) =
     require('http').createServer((_q, r) => r.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
   });
   const start = (name, wish) => ['start', script, '--name', name, '-i', wish, '--interpreter', nodeBinary(NEWEST)];
-  // Whichever processor the tests may use, it is one.
+  // One processor, whichever the tests may use.
   const { stdout: allowed } = await forkful.spawn(['-pc', String(process.pid)], { program: 'taskset' }).outcome;
   const [, processor] = /(\d+)\D*$/.exec(allowed) ?? [];
   const pinned = forkful.spawn(['-c', processor, binary(), ...start('pinned', 'max')], { program: 'taskset', env: { PORT: String(port) } });

@@ -1,5 +1,5 @@
-// `forkful bench` on WebSockets and server-sent events, against the `ws` library and Node.js' own server in workers of a
-// cluster: the report's counts are the server's, and a reload is seen as what it is.
+// `forkful bench` with WebSockets and server-sent events, against the `ws` library and Node.js' own server in
+// cluster workers: the report's counts equal the server's, and a reload is reported correctly.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -75,7 +75,7 @@ test('a reload closes WebSockets with code 1012, and the load connects again', a
   const { forkful, port } = await started(t, { instances: 2, options: ['--drain-timeout', '3s'] });
   const load = forkful.spawn(['bench', `ws://127.0.0.1:${port}/socket`, '-c', '6', '-d', '1h', '--rate', '100', '--json']);
   const isLoaded = async () => Number((await get(port)).body) > 0;
-  // All connections are open before the first message goes out.
+  // All connections are open before the first message is sent.
   await waitUntil('messages at the first workers', isLoaded);
   await forkful.ok(['reload', 'streams']);
   await waitUntil('messages at the new workers', isLoaded);

@@ -1,5 +1,5 @@
-// Control groups of apps: what sheds every mark is found, limits hold and are told, the kernel's figures are shown. Where
-// no group can be made, limits are refused.
+// Control groups of apps: processes without any other mark are found, limits apply and are shown, and the
+// kernel's values are shown. If no group can be created, limits are refused.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -77,7 +77,7 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   const before = await usage(forkful, 'limited');
   assert.ok(before.memory_bytes > 1 << 20 && before.memory_bytes < 200 << 20, JSON.stringify(before));
   assert.ok(before.cpu_time_ms > 0);
-  // Of the worker's own group, where the kernel has accounts for it: version 2 alone.
+  // From the worker's own group, if the kernel has accounts for it (only version 2).
   const ofWorker = (await forkful.jlist('limited'))[0].usage;
   if (ofWorker) assert.ok(ofWorker.cpu_time_ms > 0 && ofWorker.cpu_time_ms <= (await usage(forkful, 'limited')).cpu_time_ms, JSON.stringify(ofWorker));
   const { stdout } = await forkful.ok(['describe', 'limited']);
@@ -88,7 +88,7 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   const app = JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0];
   assert.match(app.workers[0].last_exit, /SIGKILL: the kernel killed it: its app had used all of its `memory_max` of 209715200 bytes/);
   assert.ok(app.usage.out_of_memory_kills >= 1);
-  // Another limit holds for the next process.
+  // Another limit applies to the next process.
   await forkful.ok(['restart', 'limited', '--memory-max', '300M']);
   assert.equal(JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0].definition.memory_max_bytes, 300 << 20);
 });

@@ -1,4 +1,5 @@
-// The storm of `dev/chaos`: first its ledger, which must find every mistake, then a short storm, which must leave no request over.
+// The storm of `dev/chaos`: first tests that its ledger finds every planted mistake, then runs a short storm,
+// after which every request must be accounted for.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
@@ -80,7 +81,7 @@ describe('the ledger of a storm', () => {
     const executions = new Map([['a', [7]], ['b', [8]]]);
     assert.deepEqual(judgeLogs(['executed a .\n', 'executed b .\n'], executions), []);
     assert.deepEqual(judgeLogs(['executed a .\n'], executions), ['b was executed 1 times, and the log has 0 lines of it']);
-    // A full disk costs lines, and nothing more.
+    // A full disk may lose lines, and nothing else.
     assert.deepEqual(judgeLogs(['executed a .\n'], executions, new Set(['b'])), []);
     assert.deepEqual(judgeLogs(['executed a .\nexecuted a .\n'], executions, new Set(['a', 'b'])), ['a was executed 1 times, and the log has 2 lines of it']);
     assert.deepEqual(judgeLogs(['executed a .\nexecuted b', ' .\nexecuted b .\n'], executions), ['torn line in the log: executed b', 'torn line in the log:  .']);

@@ -1,4 +1,5 @@
-// Interpreters that compile the app before they run it, such as ts-node and tsx: `start` waits for the app, not for them.
+// Interpreters that compile the app before running it, such as ts-node and tsx: `start` waits for the app,
+// not only for the interpreter.
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +22,7 @@ async function compiling(t, app) {
   const options = ['--name', 'compiled', '--interpreter', file('ts-node'), '--min-uptime', '1ms', '--no-autorestart'];
   const command = forkful.spawn(['start', file('app.ts'), ...options]);
   await waitUntil('the compiler', () => existsSync(file('begun')));
-  // A start that does not wait for the app would have ended by now, or would soon.
+  // A start that does not wait for the app would have returned by now, or soon.
   const [worker] = await waitUntil('the worker', async () => {
     const workers = await forkful.jlist('compiled');
     return workers.length === 1 && workers;
@@ -30,7 +31,7 @@ async function compiling(t, app) {
   if (hasWaited()) assert.equal(worker.pm2_env.status, 'launching');
   writeFileSync(file('done'), '');
   const outcome = await command.outcome;
-  // A machine that is so slow tells nothing.
+  // On such a slow machine the test cannot decide anything.
   if (!hasWaited()) t.diagnostic('the machine was too slow for this test');
   return { outcome, file, inTime: hasWaited() };
 }

@@ -1,5 +1,5 @@
-// `forkful run` as a container has it: PID 1 of its own processes, a user without a name or any capability, a root file system
-// that nobody can write to, and one directory in memory for temporary files.
+// `forkful run` as in a container: PID 1 of a process namespace, a user without a name or capabilities, a
+// read-only root file system, and one tmpfs for temporary files.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ test('as PID 1, any user, without capabilities, in a read-only root', { skip: ma
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   chmodSync(directory, 0o755);
   mkdirSync(join(directory, 'tmp'));
-  // The user may not be able to reach where these are.
+  // The user may not be able to access their locations.
   const [forkful, node, app] = ['forkful', 'node', 'app.cjs'].map((name) => join(directory, name));
   copyFileSync(binary(), forkful);
   copyFileSync(nodeBinary(NEWEST), node);

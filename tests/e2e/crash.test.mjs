@@ -1,5 +1,5 @@
-// Workers that die, run out of descriptors or stand still while requests come: what may be lost is what
-// was inside them, and nothing else.
+// Workers that die, run out of descriptors or block while requests arrive: only the requests inside them may
+// be lost.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -43,7 +43,7 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     const { workers } = await forkful.start(app, {
       name: 'victim',
       env: { PORT: String(port) },
-      // Killed on purpose and often: no pause, and no life is too short.
+      // Killed on purpose and often: no delay, and no life is unstable.
       options: ['--restart-delay', '0', '--min-uptime', '1ms', '--balance', balance, ...LISTENING],
     });
     const load = startLoad({ port, ...CLIENTS, expect: PID });
@@ -59,7 +59,8 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     }
     const { success, reset, ...others } = await load.stop();
     assert.deepEqual(others, { refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
-    // A client has one request under way, so that a kill costs it one at most; half of them are elsewhere.
+    // A client has one request in progress, so a kill loses at most one; half of the clients use other
+    // workers.
     const clients = CLIENTS.closing + CLIENTS.keeping;
     t.diagnostic(`${reset} of ${success + reset} requests lost in ${KILLS} kills`);
     assert.ok(reset <= KILLS * clients, `${reset} resets`);
@@ -75,14 +76,14 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     t.after(() => load.stop());
     await waitUntil('both to answer', () => load.answers.size === 2);
     const gate = join(forkful.directory, 'gate');
-    // It stands still until the test has seen enough, or (so that it ends when the test fails) for 100 s.
+    // It blocks until the test has seen enough, or for 100 s, so that it ends if the test fails.
     const blocking = blocked.run((path) => {
       const end = Date.now() + 100_000;
       while (Date.now() < end && !require('fs').existsSync(path));
       return Date.now() < end;
     }, gate);
     const before = load.answers.get(String(free.pid)) ?? 0;
-    // Eight clients, each with one request: had each stuck at the blocked worker, the answers would stop.
+    // Eight clients with one request each: if all were stuck at the blocked worker, the answers would stop.
     await waitUntil('the other to answer', () => (load.answers.get(String(free.pid)) ?? 0) > before + 500);
     writeFileSync(gate, '');
     assert.equal(await blocking, true);
@@ -137,7 +138,7 @@ for (const balance of ['auto', 'direct', 'exact', 'shared']) {
     process.kill(killed.pid, 'SIGKILL');
     process.kill(left.pid, 'SIGCONT');
     const answers = await within('all answers', Promise.all(outcomes.map(({ answer }) => answer)));
-    // None of them had read a byte, so that nothing was inside a worker.
+    // None of them had read a byte, so nothing was inside a worker.
     assert.deepEqual(answers.filter((answer) => !answer.endsWith('ok')), []);
     const served = readFileSync(log, 'utf8').trim().split('\n');
     assert.deepEqual(served.sort(), paths.sort(), 'each was served once');
@@ -168,14 +169,14 @@ for (const balance of ['direct', 'exact']) {
     const port = await freePort();
     await forkful.start(({ require }) => {
       require('http').createServer((_request, response) => {
-        // More than one read of the channel, so that lines and handles meet in every way.
+        // More than one read of the channel, so that lines and handles interleave in every way.
         process.send({ type: 'process:msg', data: 'x'.repeat(70_000) });
         response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
       }).listen(Number(process.env.PORT), '127.0.0.1');
     }, { name: 'talkative', env: { PORT: String(port) }, options: ['--balance', balance, ...LISTENING] });
     const load = startLoad({ port, ...CLIENTS, expect: PID });
     t.after(() => load.stop());
-    // The daemon reads 70 kB for each of them, before the lines that tell that a worker turns.
+    // The daemon reads 70 kB for each of them before the lines that prove a running event loop.
     await waitUntil('answers', () => load.counts.success > 200);
     const { success: _success, ...failed } = await load.stop();
     assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));

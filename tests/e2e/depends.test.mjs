@@ -1,5 +1,5 @@
-// Apps that need each other: started when those before them are ready, stopped before them, and not started at all when one
-// of them fails; the same after a reboot.
+// Dependencies between apps: an app is started when its dependencies are ready, stopped before them, and not
+// started if one of them fails; also after a reboot.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ test('each is started when what it needs is ready, and stopped before that', asy
   assert.deepEqual(app.notes().sort(), ['cache begins', 'db begins']);
   app.let('db');
   await waitUntil('one to be ready', () => app.notes().includes('db is ready'));
-  // Nothing follows from that alone; a list is an answer of the daemon's later than any start.
+  // That alone proves nothing; a list is an answer of the daemon that is later than any start.
   await waitUntil('db to be online', async () => (await app.status()).db === 'online');
   assert.equal(app.notes().includes('api begins'), false);
   app.let('cache');

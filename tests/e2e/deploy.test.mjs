@@ -1,5 +1,5 @@
-// Deployments through the system's own ssh and a real sshd on loopback, with keys of their own. The sshd
-// is FORKFUL_SSHD, or the system's; a machine without one cannot run these tests and says so.
+// Deployments through the system's ssh and a real sshd on loopback, with separate keys. The sshd is
+// FORKFUL_SSHD, or the system's; without one the tests are skipped with a message.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -112,7 +112,7 @@ describe('deploy over ssh', { skip: SSHD ? false : 'there is no sshd on this mac
   });
 
   it('tells of each host what became of it', () => {
-    // Both names are this machine, so that only one of them can be the first to set up.
+    // Both names are this machine, so only one of them can be the first to set up.
     const outcome = deploy('both', 'setup');
     assert.equal(outcome.code, 1);
     assert.match(outcome.stderr, /1 of 2 hosts failed|2 of 2 hosts failed/);

@@ -1,4 +1,4 @@
-// Pages of docs/ whose code a reader runs from top to bottom: it runs, and prints what the page says.
+// Pages of docs/ whose code a reader runs from top to bottom: the code runs, and prints what the page shows.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, test } from 'node:test';

@@ -1,5 +1,4 @@
-// How apps end by themselves, and what becomes of them: the state, the counters and the message that a user would expect.
-// Nothing is started again for ever without a pause.
+// How apps end, and the resulting state, counters and message. Nothing is restarted forever without a delay.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -50,7 +49,7 @@ describe('endings', { concurrency: 3 }, () => {
 
   for (const mode of ['fork', 'cluster']) {
     test(`a unix socket of the process's own does not hide a crash at start (${mode} mode)`, async () => {
-      // As an interpreter does that opens one before it runs the app.
+      // Like an interpreter that opens a socket before it runs the app.
       const name = `tool-${mode}`;
       const { code, stderr } = await begin(name, ({ require, module }) => {
         const path = `${module.filename}.${process.pid}.sock`;
@@ -80,7 +79,7 @@ describe('endings', { concurrency: 3 }, () => {
     assert.equal(end.restarts, 4);
     const at = lives();
     assert.equal(at.length, 5);
-    // At once, then after 100 ms and after half as much again each time, a fifth less at the least.
+    // Immediately, then after 100 ms, then half as much again each time, with at most a fifth less.
     const pauses = at.slice(1).map((time, index) => time - at[index]);
     for (const [index, least] of [80, 120, 180].entries()) assert.ok(pauses[index + 1] >= least, `pauses ${pauses}`);
     await remove('loop');
@@ -180,7 +179,7 @@ describe('endings', { concurrency: 3 }, () => {
   test('what cannot be started at all is given up, and the reason names the program', async () => {
     const file = join(forkful.directory, 'absent.config.json');
     const script = join(forkful.directory, 'absent.sh');
-    // Its interpreter is not there, which only the kernel finds out.
+    // Its interpreter does not exist, which only the kernel detects.
     writeFileSync(script, '#!/no/such/interpreter\n', { mode: 0o755 });
     writeFileSync(file, JSON.stringify({ apps: [{ name: 'absent', script, interpreter: 'none', max_restarts: 2, restart_delay: 10 }] }));
     const { code, stderr } = await forkful.fails(['start', file]);

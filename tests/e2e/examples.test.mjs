@@ -1,4 +1,5 @@
-// The examples that people copy: each is started, loaded, reloaded under load and stopped, as its README says. No request fails.
+// The examples that users copy: each is started, loaded, reloaded under load and stopped, as its README says.
+// No request fails.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +29,7 @@ test('TypeScript by `tsx server.ts`, one instance', (t) => singleLifeOf(t, 'type
 test('NestJS', async (t) => {
   await build('nestjs');
   await lifeOf(t, 'nestjs');
-  // `nest start` is a program that has a shell start the app.
+  // `nest start` is a program that starts the app through a shell.
   await t.test('one instance, by a program that has a shell start it', (each) => singleLifeOf(each, 'nestjs', [NEST_START]));
 });
 
@@ -49,7 +50,7 @@ const adapted = (command, port) => command.map((word, n) => ({
 async function container(t, forkful, command, name, path) {
   const [port, probes] = [await freePort(), await freePort()];
   assert.equal(command[0], 'forkful');
-  // Each container has files of its own.
+  // Each container has separate files.
   const env = { PATH, PORT: String(port), NODE_ENV: 'production', FORKFUL_HOME: join(forkful.directory, name) };
   const running = forkful.spawn(adapted(command, probes).slice(1), { cwd: folderOf('docker'), env });
   const asked = async (where) => (await get(probes, where)).status;
@@ -94,7 +95,7 @@ test('Kubernetes: a rolling update by the probes of the manifest loses no reques
   assert.equal(await next.asked(livenessProbe.httpGet.path), 200);
   const after = new Traffic(t, next.port);
   old.running.child.kill('SIGTERM');
-  // The service takes the pod out when it is not ready, and some requests come all the same.
+  // The service removes the pod when it is not ready, and some requests still arrive.
   await waitUntil('the old pod to be taken out', async () => await old.asked(readinessProbe.httpGet.path) === 503);
   await before.settle();
   const { code, stderr } = await old.running.outcome;

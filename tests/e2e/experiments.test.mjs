@@ -1,5 +1,5 @@
-// The experiments, each made once with tiny loads: that they run to the end, say what they must say, and leave nothing
-// behind. Their figures are not judged here, but what does not depend on a clock is.
+// Each experiment runs once with a tiny load: it completes, its output has the required parts, and nothing is
+// left behind. Measured values are not checked here, except those that do not depend on a clock.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// What a new user meets when something goes wrong. In each story the first line of the message tells the cause, and the
-// last line the next step.
+// Errors that a new user meets. In each story the first line of the message has the cause, and the last line
+// the next step.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ const STRANGER = 54_321;
 function tells(outcome, { code, cause, step }) {
   const lines = outcome.stderr.trimEnd().split('\n');
   assert.equal(outcome.code, code, outcome.stderr);
-  // In a terminal, what is on stdout would come before the cause.
+  // In a terminal, stdout output would appear before the cause.
   if (code !== 0) assert.equal(outcome.stdout, '');
   assert.match(lines[0], cause, outcome.stderr);
   if (lines.at(-1)?.startsWith('see: ')) lines.pop();
@@ -103,7 +103,7 @@ describe('failure stories', { concurrency: 3 }, () => {
   });
 
   test('an unknown app', async () => {
-    // A daemon runs for the other stories, or none does: both say the same.
+    // A daemon may or may not run for the other stories: the message is the same.
     tells(await forkful.run(['reload', 'no-such-app']), { code: NO_SUCH_APP, cause: /^error: .*`no-such-app`/, step: /^hint: .*`forkful list` shows/ });
   });
 

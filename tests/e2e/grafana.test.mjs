@@ -1,4 +1,4 @@
-// The dashboard for Grafana and the alerts for Prometheus: they ask for metrics that there are.
+// The Grafana dashboard and the Prometheus alerts: all metrics in their queries exist.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// The home of a living daemon is removed, moved away, or loses its socket: the daemon is reachable again, with the same
-// apps, and no second one is started beside it.
+// The home of a running daemon is removed or moved, or loses its socket: the daemon becomes reachable again
+// with the same apps, and no second daemon is started.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

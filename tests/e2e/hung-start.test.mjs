@@ -1,5 +1,5 @@
-// A start that hangs in the kernel delays no other app: its working directory is on a FUSE file system whose server never
-// answers (as root only), or a FIFO, whose `open` would wait for a writer, has the script's name.
+// A start that hangs in the kernel does not delay other apps: its working directory is on a FUSE file system
+// whose server never answers (root only), or its script is a FIFO, whose `open` would wait for a writer.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
@@ -52,7 +52,8 @@ test('an app whose directory hangs delays no other app, no command, and fails wi
   mounted = folder;
 
   const daemon = await forkful.daemonPid();
-  // The start is given up after 10 s, which may be too short for all this on a busy machine: then it is tried again.
+  // The start is given up after 10 s, which may be too short for this on a busy machine: then the test
+  // repeats it.
   let start;
   for (let round = 1; !start; round += 1) {
     assert.ok(round <= ROUNDS_MAX, 'other apps and commands are served while the start hangs');

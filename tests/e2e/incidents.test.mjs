@@ -1,4 +1,4 @@
-// Incidents with real workers: why they ended in words, what is kept of them, and that it outlives the daemon.
+// Incidents with real workers: the reasons of exits, the stored details, and that these survive the daemon.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

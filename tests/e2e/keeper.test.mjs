@@ -1,5 +1,5 @@
-// With a keeper, the apps survive their daemon: it is killed in the middle of everything, another one takes its place, and
-// neither a client nor a worker notices. The requests are counted by kind; the clients retry nothing (lib/load.mjs).
+// With a keeper, apps survive their daemon: it is killed at any time, another daemon replaces it, and neither
+// clients nor workers notice. Requests are counted by kind; the clients never retry (lib/load.mjs).
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -84,11 +84,11 @@ for (const [balance, majors] of Object.entries({ direct: MAJORS, exact: [18, NEW
       const { success, ...failed } = await load.stop();
       assert.ok(success > 0);
       const lost = Object.values(failed).reduce((sum, count) => sum + count, 0);
-      // Where the daemon hands connections over, the one that it has just accepted, and not sent yet, ends with it. That takes
-      // some microseconds: `bench/run.mjs takeover` counts what fifty kills meet.
+      // If the daemon hands connections over, the connection that it has just accepted but not sent yet is
+      // lost. That window has some microseconds: `bench/run.mjs takeover` counts the losses of fifty kills.
       if (balance === 'direct') assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
       else assert.ok(lost <= 1, `${JSON.stringify(failed)} ${load.failures.join('\n')}`);
-      // A reload by the daemon that has taken over loses nothing either.
+      // A reload by the new daemon loses nothing either.
       const again = startLoad({ port, closing: 4, keeping: 4, expect: PID });
       await forkful.ok(['reload', 'app']);
       const { success: answers, ...missed } = await again.stop();
@@ -105,7 +105,7 @@ test('a worker that ends together with its daemon is noticed and replaced once',
   const { forkful, port, pids } = await kept(t, plain);
   const [first, second] = await pids();
   const daemon = await forkful.daemonPid();
-  // It stands still, so that it cannot notice the end itself.
+  // It is stopped, so it cannot notice the exit itself.
   process.kill(daemon, 'SIGSTOP');
   process.kill(first, 'SIGKILL');
   process.kill(daemon, 'SIGKILL');
@@ -137,7 +137,7 @@ test('no line of an app is lost or torn while its daemons are killed', async (t)
     for (const line of lines(file)) {
       const [, number, fill] = /^line (\d+) of \d+ (x*) end$/.exec(line) ?? assert.fail(`${file} after line ${last}: ${line}`);
       assert.equal(fill.length, number % 200, line);
-      // Lines that a daemon was writing when it was killed may come again, all of them.
+      // Lines that a daemon was writing when it was killed may be repeated completely.
       assert.ok(Number(number) <= last + 1, `${file}: line ${number} after ${last}`);
       last = Number(number);
     }
@@ -159,7 +159,7 @@ test('the daemon that has taken over scales, stops and starts, and leaves nothin
   await killDaemon(forkful);
   assert.deepEqual(await pids(), scaled);
   await forkful.ok(['stop', 'app']);
-  // The keeper closes its copies of the sockets when it hears of it.
+  // The keeper closes its copies of the sockets when it is notified.
   await waitUntil('the port to close', async () => !await accepts({ host: '127.0.0.1', port }));
   assert.ok(scaled.every((pid) => !isLiving(pid)));
   await killDaemon(forkful);
@@ -336,7 +336,7 @@ test('a daemon that dies in the middle of a reload is followed by one that ends 
       return all.length === 4 && all.every(({ pm2_env: { status } }) => status === 'online') && all;
     });
     assert.match((await get(port)).body, PID);
-    // The reload may go on meanwhile: between two slots all workers are online.
+    // The reload may continue meanwhile: between two slots all workers are online.
     await waitUntil('no other worker', async () => {
       const listed = new Set((await forkful.jlist('app')).map(({ pid }) => pid));
       return forkful.control.living(`${workers[0].pm2_env.pm_exec_path}`).every(({ pid }) => listed.has(pid));

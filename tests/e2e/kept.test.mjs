@@ -1,5 +1,5 @@
-// Connections that do not end by themselves, at a reload: WebSockets are closed with a code, event streams end, each client
-// connects again, and none of that happens all at once.
+// Long-lived connections at a reload: WebSockets are closed with a code, event streams end, each client
+// reconnects, and all this is spread over time.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import http from 'node:http';
@@ -25,7 +25,7 @@ function talkative({ require, report }) {
   const answer = (_request, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
     response.write(`data: ${process.pid}\n\n`);
-    // It goes on writing, whatever becomes of the response.
+    // It continues to write, whatever happens to the response.
     setInterval(() => response.write('data: again\n\n'), 50);
   };
   const { readFileSync } = require('fs');
@@ -37,7 +37,7 @@ function talkative({ require, report }) {
     socket.send(String(process.pid));
     socket.on('message', (text) => socket.send(String(text)));
   });
-  // Before or after it listens.
+  // Before or after listening.
   if (!directory) open();
   server.listen(Number(process.env.PORT), '127.0.0.1', () => { if (directory) open(); });
   process.on('forkful:drain', (message) => report(message));
@@ -93,7 +93,7 @@ test('the same over TLS, in one instance, and with a server that gets its WebSoc
   const { nodeBinary } = await import('./lib/nodes.mjs');
   await forkful.ok(['start', path, '--name', 'app', '--drain-timeout', '4s', '--interpreter', nodeBinary(NEWEST)], { env: { PORT: String(port), WS, TLS_DIRECTORY: forkful.directory } });
   const sockets = await Promise.all(Array.from({ length: 3 }, () => connect(port, true)));
-  // Until it is told to leave, it is answered.
+  // It is answered until it is told to leave.
   const [{ socket }] = sockets;
   socket.send('here');
   assert.equal(String((await once(socket, 'message'))[0]), 'here');
@@ -161,7 +161,8 @@ test(`${CROWD} WebSockets at a reload all get a close frame, and none before its
   await waitUntil('the old workers to end', () => old.every(({ gone }) => gone));
   assert.equal(old.reduce((sum, { reports }) => sum + reports.length, 0), CROWD);
   for (const { reports } of old) {
-    // A late look may tell several at once; none is told before its share of the time is over, so that no second of a machine that keeps up has more than its share.
+    // A late check may report several at once; none is reported before its share of the time is over, so on a
+    // machine that keeps up no second has more than its share.
     for (const [n, at] of reports.entries()) {
       const turn = (n / reports.length) * CROWD_WINDOW_MS;
       assert.ok(at >= turn - CLOCK_MS_MAX, `WebSocket ${n} of ${reports.length} was told after ${at} ms, before ${turn}`);

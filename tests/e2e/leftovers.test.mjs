@@ -1,5 +1,5 @@
-// A stop leaves nothing, whatever an app does: no process, and no port. Each app here starts a server of its own in a way
-// that process managers are known to lose, and the test looks at the processes and at the port, not at what is told.
+// A stop leaves no process and no port, whatever an app does. Each app here starts a server in a way that
+// process managers are known to lose, and the test checks the processes and the port, not only the messages.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
@@ -49,7 +49,7 @@ describe('a stop leaves nothing', { concurrency: 3 }, () => {
   const nothingIsLeft = async (port, what) => {
     assert.deepEqual(serving(port), [], what);
     assert.equal(await accepts({ host: '127.0.0.1', port }), false, what);
-    // Not only does nobody answer: the port can be had.
+    // Not only does nothing answer: the port can be bound.
     const server = net.createServer().listen(port, '127.0.0.1');
     await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
     await new Promise((resolve) => server.close(resolve));
@@ -183,7 +183,7 @@ describe('the end of the daemon', () => {
       const { forkful, port, serving } = await prepared(t, SCRIPT.replace('(setsid', `(${how}setsid`));
       await forkful.killDaemon();
       const { stdout, stderr } = await forkful.ok(['kill']);
-      assert.match(stdout + stderr, /no daemon is running; the last one did not end properly, and \d+ process(es)? of its apps (was|were) ended/);
+      assert.match(stdout + stderr, /no daemon is running; the last one did not shut down properly, and \d+ process(es)? of its apps (was|were) ended/);
       assert.deepEqual(serving(), []);
       assert.equal(await accepts({ host: '127.0.0.1', port }), false);
       assert.match((await forkful.ok(['kill'])).stdout, /^no daemon is running$/m);
@@ -191,7 +191,7 @@ describe('the end of the daemon', () => {
   }
 
   test('a daemon that a worker has started is none of its processes', async (t) => {
-    // Before the sandbox's own clean-up: hooks run in order.
+    // Before the sandbox's own cleanup: hooks run in order.
     let endOther = async () => {};
     t.after(() => endOther());
     const forkful = await sandbox(t);

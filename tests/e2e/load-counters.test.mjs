@@ -1,4 +1,4 @@
-// The counters themselves: each kind of failure is counted as what it is.
+// The counters themselves: each kind of failure is counted correctly.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import http from 'node:http';

@@ -1,4 +1,5 @@
-// Log files that cannot be written: the app goes on, one alert says so, and every line is in a file or counted.
+// Log files that cannot be written: the app continues, one alert reports it, and every line is either in a
+// file or counted as dropped.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

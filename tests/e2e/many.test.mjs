@@ -1,4 +1,5 @@
-// Two hundred apps: started by one file, listed, saved, lost with the daemon, and back in the same states.
+// Two hundred apps: started from one file, listed, saved, lost with the daemon, and restored in the same
+// states.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

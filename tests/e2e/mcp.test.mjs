@@ -1,5 +1,5 @@
-// `forkful mcp` with the protocol's own client: what can be read, that nothing changes an app without --control, and that no answer
-// has the value of a secret in it.
+// `forkful mcp` with the protocol's own client: what can be read, that nothing changes an app without
+// --control, and that no answer contains a secret's value.
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

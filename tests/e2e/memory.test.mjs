@@ -1,5 +1,5 @@
-// `memory: auto`: heaps are given limits by what the app may use, a worker that leaks is replaced before V8 or the kernel
-// ends it, and deaths for lack of memory are named as such.
+// `memory: auto`: heap limits follow the app's available memory, a leaking worker is replaced before V8 or
+// the kernel kills it, and out-of-memory deaths are reported as such.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// What is measured of workers, as a scraper sees it: a page that Prometheus' own tool accepts, counters that never fall, and a
-// history that outlives the daemon.
+// Metrics of workers from a scraper's view: a page that Prometheus' own tool accepts, counters that never
+// fall, and a history that survives the daemon.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-// A project of PM2's, moved: started with the real PM2, imported, run under load, rebooted, and deployed to a second folder
-// over ssh, with nothing lost and its ecosystem.config.js as it was.
+// Migrates a PM2 project: started with the real PM2, imported, run under load, rebooted, and deployed to a
+// second folder over ssh, without losses and with an unchanged ecosystem.config.js.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';

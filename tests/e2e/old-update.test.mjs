@@ -1,5 +1,6 @@
-// Updates from a build of an older commit to this one and back, under load. Where `FORKFUL_OLD_BIN` names that build
-// (`dev/old-build COMMIT` makes it); skipped otherwise, because it takes a compiler. update.test.mjs has the rules of updates.
+// Updates from a build of an older commit to this one and back, under load. `FORKFUL_OLD_BIN` names that
+// build (`dev/old-build COMMIT` makes it); without it the tests are skipped, because building needs a
+// compiler. update.test.mjs has the rules of updates.
 import assert from 'node:assert/strict';
 import { readlinkSync } from 'node:fs';
 import { test } from 'node:test';

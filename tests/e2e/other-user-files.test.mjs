@@ -1,5 +1,6 @@
-// Attacks on files under a daemon of root that runs apps of two users: the app of one swaps its logs, folders and pid files
-// for links to what is root's or the other's. Every byte outside of the app's own folder stays as it was.
+// Attacks on files of a root daemon that runs apps of two users: the app of one user replaces its logs,
+// folders and pid files with links to files of root or the other user. No byte outside of the app's own
+// folder changes.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -148,7 +149,7 @@ test("a log that cannot be opened gives nobody another app's archives", { skip }
   writeFileSync(script, "setInterval(() => { for (let n = 0; n < 20; n += 1) console.log('x'.repeat(999)); }, 20);");
   await start(script, { out_file: at('ann/logs/out.log') });
   const told = () => readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
-  await waitUntil('the refusal to be told', () => /leads by a link of user 61001 to what is not that user's/.test(told()));
+  await waitUntil('the refusal to be told', () => /leads through a link owned by user 61001 to a file that this user does not own/.test(told()));
   await forkful.run(['flush', 'app']);
   await forkful.ok(['logs', 'app', '--nostream']);
   await forkful.ok(['delete', 'app']);

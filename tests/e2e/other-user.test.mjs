@@ -1,4 +1,4 @@
-// Apps of another user under a root daemon: what the daemon does for them in the file system.
+// Apps of another user under a root daemon: the daemon's file operations for them.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, lchownSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// The supervisor's own log cannot be written: its disk is full, its reader has gone, its reader does not read. Apps are
-// supervised as before, and every command and signal is obeyed.
+// The supervisor's own log cannot be written: its disk is full, its reader has exited, or its reader does not
+// read. Apps are still supervised, and every command and signal works.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, constants, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Apps that want a port for each worker itself (`reusePort`, `exclusive`): their sockets are the daemon's all the same, so that
-// what waits in them is served when a worker leaves, dies or stands still.
+// Apps that open a separate port for each worker (`reusePort`, `exclusive`): the daemon still holds their
+// sockets, so that waiting connections are served when a worker leaves, dies or blocks.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';

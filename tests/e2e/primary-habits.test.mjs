@@ -1,5 +1,5 @@
-// Packages and apps that expect a primary written in JavaScript: log4js, prom-client, own cluster code. What can be relayed
-// is relayed; of the rest the user is told.
+// Packages and apps that expect a primary written in JavaScript: log4js, prom-client, custom cluster code.
+// Forkful relays what it can, and reports the rest to the user.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,4 +1,5 @@
-// What `forkful run` tells a container platform: whether it has started, is alive, is ready, and how long a stop takes.
+// What `forkful run` reports to a container platform: whether it has started, is alive, is ready, and how
+// long a stop takes.
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import net from 'node:net';

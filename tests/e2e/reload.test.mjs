@@ -1,5 +1,5 @@
-// Reload under load: no request is lost, whatever the new version does. The clients count by kind and retry
-// nothing; see lib/load.mjs.
+// Reload under load: no request is lost, whatever the new version does. The clients count by kind and never
+// retry; see lib/load.mjs.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';

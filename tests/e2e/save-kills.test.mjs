@@ -1,6 +1,6 @@
-// The daemon is killed at random moments while it saves, again and again, and each time another one takes up what was
-// saved: all apps are there, each once, and every change that was answered holds. `SAVE_KILLS=1000` is the long form;
-// `SAVE_KILLS_SEED` repeats a run as far as the machine's timing does.
+// The daemon is repeatedly killed at random moments while it saves, and each time another daemon restores the
+// saved state: all apps exist exactly once, and every acknowledged change is kept. `SAVE_KILLS=1000` is the
+// long form; `SAVE_KILLS_SEED` repeats a run as far as the machine's timing does.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// A supervisor without descriptors: workers wait for their start, and it does not count against them.
+// A supervisor without free descriptors: workers wait for their start, which does not count as a failure.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

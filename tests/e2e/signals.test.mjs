@@ -1,4 +1,5 @@
-// Signals that mean nothing to a supervisor do not end it, and what it starts does not inherit that they are ignored.
+// Signals without a meaning for a supervisor do not end it, and its child processes do not inherit that they
+// are ignored.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

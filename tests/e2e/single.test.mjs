@@ -1,5 +1,5 @@
-// One instance (fork mode): its sockets are the daemon's, so a reload loses no request and a crash refuses nobody. The app
-// notices nothing of it.
+// One instance (fork mode): the daemon holds its sockets, so a reload loses no request and a crash refuses no
+// connection. The app does not notice.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

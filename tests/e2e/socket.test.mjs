@@ -1,4 +1,5 @@
-// The control socket: it serves its user and root, whatever they send and however many there are, and nobody else.
+// The control socket: it serves its user and root, whatever they send and however many they are, and no other
+// user.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

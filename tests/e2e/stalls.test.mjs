@@ -1,4 +1,5 @@
-// The stall ledger with a real daemon: where event loops stood still, in `stalls`, `describe`, the API and the events.
+// The stall ledger with a real daemon: where event loops were blocked, in `stalls`, `describe`, the API and
+// the events.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -29,7 +30,7 @@ test('a stall is told with its route and its function, in commands, the API and 
   const socket = join(forkful.directory, 'app.sock');
   await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
   const api = new Contract(join(forkful.home, 'forkful.sock'));
-  assert.match((await forkful.ok(['stalls'])).stdout, /^api: no event loop stood still for 50ms since the daemon started$/m);
+  assert.match((await forkful.ok(['stalls'])).stdout, /^api: no event loop was blocked for 50ms or more since the daemon started$/m);
   const { response, keys } = await api.open('GET', '/v1/events?targets=api');
   const told = (async () => {
     for await (const { name, event } of api.events(keys, response.setEncoding('utf8'))) {
@@ -61,7 +62,7 @@ test('with a threshold of 0 nothing is noted', async (t) => {
   const socket = join(forkful.directory, 'app.sock');
   await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket }, options: ['--stall-threshold', '0'] });
   for (let number = 0; number < 3; number += 1) await get(socket, '/report/1');
-  assert.match((await forkful.ok(['stalls'])).stdout, /^api: stalls are not noted, because `stall_threshold` is 0$/m);
+  assert.match((await forkful.ok(['stalls'])).stdout, /^api: stalls are not recorded, because `stall_threshold` is 0$/m);
 });
 
 for (const [path, what, doing] of [
@@ -78,7 +79,7 @@ for (const [path, what, doing] of [
       const { stdout } = await forkful.ok(['stalls', 'api']);
       return doing.test(stdout) && stdout;
     });
-    assert.match(shown, /^worker 0 stands still now, for [\d.]+ (ms|s|min): /m);
+    assert.match(shown, /^worker 0 is blocked now, for [\d.]+ (ms|s|min): /m);
     await forkful.ok(['kill']);
     await gone;
   });

@@ -1,5 +1,5 @@
-// What the README promises, in the order in which a user would try it, with the sample app under load all the time:
-// start, look, reload, a killed worker, the end.
+// The README's promises in the order in which a user would try them, with the sample app under constant load:
+// start, list, reload, a killed worker, stop.
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
-// Supervision: who is restarted, when it is given up, and that a stop leaves nothing of an app behind.
+// Supervision: which workers are restarted, when a worker is given up, and that a stop leaves nothing of an
+// app behind.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

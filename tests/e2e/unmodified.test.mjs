@@ -1,5 +1,5 @@
-// Apps as people have them, unchanged: each is started with `-i 2`, answers through its port from both
-// workers, survives a reload, and is gone after `delete`.
+// Unmodified apps: each is started with `-i 2`, answers through its port from both workers, survives a
+// reload, and is gone after `delete`.
 import assert from 'node:assert/strict';
 import dgram from 'node:dgram';
 import { once } from 'node:events';

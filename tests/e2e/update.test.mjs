@@ -1,9 +1,9 @@
-// An update in place: another build of Forkful takes the daemon's place, then the keeper's, and neither a client nor a worker
-// notices. One that cannot gives way to the one before. The requests are counted by kind; the clients retry nothing
-// (lib/load.mjs).
+// An update in place: another build of Forkful replaces the daemon, then the keeper, and neither clients nor
+// workers notice. A build that cannot take over is replaced by the previous build. Requests are counted by
+// kind; the clients never retry (lib/load.mjs).
 //
-// The other build is a copy of the binary with a few bytes behind its end, which no loader reads: another file with other
-// content, which is what `update` goes by, and the same code.
+// The other build is a copy of the binary with a few bytes appended, which no loader reads: another file with
+// different content, which `update` compares, and the same code.
 import assert from 'node:assert/strict';
 import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -119,7 +119,7 @@ for (const balance of ['exact', 'auto']) {
 }
 
 const BROKEN = {
-  'is no program': ['\x7fELF and nothing more', /cannot take the daemon's place/],
+  'is not a program': ['\x7fELF and nothing more', /cannot take the daemon's place/],
   'ends at once': ['#!/bin/sh\nexit 3\n', /its check ended with code 3/],
   'refuses the state': ['#!/bin/sh\necho "error: it has version 9 of the format" >&2\nexit 1\n', /it has version 9 of the format/],
   'agrees and ends at once': ['#!/bin/sh\ncase "$*" in *--check-state*) exit 0;; esac\nexit 7\n', /did not last[^]*code 7/],

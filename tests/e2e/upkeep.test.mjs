@@ -1,5 +1,5 @@
-// Keeping what runs in good shape: limits, the clock, health checks and changed files replace workers, one
-// after the other, and a version that does not start leaves the old one up.
+// Replacement of workers because of limits, schedules, health checks and changed files: one after the other,
+// and a version that does not start leaves the old workers running.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// No slow first second: requests that warm a new worker up before it has traffic, compiled code that is kept for the next
-// start, and a share that rises.
+// Warm-up: requests that warm up a new worker before it gets traffic, compiled code that is kept for the next
+// start, and a rising share of connections.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,5 @@
-// Wrong use and bad luck: each ends with a clear message and exit code, and harms nothing else. One app
-// serves all the while; at the end it must have noticed nothing.
+// Wrong use and failures: each ends with a clear message and exit code, and does not affect anything else.
+// One app serves all the while; at the end it must be unaffected.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,12 +1,12 @@
 'use strict';
-// Where the native program is: in the package of this platform, which npm installs beside this one.
+// Finds the native program: it is in the platform's package, which npm installs next to this one.
 const { accessSync, constants } = require('node:fs');
 const { dirname, join } = require('node:path');
 
 const { version } = require('../package.json');
 const { ForkfulError } = require('./errors.cjs');
 
-/** Platforms that there are packages for, as `${process.platform}-${process.arch}`. */
+/** Platforms with a package, as `${process.platform}-${process.arch}`. */
 const PLATFORMS = ['linux-x64', 'linux-arm64'];
 
 /** @param {string} path */
@@ -20,14 +20,14 @@ function isProgram(path) {
 }
 
 /**
- * The path of the native program: `FORKFUL_BIN`, or the one of the platform's package.
+ * The path of the native program: `FORKFUL_BIN`, or the program in the platform's package.
  * @param {{ env?: NodeJS.ProcessEnv, platform?: string, resolve?: (name: string) => string }} [context] for tests
  * @returns {string}
  */
 function binaryPath({ env = process.env, platform = `${process.platform}-${process.arch}`, resolve = require.resolve } = {}) {
   if (env.FORKFUL_BIN) {
     if (isProgram(env.FORKFUL_BIN)) return env.FORKFUL_BIN;
-    throw new ForkfulError('NO_BINARY', `FORKFUL_BIN is ${env.FORKFUL_BIN}, which is no program`, {
+    throw new ForkfulError('NO_BINARY', `FORKFUL_BIN is ${env.FORKFUL_BIN}, which is not a program`, {
       hint: 'set it to the path of the forkful binary, or unset it',
     });
   }
@@ -42,7 +42,7 @@ function binaryPath({ env = process.env, platform = `${process.platform}-${proce
     folder = dirname(resolve(`${name}/package.json`));
   } catch (cause) {
     throw new ForkfulError('NO_BINARY', `the package ${name}, which holds the program for this machine, is not installed`, {
-      // As an optional one, so that the project can still be installed on other platforms.
+      // As an optional dependency, so that the project can still be installed on other platforms.
       hint: `npm leaves it out with --omit=optional, and when node_modules or the lock file comes from another machine; \`npm install --include=optional --save-optional ${name}@${version}\` adds it`,
       cause,
     });

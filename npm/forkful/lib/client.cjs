@@ -14,7 +14,7 @@ const { Stream, eventsOf, jsonLinesOf } = require('./streams.cjs');
 /** The version of the daemon's API that this package speaks. */
 const API_VERSION = 1;
 
-/** Options of `start`, `apply`, `restart` and `reload` that say how, and are no part of an app. */
+/** Options of `start`, `apply`, `restart` and `reload` that control the command and are not part of an app. */
 const HOW = ['wait', 'only', 'envName', 'cwd', 'updateEnv'];
 
 /** @param {unknown} targets */
@@ -26,7 +26,7 @@ function targetList(targets) {
   return list;
 }
 
-/** Targets in a query: separated by commas, with a backslash before one of a name. @param {unknown} targets */
+/** Targets in a query: separated by commas, with a backslash before a comma in a name. @param {unknown} targets */
 function joined(targets) {
   return [targets].flat().map((target) => String(target).replace(/[\\,]/g, '\\$&')).join(',');
 }
@@ -40,7 +40,7 @@ function signalNumber(signal) {
   return number;
 }
 
-/** Parts options that say how from those that describe an app. @param {object} options */
+/** Separates options of the command from options of an app. @param {object} options */
 function part(options) {
   const entries = Object.entries(options);
   return {
@@ -49,7 +49,7 @@ function part(options) {
   };
 }
 
-/** The outcomes of a command; throws when an app did not do what was asked. */
+/** The outcomes of a command; throws if it failed for an app. */
 function settled(reply, verb) {
   const failed = reply.apps.filter((app) => !app.ok);
   if (failed.length === 0) return reply.apps;
@@ -59,7 +59,7 @@ function settled(reply, verb) {
   throw new ForkfulError('FAILED', message, { hint: told?.hint, see: told?.see, outcomes, undone });
 }
 
-/** See `index.d.ts` for what each method takes and gives. */
+/** `index.d.ts` has the types of the methods. */
 class Client {
   #socket;
   #binary;
@@ -73,7 +73,7 @@ class Client {
     this.#onWarning = onWarning ?? ((text) => process.emitWarning(text, 'ForkfulWarning'));
   }
 
-  /** The daemon, started if need be; throws when it is of another version. */
+  /** The daemon, started if necessary; throws if it has another version. */
   async connect() {
     let ping = await this.ping();
     if (ping === null) {
@@ -96,7 +96,7 @@ class Client {
     return ask(this.#socket, { method: 'POST', path, body });
   }
 
-  /** A question whose answer is known when no daemon runs. */
+  /** A request whose answer is known if no daemon runs. */
   async #orWithout(question, answer) {
     try {
       return await question();
@@ -128,7 +128,7 @@ class Client {
     return (await this.#asked(target, () => this.#get(path))).apps;
   }
 
-  /** Without a daemon there is no app that could be meant. */
+  /** Without a daemon no app exists. */
   async #asked(targets, question) {
     const reply = await this.#orWithout(question, null);
     if (reply !== null) return reply;
@@ -141,7 +141,7 @@ class Client {
     return settled(reply, verb);
   }
 
-  /** The definitions that a call of `start`, `restart` or `reload` means. */
+  /** The app definitions for a call of `start`, `restart` or `reload`. */
   async definitions(what, options = {}) {
     const { how, app } = part(options);
     const given = typeof what === 'string' && !isConfig(what) ? { ...app, script: what } : what;
@@ -163,7 +163,7 @@ class Client {
     return settled(await this.#post('/v1/apps', { apps: definitions, wait: options.wait ?? true }), 'start');
   }
 
-  /** What `restart` and `reload` share: targets that exist, or configurations whose new apps are started. */
+  /** Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. */
   async #roll(verb, what, options) {
     const isTarget = typeof what === 'number' || (typeof what === 'string' && !isConfig(what));
     if (isTarget || (Array.isArray(what) && what.every((target) => typeof target !== 'object'))) {
@@ -172,7 +172,7 @@ class Client {
     return this.rollTo(verb, await this.definitions(what, options), options);
   }
 
-  /** Restarts or reloads what is named; options change its apps, whichever of their workers were named. */
+  /** Restarts or reloads the targets; options change their apps, even if a target is a single worker. */
   async #change(verb, targets, options) {
     const { how, app } = part(options);
     const { wait = true, updateEnv = false, cwd, envName } = how;
@@ -184,7 +184,7 @@ class Client {
     return this.#act(verb, changes.map(({ name }) => name), { wait, changes });
   }
 
-  /** The block `env_<name>` of the apps' configuration; where none of those that have blocks has it, the daemon refuses. */
+  /** The block `env_<name>` of the apps' configuration; the daemon refuses a block that none of the apps with blocks has. */
   #chooseBlock(envName, changes, definitions) {
     const named = definitions.map(({ env_sources: { blocks } }) => Object.keys(blocks.named));
     const isMisspelt = named.some((names) => names.length > 0) && !named.flat().includes(envName);
@@ -195,7 +195,7 @@ class Client {
     }
   }
 
-  /** Gives apps new definitions; those that do not exist are started. */
+  /** Changes the definitions of apps; apps that do not exist are started. */
   async rollTo(verb, definitions, { wait = true } = {}) {
     await this.connect();
     return settled(await this.#post(`/v1/actions/${verb}`, { wait, definitions }), verb);
@@ -260,12 +260,12 @@ class Client {
     return new Stream(open(this.#socket, { method: 'GET', path: `/v1/events?${query}`, signal }), eventsOf);
   }
 
-  /** Runs a verb of the command line. */
+  /** Runs a command of the command line. */
   async command(args, options) {
     return (await runCommand(this.home, args, { binary: this.#binary, ...options })).stdout;
   }
 
-  /** Ends the daemon and all apps, as the command does: it also waits for the process to be gone. */
+  /** Stops all apps and the daemon, like the command, and waits until the process has ended. */
   async kill() {
     if ((await this.ping()) === null) return [];
     return JSON.parse(await this.command(['kill', '--json'])).apps;

@@ -1,5 +1,5 @@
 'use strict';
-// The native program, run for what it alone can do: start the daemon, and read configurations.
+// Runs the native program to start the daemon and to read configurations.
 const { spawn } = require('node:child_process');
 
 const { binaryPath } = require('./binary.cjs');
@@ -8,7 +8,7 @@ const { ForkfulError } = require('./errors.cjs');
 /** Exit codes of the command, see `forkful --help`, as codes of errors. */
 const EXIT_CODES = { 1: 'FAILED', 2: 'BAD_REQUEST', 3: 'NO_SUCH_TARGET', 4: 'NO_DAEMON' };
 
-/** The error that the command has told on stderr: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`. */
+/** The error that the command has written to stderr: `error: …`, `caused by: …`, a blank line, `hint: …`, `see: …`. */
 function toldError(code, stderr) {
   const lines = stderr.trimEnd().split('\n');
   const hint = lines.find((line) => line.startsWith('hint: '));
@@ -22,17 +22,17 @@ function toldError(code, stderr) {
   });
 }
 
-/** What it warns of, one text each. */
+/** Its warnings, one text each. */
 function warnings(stderr) {
   return stderr.split('\n').filter((line) => line.startsWith('warning: ')).map((line) => line.slice('warning: '.length));
 }
 
 /**
- * Runs the native program to its end.
+ * Runs the native program until it exits.
  * @param {string} home
  * @param {string[]} args
  * @param {{ input?: string, binary?: string, env?: NodeJS.ProcessEnv, cwd?: string }} [options]
- * @returns {Promise<{ stdout: string, warnings: string[] }>} rejects with what it said when it fails
+ * @returns {Promise<{ stdout: string, warnings: string[] }>} rejects with its error if it fails
  */
 function runCommand(home, args, { input = '', binary = binaryPath(), env = process.env, cwd } = {}) {
   return new Promise((resolve, reject) => {
@@ -40,7 +40,7 @@ function runCommand(home, args, { input = '', binary = binaryPath(), env = proce
     let [stdout, stderr] = ['', ''];
     child.stdout.setEncoding('utf8').on('data', (text) => { stdout += text; });
     child.stderr.setEncoding('utf8').on('data', (text) => { stderr += text; });
-    // It ends before it has read all of a request that makes no sense.
+    // It exits before it has read all of an invalid request.
     child.stdin.on('error', () => {});
     child.stdin.end(input);
     child.on('error', (cause) => reject(new ForkfulError('NO_BINARY', `cannot run ${binary}: ${cause.message}`, { cause })));

@@ -16,12 +16,12 @@ function isConfig(text) {
     || (SCRIPT_EXTENSIONS.includes(extension) && basename(text).includes('.config.'));
 }
 
-/** Strings of an environment; what is undefined is not in it. @param {NodeJS.ProcessEnv} env */
+/** The strings of an environment, without undefined values. @param {NodeJS.ProcessEnv} env */
 function plainEnvironment(env) {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined).map(([name, value]) => [name, String(value)]));
 }
 
-/** A configuration as it travels: paths and functions that JSON does not know are the caller's fault, and named. */
+/** A configuration as JSON. Values that JSON cannot represent, such as functions, are an error that names them. */
 function asConfig(what) {
   if (Array.isArray(what)) return { apps: what };
   if ('apps' in what || 'pm2' in what) return what;
@@ -53,10 +53,10 @@ async function definitionsOf(home, what, { cwd = process.cwd(), env = process.en
 }
 
 /**
- * What options change of apps that exist.
+ * Applies options to existing apps.
  * @param {string} home
  * @param {object} options keys of a configuration's app
- * @param {object[]} apps definitions, as the daemon shows them
+ * @param {object[]} apps definitions, as returned by the daemon
  * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, updateEnv?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
  * @returns {Promise<object[]>}
  */

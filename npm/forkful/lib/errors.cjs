@@ -1,8 +1,8 @@
 'use strict';
 
-/** Where docs/ is published. */
+/** The URL of the published docs/. */
 const SITE = 'https://forkful.github.io/forkful/';
-/** The page that says more about the hints of a code. */
+/** The page that explains the hints of an error code. */
 const PAGES = {
   BAD_REQUEST: 'cli#which-apps-a-command-means',
   NO_SUCH_TARGET: 'cli#which-apps-a-command-means',
@@ -17,8 +17,8 @@ const PAGES = {
 };
 
 /**
- * A fault that Forkful explains. `code` tells kinds apart: `BAD_REQUEST`, `NO_SUCH_TARGET`, `CONFLICT`, `INTERNAL` (from
- * the daemon), `FAILED` (an app did not do what was asked; see `outcomes`), `NO_DAEMON`,
+ * An error with a code and a hint. The codes: `BAD_REQUEST`, `NO_SUCH_TARGET`, `CONFLICT`, `INTERNAL` (from
+ * the daemon), `FAILED` (the command failed for an app; see `outcomes`), `NO_DAEMON`,
  * `FOREIGN_HOME` (another user owns the home or may write to it), `OTHER_VERSION`, `NO_BINARY`, `LOST`.
  */
 class ForkfulError extends Error {

@@ -1,12 +1,12 @@
 'use strict';
-// The directory of one user's daemon, and what is in it.
+// The directory of one user's daemon, and its files.
 const { statSync } = require('node:fs');
 const { homedir } = require('node:os');
 const { join, resolve } = require('node:path');
 
 const { ForkfulError } = require('./errors.cjs');
 
-/** The home: what is asked for, `$FORKFUL_HOME`, or `~/.forkful`. @param {string} [wanted] */
+/** The home: the argument, `$FORKFUL_HOME`, or `~/.forkful`. @param {string} [wanted] */
 function homePath(wanted) {
   const path = wanted || process.env.FORKFUL_HOME;
   return path ? resolve(path) : join(process.env.HOME || homedir(), '.forkful');
@@ -16,7 +16,7 @@ function homePath(wanted) {
 const socketPath = (home) => join(home, 'forkful.sock');
 
 /**
- * Refuses a home that another user owns or may write to, as the command does: whoever writes there decides who answers
+ * Refuses a home that another user owns or may write to, as the command does: a user who can write there controls which process answers
  * requests, and requests hold environments.
  * @param {string} home
  */
@@ -25,7 +25,7 @@ function checkHome(home) {
   try {
     found = statSync(home);
   } catch {
-    // Nothing is there, or nothing can be reached: the request says so.
+    // It does not exist or cannot be accessed: the request reports that.
     return;
   }
   const own = process.geteuid();

@@ -7,10 +7,10 @@ const { dirname } = require('node:path');
 const { ForkfulError } = require('./errors.cjs');
 const { checkHome } = require('./home.cjs');
 
-/** The largest reply that is read: a list of a thousand apps is a few megabytes. */
+/** Maximum bytes of a reply: a list of a thousand apps has a few megabytes. */
 const REPLY_BYTES_MAX = 256 * 1024 * 1024;
 
-/** Pause between two attempts while the daemon's accept queue is full, and for how long that may go on. */
+/** The interval between attempts while the daemon's accept queue is full, and the time limit. */
 const QUEUE_FULL_PAUSE_MS = 10;
 const QUEUE_FULL_MS_MAX = 60_000;
 
@@ -18,7 +18,7 @@ const QUEUE_FULL_MS_MAX = 60_000;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * Sends a request once; resolves with the response when its head is there.
+ * Sends a request once; resolves with the response when its headers have arrived.
  * @returns {Promise<http.IncomingMessage>}
  */
 function sendOnce(socketPath, { method, path, body, signal }) {
@@ -31,7 +31,7 @@ function sendOnce(socketPath, { method, path, body, signal }) {
   });
 }
 
-/** The fault of a request that found no daemon, or lost it. */
+/** The error of a request that found no daemon, or lost the connection. */
 function explain(error, socketPath, request) {
   if (error.name === 'AbortError') return error;
   if (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') {
@@ -66,7 +66,7 @@ async function send(socketPath, request) {
     try {
       return await sendOnce(socketPath, request);
     } catch (error) {
-      // A unix socket says at once that its queue is full, where others would wait.
+      // A unix socket reports a full queue immediately, where TCP would wait.
       if (error.code !== 'EAGAIN' || Date.now() > until) throw explain(error, socketPath, request);
       await pause(QUEUE_FULL_PAUSE_MS);
     }
@@ -88,20 +88,20 @@ async function readAll(response) {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** The daemon's refusal. */
+/** The error for a refusal by the daemon. */
 function refusal(status, text, request) {
   try {
     const { code, error, hint, see } = JSON.parse(text);
     if (typeof error === 'string') return new ForkfulError(String(code).toUpperCase(), error, { hint, see });
   } catch {
-    // No reply of a daemon.
+    // Not a reply of a daemon.
   }
   return new ForkfulError('LOST', `the reply to ${request.method} ${request.path} makes no sense: status ${status}`, {
     hint: 'is another program listening at $FORKFUL_HOME/forkful.sock?',
   });
 }
 
-/** Sends a request and reads its JSON. */
+/** Sends a request and reads the JSON response. */
 async function ask(socketPath, request) {
   const response = await send(socketPath, request);
   let text;

@@ -7,15 +7,15 @@ const { constants } = require('node:os');
 
 const { binaryPath } = require('./binary.cjs');
 
-/** Signals that are for the native program. SIGKILL and SIGSTOP cannot be caught, faults are our own. */
+/** Signals to forward to the native program. SIGKILL and SIGSTOP cannot be caught, and fault signals are this process's own. */
 const FORWARDED = [
   'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2', 'SIGCONT', 'SIGTSTP', 'SIGWINCH', 'SIGALRM',
 ];
 
-/** Of these, the ones that a terminal sends to every process in its foreground. */
+/** Of these, the signals that a terminal sends to every foreground process. */
 const FROM_TERMINALS = new Set(['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTSTP', 'SIGWINCH']);
 
-/** Whether the terminal sends its signals to this process and its child alike. */
+/** Whether the terminal sends its signals to both this process and its child. */
 function isInForeground() {
   try {
     const stat = readFileSync('/proc/self/stat', 'latin1');
@@ -44,10 +44,10 @@ function stayAndForward(binary, args) {
   });
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code ?? 1);
-    // Ends by the same signal, so that whoever waits sees the truth.
+    // Ends by the same signal, so that the parent process sees the real cause.
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
-    // It is ignored by somebody's wish: then as shells put it.
+    // The signal is ignored: use the exit code of shells.
     setImmediate(() => process.exit(128 + constants.signals[signal]));
   });
 }
@@ -66,7 +66,7 @@ function launch() {
     try {
       process.execve(binary, [binary, ...args], process.env);
     } catch {
-      // Not on this platform, or not permitted: the other way.
+      // Not on this platform, or not permitted: use the fallback.
     }
   }
   stayAndForward(binary, args);

@@ -1,9 +1,9 @@
 'use strict';
-// The version of an app, from the package.json nearest to its script. The daemon does not look: it is somebody else's disk.
+// The version of an app, from the package.json nearest to its script. The daemon does not read it: the file may belong to another user.
 const { readFileSync, statSync } = require('node:fs');
 const { dirname, join } = require('node:path');
 
-/** The largest package.json that is read. */
+/** Maximum bytes of a package.json. */
 const PACKAGE_BYTES_MAX = 1024 * 1024;
 
 /** @param {string} path */
@@ -27,7 +27,7 @@ function nearestVersion(script) {
 }
 
 /**
- * Fills in the versions of a list in PM2's shape.
+ * Adds the versions to a list in PM2's format.
  * @template {{ pm2_env: { pm_exec_path: string, version: string } }} T
  * @param {T[]} list
  */

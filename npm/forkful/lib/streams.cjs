@@ -1,10 +1,10 @@
 'use strict';
 // Streams of the daemon as async iterators: lines of JSON, and server-sent events.
 
-/** The longest line of a stream: a line of an app's log of many megabytes, escaped as JSON. */
+/** Maximum length of a stream's line: an app's log line may have many megabytes, escaped as JSON. */
 const LINE_CHARACTERS_MAX = 256 * 1024 * 1024;
 
-/** The lines of a stream of text, without their newlines. @param {AsyncIterable<string>} chunks */
+/** The lines of a text stream, without their newlines. @param {AsyncIterable<string>} chunks */
 async function* linesOf(chunks) {
   let parts = [];
   let length = 0;
@@ -43,7 +43,7 @@ async function* jsonLinesOf(chunks) {
 }
 
 /**
- * What a stream of the daemon yields. Ends when the daemon ends it, at `close()`, and when a `for await` loop is left.
+ * The values of a daemon's stream. It ends when the daemon ends it, at `close()`, and when a `for await` loop exits.
  * @template T
  */
 class Stream {
@@ -56,13 +56,13 @@ class Stream {
    * @param {(chunks: AsyncIterable<string>) => AsyncGenerator<T>} parse
    */
   constructor(opening, parse) {
-    /** Resolves when the stream has begun: what happens from then on is in it. */
+    /** Resolves when the stream has begun: it contains all later events. */
     this.ready = opening.then((response) => {
       this.#response = response;
       if (this.#closed) response.destroy();
       this.#values = parse(response.setEncoding('utf8'));
     });
-    // Whoever reads the stream is told; who only waits for `ready` too.
+    // Readers of the stream get the error, and so do callers that only wait for `ready`.
     this.ready.catch(() => {});
   }
 
@@ -76,7 +76,7 @@ class Stream {
       await this.ready;
       return this.#closed ? { done: true, value: undefined } : await this.#values.next();
     } catch (error) {
-      // A daemon that is gone ends its streams; so does `close`.
+      // A stopped daemon ends its streams; so does `close`.
       const cut = error.code === 'ECONNRESET' || error.code === 'ERR_STREAM_PREMATURE_CLOSE' || error.name === 'AbortError';
       if (this.#closed || cut) return { done: true, value: undefined };
       throw error;

@@ -1,4 +1,4 @@
-// A home of its own for each test, the real binary, and a clean-up that fails when anything is left behind.
+// A separate home for each test, the real binary, and a cleanup that fails if any process is left behind.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ export { waitUntil, within } from '../../../tests/e2e/lib/wait.mjs';
 export const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 export const PACKAGE = join(ROOT, 'npm', 'forkful');
 
-/** The native program: `FORKFUL_BIN`, or what cargo has built, release first. */
+/** The native program: `FORKFUL_BIN`, or cargo's build, release first. */
 export function binary() {
   const candidates = process.env.FORKFUL_BIN
     ? [process.env.FORKFUL_BIN]
@@ -31,13 +31,13 @@ export function processesOf(directory) {
       const state = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.[0];
       return state !== 'Z' && text.includes(directory);
     } catch {
-      // It ended while we looked.
+      // It ended meanwhile.
       return false;
     }
   }).map(Number);
 }
 
-/** The environment of a program under test: no settings of the test runner, a home of its own. */
+/** The environment of a program under test: without the test runner's settings, with a separate home. */
 export function environment(directory, more = {}) {
   const { NODE_OPTIONS: _options, NODE_TEST_CONTEXT: _context, FORKFUL_HOME: _home, ...env } = process.env;
   return { ...env, FORKFUL_BIN: binary(), FORKFUL_HOME: join(directory, 'home'), NO_COLOR: '1', ...more };
@@ -65,7 +65,7 @@ export function sandbox(t) {
     writeFileSync(path, text);
     return path;
   };
-  /** Has something done first when the test ends. */
+  /** Adds a step that runs first when the test ends. */
   const atEnd = (step) => steps.push(step);
   return { directory, home, env, write, atEnd };
 }

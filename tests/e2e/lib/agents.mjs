@@ -1,5 +1,5 @@
-// The folder outside the home in which root's daemons keep the agent for workers of other users. All daemons of the
-// machine share it, so that tests which remove it run one at a time.
+// The folder outside the home in which root's daemons store the agent for workers of other users. All daemons
+// of the machine share it, so tests that remove it run one at a time.
 import { existsSync, rmSync } from 'node:fs';
 import net from 'node:net';
 

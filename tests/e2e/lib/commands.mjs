@@ -1,4 +1,4 @@
-// The commands that pages of docs/ show, held against docs/CLI.md, which is made from the command line itself.
+// Compares the commands in pages of docs/ with docs/CLI.md, which is generated from the command line.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -36,7 +36,7 @@ function* commands(text) {
     }
   }
   for (const [, line] of text.matchAll(/(?<!`)`forkful ([a-z][^`]*)`/g)) yield line;
-  // What containers run, `["forkful", "run", …]`, and steps of workflows.
+  // Commands that containers run, `["forkful", "run", …]`, and steps of workflows.
   for (const [list] of text.matchAll(/\["forkful", "[a-z][^\]\n]*\]/g)) yield JSON.parse(list).slice(1).map((word) => (/\s/.test(word) ? 'TEXT' : word)).join(' ');
   for (const [, line] of text.matchAll(/\brun: forkful +([a-z].*)/g)) yield line;
 }
@@ -47,7 +47,7 @@ export function unknownCommands() {
   const faults = [];
   for (const page of readdirSync(DOCS).filter((file) => file.endsWith('.md') && !LEFT_OUT.has(file))) {
     for (const command of commands(read(page))) {
-      // What comes after another command, a redirection, or `--` is not ours; texts in quotes are values.
+      // Text after another command, a redirection, or `--` is not Forkful's; quoted texts are values.
       const words = command.replace(/'[^']*'|"[^"]*"/g, 'TEXT').split(/ -- | && |[|;>&)]/)[0].trim().replace(/(--[\w-]+)=\S*/g, '$1').split(/\s+/);
       if (INTERNAL.has(words[0])) continue;
       const options = known.get(words.slice(0, 2).join(' ')) ?? known.get(words[0]);

@@ -1,5 +1,5 @@
-// What `openapi.json` promises, held against what the daemon does: every request and every reply that goes through
-// here is checked, and it is noted which operations were asked.
+// Validates the daemon against `openapi.json`: checks every request and reply that passes through here, and
+// records which operations were called.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';

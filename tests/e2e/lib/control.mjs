@@ -1,5 +1,5 @@
-// The test's end of fixtures/control.cjs: which workers are there, what they report, and a way to run a
-// function inside one of them.
+// The test's side of fixtures/control.cjs: lists the workers and their reports, and runs functions inside a
+// worker.
 import { once } from 'node:events';
 import net from 'node:net';
 

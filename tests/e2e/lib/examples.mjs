@@ -70,7 +70,7 @@ class Example {
   async stop(app) {
     const pids = await this.pids(app);
     const { stdout, stderr } = await this.ok('stop', app ?? 'all');
-    // A worker that ignores the signal is told of.
+    // A worker that ignores the signal is reported.
     assert.doesNotMatch(`${stdout}${stderr}`, /killed|SIGKILL/);
     for (const { name, pm2_env: { status } } of await this.forkful.jlist(app)) assert.equal(status, 'stopped', name);
     assert.deepEqual(pids.filter(isLiving), []);
@@ -158,7 +158,7 @@ export async function singleLifeOf(t, name, command, paths = {}) {
   const example = new Example(await sandbox(t, 24), folderOf(name), port, env);
   await example.ok('start', '--name', 'single', ...PATIENT, ...command);
   const answering = async () => pidOf((await get(port, paths.path ?? '/')).body);
-  // A wrapper counts as started before the app below it listens.
+  // A wrapper counts as started before its app listens.
   const old = await waitUntil('an answer', () => answering().catch(() => 0));
   const traffic = new Traffic(t, port, paths);
   await traffic.answeredBy([old]);

@@ -1,4 +1,4 @@
-// Values for a JSON schema: mostly as it says, sometimes not. The same seed gives the same values.
+// Generates values for a JSON schema, mostly valid, sometimes not. The same seed generates the same values.
 
 /** Texts that mean something to somebody, or nothing to anybody. No program and no file of the system is among them. */
 const TEXTS = [
@@ -69,7 +69,7 @@ export class Generator {
   }
 
   #number(schema, name) {
-    // What is waited for must end.
+    // Waits must end.
     if (/_ms$/.test(name)) return Math.floor(this.chance() * 50);
     if (name === 'instances') return this.one([0, 1, 2, -1, 70_000]);
     const number = this.one(NUMBERS);

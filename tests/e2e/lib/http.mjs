@@ -1,4 +1,4 @@
-// Small HTTP and TCP clients for single questions.
+// Small HTTP and TCP clients for single requests.
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';

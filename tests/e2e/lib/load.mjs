@@ -1,6 +1,6 @@
-// Closed-loop HTTP clients that count what becomes of each request by kind. They are plain sockets with a
-// small reader of their own, because an HTTP client library would hide what this is about: it retries, it
-// picks another connection, it turns a reset into something else. Nothing here retries.
+// Closed-loop HTTP clients that count the result of each request by kind. They use plain sockets with a small
+// parser, because an HTTP client library would hide the failures under test: it retries, uses another
+// connection, or converts a reset. Nothing here retries.
 import net from 'node:net';
 
 /** A request without an answer for this long counts as a timeout. */
@@ -58,7 +58,7 @@ function parseAnswer(text) {
   const after = text.slice(headEnd + 4);
   const length = /\r\ncontent-length: *(\d+)/i.exec(head);
   const isChunked = /\r\ntransfer-encoding: *chunked/i.test(head);
-  // Servers under test send their length or chunks; an answer with neither is none of theirs.
+  // Servers under test send a length or chunks; an answer with neither is not theirs.
   if (!length && !isChunked) return { status: -1, body: text, closes: true, rest: '' };
   const content = isChunked ? parseChunks(after) : parseLength(after, Number(length?.[1]));
   if (!content) return null;

@@ -1,4 +1,4 @@
-// The Node versions that the tests run on, and where npm has put them.
+// The Node versions that the tests use, and where npm has installed them.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

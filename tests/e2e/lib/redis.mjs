@@ -1,4 +1,4 @@
-// A Redis of a test's own, which keeps nothing.
+// A separate Redis for a test, which stores nothing.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';

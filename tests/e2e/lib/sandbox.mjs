@@ -1,5 +1,5 @@
-// One private Forkful per test file or test: its own home, its own directory, the real binary, and a
-// clean-up that fails when anything is left behind.
+// One private Forkful per test file or test: a separate home and directory, the real binary, and a cleanup
+// that fails if any process is left behind.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

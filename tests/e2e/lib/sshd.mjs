@@ -1,4 +1,4 @@
-// A real sshd on loopback, with keys of its own, for this user alone.
+// A real sshd on loopback, with separate keys, for this user only.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import net from 'node:net';

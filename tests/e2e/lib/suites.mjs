@@ -1,4 +1,4 @@
-// One suite per Node version, each with a Forkful of its own.
+// One suite per Node version, each with a separate Forkful.
 import { after, before, describe } from 'node:test';
 
 import { MAJORS } from './nodes.mjs';

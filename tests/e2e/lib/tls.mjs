@@ -1,4 +1,4 @@
-// A throw-away certificate for localhost, made by openssl.
+// A temporary certificate for localhost, created with openssl.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Waiting for a state instead of sleeping.
+// Waits for a state instead of sleeping.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** How often a predicate is asked; short against every bound that tests use. */

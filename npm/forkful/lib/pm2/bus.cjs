@@ -1,10 +1,10 @@
 'use strict';
-// PM2's bus of events: an emitter whose names may hold `*`, fed by the daemon's stream.
+// PM2's bus of events: an emitter whose event names may contain `*`, fed by the daemon's event stream.
 const { EventEmitter } = require('node:events');
 
 const NAMESPACE = 'default';
 
-/** A name with `*` as an expression; each `*` is a group, and what it stood for is given to the listener first. */
+/** A name with `*` as a regular expression; each `*` is a group, and listeners get its text as their first arguments. */
 function expression(name) {
   const parts = name.split('*').map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('(.+)')}$`);
@@ -28,7 +28,7 @@ class Bus {
     return this.on(name, once);
   }
 
-  /** Takes a listener away; without one, all of that name. */
+  /** Removes a listener; without the argument, all listeners of that name. */
   off(name, listener) {
     this.#listeners = this.#listeners.filter((entry) => entry.name !== name || (listener !== undefined && entry.listener !== listener));
     return this;
@@ -50,7 +50,7 @@ class Bus {
     return true;
   }
 
-  /** Learns of namespaces, which lines and messages do not carry. @param {object[]} list */
+  /** Stores the namespaces, which lines and messages do not contain. @param {object[]} list */
   learn(list) {
     for (const { name, pm2_env: env } of list) this.#namespaces.set(name, env.namespace);
   }
@@ -59,7 +59,7 @@ class Bus {
     return { pm_id, name: app, rev: null, namespace: this.#namespaces.get(app) ?? NAMESPACE };
   }
 
-  /** Passes an event of the daemon on, as PM2 would put it. */
+  /** Emits an event of the daemon in PM2's format. */
   take(event) {
     switch (event.type) {
       case 'process:event':
@@ -71,7 +71,7 @@ class Bus {
       case 'process:msg':
         return this.#message(event);
       case 'daemon:ending':
-        return this.emit('pm2:kill', { status: 'killed', msg: 'the daemon has ended' });
+        return this.emit('pm2:kill', { status: 'killed', msg: 'the daemon has stopped' });
       default:
         return this.emit(event.type, event);
     }
@@ -89,7 +89,7 @@ class Bus {
   }
 }
 
-/** The connection behind a bus, for those who listen to its end. */
+/** The connection of a bus, for listeners to its end. */
 class BusSocket extends EventEmitter {
   #stream;
 
@@ -119,7 +119,7 @@ async function connectBus(client) {
   };
   pass().then(() => socket.emit('close'), (error) => {
     socket.emit('close');
-    // A listener's own fault, or a stream that makes no sense: not for us to swallow.
+    // An exception of a listener, or an invalid stream, must not be swallowed.
     process.nextTick(() => { throw error; });
   });
   return { bus, socket };

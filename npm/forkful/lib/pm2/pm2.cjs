@@ -12,19 +12,19 @@ const { acted, meaning, started } = require('./shapes.cjs');
 
 const { version } = require('../../package.json');
 
-/** Verbs that only the command line knows. */
+/** Commands that only the command line has. */
 const COMMAND_LINE = {
   clearDump: 'cleardump', conf: 'conf', deploy: 'deploy', get: 'get', multiset: 'multiset', report: 'report', resurrect: 'resurrect',
   serve: 'serve', set: 'set', startup: 'startup', uninstallStartup: 'unstartup', unset: 'unset',
 };
 
-/** What PM2 has for its own service or its own insides. */
+/** Functions that PM2 has for its own service or internals. */
 const GONE = [
   'install', 'uninstall', 'launchModules', 'link', 'unlink', 'login', 'logout', 'register', 'monitorState', 'profile', 'openDashboard',
   'clearSetup', 'update', 'pullAndReload', 'pullAndRestart', 'pullCommitId', 'backward', 'forward', 'autoinstall', 'deepUpdate', 'inspect',
 ];
 
-/** Parts a callback, if it is last, from what comes before it. @param {any[]} values */
+/** Separates a callback, if it is last, from the other arguments. @param {any[]} values */
 function part(values) {
   const given = [...values];
   while (given.length > 0 && given.at(-1) === undefined) given.pop();
@@ -32,15 +32,15 @@ function part(values) {
   return { given, callback };
 }
 
-/** Runs work for a callback, or for whoever awaits. @param {((error: any, result?: any) => void) | null} callback */
+/** Runs work for a callback, or for a caller that awaits. @param {((error: any, result?: any) => void) | null} callback */
 function answer(callback, work) {
   const done = work();
   if (callback === null) {
-    // Nobody may be waiting; that is how it was asked for.
+    // The caller may not wait for it, which is allowed.
     done.catch(() => {});
     return done;
   }
-  // Outside of the promise, so that a fault of the callback is the caller's own uncaught exception.
+  // Outside of the promise, so that an exception of the callback is uncaught, as for any callback.
   done.then((result) => process.nextTick(callback, null, result), (error) => process.nextTick(callback, error));
   return undefined;
 }
@@ -65,7 +65,7 @@ class Pm2 {
     return this.Client.home;
   }
 
-  /** The client; made late, because scripts set the environment after they have required us. */
+  /** The client; created late, because scripts set the environment after `require`. */
   get Client() {
     const client = new Client({ home: this._home });
     if (this.#client === null || this.#client.home !== client.home) this.#client = client;
@@ -85,7 +85,7 @@ class Pm2 {
     });
   }
 
-  /** A daemon that was started for this script ends with it. */
+  /** A daemon that was started for this script stops with it. */
   #endWithUs() {
     this.#startedDaemon = true;
     const { spawnSync } = require('node:child_process');
@@ -112,7 +112,7 @@ class Pm2 {
     return this.disconnect(...values);
   }
 
-  /** Ends an independent instance and removes its home. */
+  /** Stops an independent instance and removes its home. */
   destroy(...values) {
     const { callback } = part(values);
     return answer(callback, async () => {
@@ -138,7 +138,7 @@ class Pm2 {
     for (const socket of this.#buses) socket.close();
   }
 
-  /** The workers that a target means; throws, as PM2 does, when there are none. */
+  /** The workers of a target; throws if there are none, like PM2. */
   async #meant(target) {
     const list = await this.#list();
     const meant = list.filter(meaning(target));
@@ -146,12 +146,12 @@ class Pm2 {
     return meant;
   }
 
-  /** PM2 gives the whole environment to its callers; so do we, they are the same user. */
+  /** PM2 returns the complete environment to its callers; Forkful does too, because they are the same user. */
   #list() {
     return this.Client.jlist({ showSecrets: true });
   }
 
-  /** The same workers as they are now. */
+  /** The current state of the same workers. */
   async #again(entries) {
     const ids = new Set(entries.map((entry) => entry.pm_id));
     return (await this.#list()).filter((entry) => ids.has(entry.pm_id));
@@ -354,7 +354,7 @@ class Pm2 {
     });
   }
 
-  /** `{ id or name, msg, opts }`: an action whose answer nobody waits for. */
+  /** `{ id or name, msg, opts }`: an action whose answer is not awaited. */
   msgProcess({ id, name, msg, opts }, ...values) {
     const { callback } = part(values);
     return answer(callback, async () => {

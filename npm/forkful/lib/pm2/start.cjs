@@ -1,16 +1,16 @@
 'use strict';
-// The many forms of PM2's `start`: a script, a configuration file, an object, or an app that is there already.
+// The many forms of PM2's `start`: a script, a configuration file, an object, or an existing app.
 const { extname } = require('node:path');
 
 const { isConfig } = require('../definitions.cjs');
 const { meaning } = require('./shapes.cjs');
 
-/** PM2's options that say how, beside those that describe an app. */
+/** PM2's options that control the command, not the app. */
 const HOW = ['updateEnv', 'force', 'parallel', 'only', 'verb', 'env_name', 'silent', 'attach', 'watch_only'];
 
 const isOnline = (entry) => entry.pm2_env.status !== 'stopped' && entry.pm2_env.status !== 'errored';
 
-/** Parts PM2's options into what describes an app and what says how. */
+/** Separates PM2's options of an app from those of the command. */
 function part(options) {
   const app = {};
   const how = {};
@@ -18,19 +18,19 @@ function part(options) {
   return { app, how };
 }
 
-/** A name that is free: `api-2`. */
+/** An unused name, such as `api-2`. */
 function freeName(name, taken) {
   for (let number = 2; ; number += 1) if (!taken.has(`${name}-${number}`)) return `${name}-${number}`;
 }
 
-/** Whether a text names apps that exist: what has a slash or an extension is a script, and another name makes another app. */
+/** Whether a text names existing apps: a text with a slash or an extension is a script, and another name means another app. */
 function namesExisting(text, options, list) {
   if (text === 'all') return true;
   if (text.includes('/') || extname(text) !== '' || (options.name !== undefined && options.name !== text)) return false;
   return list.some(meaning(text));
 }
 
-/** Starts apps that are there already, and restarts those of them that run. */
+/** Starts existing apps, and restarts those that run. */
 async function startExisting(client, target, options, list) {
   const meant = list.filter(meaning(target));
   if (meant.length === 0) throw new Error('process name not found');
@@ -40,7 +40,7 @@ async function startExisting(client, target, options, list) {
   return { names: new Set(meant.map((entry) => entry.name)), ids: new Set(meant.map((entry) => entry.pm_id)), restarted: true };
 }
 
-/** A script with options: an app of that name that runs is an error, unless it is forced. */
+/** A script with options: a running app with that name is an error, unless `force` is set. */
 async function startScript(client, script, options, list) {
   const { app, how } = part(options);
   let definitions = await client.definitions({ ...app, script });
@@ -54,13 +54,13 @@ async function startScript(client, script, options, list) {
   return { names: new Set(definitions.map(({ name }) => name)), ids: null, restarted: false };
 }
 
-/** Whether an object names an app that exists, and says no more than what changes of it. */
+/** Whether an object names an existing app and contains only changes of it. */
 function changesExisting(what, list) {
   const saysWhat = ['script', 'exec', 'cmd', 'command', 'apps', 'pm2', 'static'].some((key) => key in what);
   return !Array.isArray(what) && !saysWhat && list.some((entry) => entry.name === what.name);
 }
 
-/** A configuration: its new apps are started, those that are there take it over. */
+/** A configuration: its new apps are started, existing apps are changed. */
 async function startConfig(client, what, options, list) {
   const { how } = part(options);
   const definitions = await client.definitions(what, { only: how.only, envName: how.env_name ?? (typeof options.env === 'string' ? options.env : undefined) });
@@ -71,7 +71,7 @@ async function startConfig(client, what, options, list) {
 }
 
 /**
- * Starts whatever it is.
+ * Starts any of these forms.
  * @param {import('../client.cjs').Client} client
  * @returns {Promise<{ names: Set<string>, ids: Set<number> | null, restarted: boolean }>}
  */
