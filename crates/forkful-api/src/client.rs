@@ -1,7 +1,7 @@
-//! The daemon's API as methods: one [`Client`] is one connection, used for one request after another.
+//! A client of the daemon's API: one [`Client`] is one connection, used for one request after another.
 //!
-//! Only reaching the daemon is bounded in time ([`CONNECT_TIMEOUT`], which includes its answer to the
-//! first ping). A request itself may take as long as it takes: a reload of 50 slow workers is no fault.
+//! Only connecting has a time limit ([`CONNECT_TIMEOUT`], which includes the answer to the first ping). Other
+//! requests have none: a reload of 50 slow workers is no error.
 
 mod log_lines;
 
@@ -36,25 +36,25 @@ use crate::types::{
 };
 pub use log_lines::LogReader;
 
-/// How long to wait for a daemon to accept a connection and to answer its first ping. Both take under a
-/// millisecond unless the daemon is stuck, the machine is busy, or hundreds of clients are before us.
+/// Time limit for a daemon to accept a connection and to answer its first ping. Both take under a millisecond
+/// unless the daemon is stuck, the machine is busy, or hundreds of clients are waiting.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pause between attempts while the daemon's accept queue is full.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The largest reply that is read; a list of 1024 apps with tails is a few megabytes.
+/// Maximum bytes of a reply; a list of 1024 apps with tails has a few megabytes.
 const REPLY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Why a request did not succeed.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// There is no socket, or nobody behind it: a socket left by a daemon that is gone.
+    /// No socket exists, or no process listens on it: a socket left by a daemon that has ended.
     #[error("no daemon is running at {}", socket.display())]
     NotRunning {
-        /// Where it was looked for.
+        /// The expected path.
         socket: PathBuf,
-        /// Whether the socket's file is there (then it is stale).
+        /// Whether the socket's file exists (then it is stale).
         stale: bool,
     },
     /// The socket cannot be connected to.
@@ -65,13 +65,13 @@ pub enum ClientError {
         /// What the system says.
         source: io::Error,
     },
-    /// A daemon is there, but has not answered within [`CONNECT_TIMEOUT`].
+    /// A daemon exists, but has not answered within [`CONNECT_TIMEOUT`].
     #[error("the daemon at {} has not answered for {} s", socket.display(), CONNECT_TIMEOUT.as_secs())]
     NotAnswering {
         /// The socket.
         socket: PathBuf,
     },
-    /// The daemon is of another version than this program.
+    /// The daemon has another version than this program.
     #[error(
         "the daemon (pid {pid}) is version {daemon} (API {daemon_api}), but this program is {program} (API {API_VERSION})"
     )]
@@ -85,7 +85,7 @@ pub enum ClientError {
         /// This program's version.
         program: String,
     },
-    /// The daemon understood and refused.
+    /// The daemon refused the request.
     #[error("{}", reply.error)]
     Refused {
         /// Its reply.
@@ -96,10 +96,10 @@ pub enum ClientError {
     Lost {
         /// The request.
         request: String,
-        /// What happened.
+        /// The cause.
         source: hyper::Error,
     },
-    /// What came back is no reply of a daemon.
+    /// The reply is not valid.
     #[error("the reply to {request} makes no sense: {what}")]
     Broken {
         /// The request.
@@ -110,7 +110,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The kind of refusal, when it is one.
+    /// The kind of refusal, if it is one.
     pub fn refusal(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { reply } => Some(reply.code),
@@ -127,10 +127,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects, and learns which daemon it is. Must run inside a tokio runtime with I/O and time.
+    /// Connects, and returns the daemon's ping reply. Must run inside a tokio runtime with I/O and time.
     ///
-    /// A daemon that ends at this moment closes connections that it never accepted; then a second
-    /// attempt finds that there is none, or its successor.
+    /// A daemon that is just ending closes connections that it never accepted; then a second attempt finds no
+    /// daemon, or its successor.
     pub async fn connect(socket: &Path) -> Result<(Self, Ping), ClientError> {
         match Self::connect_once(socket).await {
             Err(ClientError::Lost { source, .. }) if !source.is_parse() => Self::connect_once(socket).await,
@@ -153,12 +153,12 @@ impl Client {
         let (sender, connection) = handshake(TokioIo::new(stream))
             .await
             .map_err(|source| ClientError::Lost { request: "the handshake".to_owned(), source })?;
-        // The connection's faults surface as faults of the request that they hit.
+        // Errors of the connection surface as errors of its requests.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, socket: socket.to_owned() })
     }
 
-    /// Connects and makes sure that the daemon is of version `program` and of our [`API_VERSION`].
+    /// Connects, and checks that the daemon has version `program` and our [`API_VERSION`].
     pub async fn connect_same_version(socket: &Path, program: &str) -> Result<Self, ClientError> {
         let (client, ping) = Self::connect(socket).await?;
         if ping.version == program && ping.api == API_VERSION {
@@ -172,7 +172,7 @@ impl Client {
         })
     }
 
-    /// `GET /v1/ping`; the only request that is bounded in time.
+    /// `GET /v1/ping`; the only request with a time limit.
     pub async fn ping(&mut self) -> Result<Ping, ClientError> {
         let socket = self.socket.clone();
         match timeout(CONNECT_TIMEOUT, self.get(Route::Ping.path())).await {
@@ -216,7 +216,7 @@ impl Client {
         self.post(Route::Apply.path(), request).await
     }
 
-    /// `POST /v1/kill`: all apps stop, and the daemon ends.
+    /// `POST /v1/kill`: stops all apps and the daemon.
     pub async fn kill(&mut self) -> Result<ActionReply, ClientError> {
         self.post(Route::Kill.path(), &serde_json::json!({})).await
     }
@@ -236,7 +236,7 @@ impl Client {
         self.post(Route::ClearSaved.path(), &()).await
     }
 
-    /// `POST /v1/update`: the daemon makes way for another program.
+    /// `POST /v1/update`: another program replaces the daemon.
     pub async fn update(&mut self, request: &UpdateRequest) -> Result<UpdateReply, ClientError> {
         self.post(Route::Update.path(), request).await
     }
@@ -275,29 +275,29 @@ impl Client {
         self.get(&path_with(Route::Stalls, target)).await
     }
 
-    /// `GET /v1/incidents`: what happened that nobody asked for.
+    /// `GET /v1/incidents`: unexpected events of apps.
     pub async fn incidents(&mut self, query: &IncidentsQuery) -> Result<IncidentList, ClientError> {
         let IncidentsQuery { targets, since_ms, after } = query;
         let path = Route::Incidents.path();
         self.get(&format!("{path}?targets={}&since_ms={since_ms}&after={after}", escape(targets))).await
     }
 
-    /// `GET /v1/incidents/{id}`: one of these.
+    /// `GET /v1/incidents/{id}`: one incident.
     pub async fn incident(&mut self, id: u64) -> Result<Incident, ClientError> {
         self.get(&path_with(Route::Incident, &id.to_string())).await
     }
 
-    /// `GET /v1/jlist`: all workers in PM2's shape.
+    /// `GET /v1/jlist`: all workers in PM2's format.
     pub async fn jlist(&mut self, show_secrets: bool) -> Result<Vec<JlistEntry>, ClientError> {
         self.get(&format!("{}?show_secrets={show_secrets}", Route::Jlist.path())).await
     }
 
-    /// `GET /v1/history`: what was measured of an app.
+    /// `GET /v1/history`: the stored measurements of an app.
     pub async fn history(&mut self, query: &HistoryQuery) -> Result<HistoryReply, ClientError> {
         self.get(&history_path(query)).await
     }
 
-    /// `GET /v1/metrics`: the page of all apps or of those that `app` names.
+    /// `GET /v1/metrics`: the page of all apps, or of the apps that `app` names.
     pub async fn metrics(&mut self, query: &MetricsQuery) -> Result<String, ClientError> {
         let path = metrics_path(query);
         let response = self.send(Method::GET, &path, Bytes::new()).await?;
@@ -310,7 +310,7 @@ impl Client {
         String::from_utf8(body.to_bytes().into()).map_err(|error| broken(error.to_string()))
     }
 
-    /// `GET /v1/logs`; the connection is taken for the stream.
+    /// `GET /v1/logs`; the connection is used for the stream.
     pub async fn logs(mut self, query: &LogsQuery) -> Result<LogReader, ClientError> {
         let path = logs_path(query);
         let response = self.send(Method::GET, &path, Bytes::new()).await?;
@@ -321,7 +321,7 @@ impl Client {
         Ok(LogReader::new(response.into_body(), request, self))
     }
 
-    /// A question is asked again, once, where the daemon has ended meanwhile and another one has taken its place.
+    /// A GET request is repeated once if the daemon has ended meanwhile and another daemon has replaced it.
     async fn get<R: DeserializeOwned>(&mut self, path: &str) -> Result<R, ClientError> {
         match self.get_once(path).await {
             Err(ClientError::Lost { request, source }) if !source.is_parse() => {
@@ -372,8 +372,8 @@ impl Client {
     }
 }
 
-/// Connects, and waits while the accept queue is full: a non-blocking connect to a unix socket then says
-/// `EAGAIN` at once instead of waiting.
+/// Connects, and waits while the accept queue is full: then a non-blocking connect to a unix socket returns
+/// `EAGAIN` instead of waiting.
 async fn connect_patiently(socket: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket).await {

@@ -1,5 +1,5 @@
-//! What goes on between the daemon, its workers and those who watch: events ([`DaemonEvent`], a stream of
-//! server-sent events), messages to workers, actions of `@pm2/io`, and the environment of apps.
+//! Events for watching clients ([`DaemonEvent`], a stream of server-sent events), messages to workers,
+//! actions of `@pm2/io`, and the environments of apps.
 
 use std::collections::BTreeMap;
 
@@ -13,39 +13,40 @@ use crate::stalls::StallEvent;
 use crate::types::TARGETS_MAX;
 use crate::types::{LogLine, LogStream};
 
-/// Query of `GET /v1/events`. The reply is `text/event-stream`; each event's name is [`DaemonEvent::name`], its data
-/// the JSON of what the variant holds.
+/// Query of `GET /v1/events`. The reply is `text/event-stream`; each event's name is [`DaemonEvent::name`],
+/// its data the variant's content as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// Names of apps and ids of workers as [`crate::types::join_targets`] writes them; empty means all, also those that come later.
+    /// Names of apps and ids of workers in the format of [`crate::types::join_targets`]; empty means all,
+    /// including later ones.
     #[serde(default)]
     pub targets: String,
-    /// Lines of the workers' output too, from now on.
+    /// Include new lines of the workers' output.
     #[serde(default)]
     pub logs: bool,
-    /// What apps say by `process.send` too.
+    /// Include messages that apps send with `process.send`.
     #[serde(default)]
     pub messages: bool,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DaemonEvent {
-    /// In the life of a worker.
+    /// A change of a worker's state.
     Process(Box<ProcessEvent>),
-    /// A worker said something.
+    /// A message from a worker.
     Message(MessageEvent),
-    /// A worker's event loop stood still.
+    /// A worker's event loop was blocked.
     Stall(StallEvent),
-    /// Something has happened to an app that nobody asked for.
+    /// An unexpected event of an app.
     Incident(IncidentSummary),
     /// A worker wrote a line.
     Log(LogLine),
-    /// Events were left out here, because they came faster than they were read.
+    /// Events were dropped here, because they arrived faster than they were read.
     Skipped(SkippedEvents),
-    /// The daemon ends, and with it this stream.
+    /// The daemon stops, which ends this stream.
     Ending(Ending),
 }
 
@@ -72,13 +73,13 @@ pub fn log_event_name(stream: LogStream) -> &'static str {
     }
 }
 
-/// A step in the life of a worker.
+/// A change of a worker's state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessEvent {
-    /// Which.
+    /// The change.
     pub event: LifeStep,
-    /// Whether a command asked for it.
+    /// Whether a command caused it.
     pub manually: bool,
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -86,13 +87,13 @@ pub struct ProcessEvent {
     pub app: String,
     /// The worker.
     pub pm_id: u32,
-    /// Its process, when there is one.
+    /// Its process, if it has one.
     pub pid: Option<u32>,
-    /// The worker in PM2's shape, without its environment.
+    /// The worker in PM2's format, without its environment.
     pub process: Pm2Env,
 }
 
-/// Steps in a worker's life, in PM2's words.
+/// Changes of a worker's state, in PM2's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum LifeStep {
@@ -102,13 +103,13 @@ pub enum LifeStep {
     /// A process has ended.
     #[serde(rename = "exit")]
     Exit,
-    /// A start that was asked for is done.
+    /// A start command is done.
     #[serde(rename = "start")]
     Start,
-    /// A stop that was asked for is done.
+    /// A stop command is done.
     #[serde(rename = "stop")]
     Stop,
-    /// A restart that was asked for is done.
+    /// A restart command is done.
     #[serde(rename = "restart")]
     Restart,
     /// The worker has been replaced by a reload.
@@ -117,12 +118,12 @@ pub enum LifeStep {
     /// The worker has been deleted.
     #[serde(rename = "delete")]
     Delete,
-    /// It ended too often, and is given up.
+    /// It exited too often, and was given up.
     #[serde(rename = "restart overlimit")]
     RestartOverlimit,
 }
 
-/// What a worker said by `process.send`.
+/// A message that a worker sent with `process.send`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MessageEvent {
@@ -132,19 +133,19 @@ pub struct MessageEvent {
     pub app: String,
     /// The worker.
     pub pm_id: u32,
-    /// What it said.
+    /// The message.
     pub message: Value,
 }
 
-/// How many events were left out.
+/// The number of dropped events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SkippedEvents {
-    /// So many.
+    /// The number.
     pub count: u64,
 }
 
-/// The daemon's farewell.
+/// The last event of a stopping daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ending {
@@ -152,7 +153,7 @@ pub struct Ending {
     pub at_ms: u64,
 }
 
-/// `POST /v1/messages`: something for `process.on('message')` in each of the workers.
+/// `POST /v1/messages`: sends a message to `process.on('message')` in each of the workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -160,11 +161,11 @@ pub struct MessageRequest {
     /// As in [`ActionRequest`](crate::types::ActionRequest).
     #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
-    /// What arrives; any JSON, but no object whose `cmd` begins with `NODE_`, which Node keeps for itself.
+    /// The message; any JSON except an object whose `cmd` begins with `NODE_`, which Node.js reserves.
     pub message: Value,
 }
 
-/// `POST /v1/stdin`: a text for the standard input of workers in fork mode.
+/// `POST /v1/stdin`: writes a text to the standard input of workers in fork mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -172,15 +173,15 @@ pub struct StdinRequest {
     /// As in [`ActionRequest`](crate::types::ActionRequest).
     #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
     pub targets: Vec<String>,
-    /// What is written, as it is: the end of a line is part of it. At most 1 MiB.
+    /// The text, written unchanged, including the newline. At most 1 MiB.
     #[cfg_attr(test, schemars(length(min = 1, max = STDIN_TEXT_BYTES_MAX)))]
     pub text: String,
 }
 
-/// The longest text for a worker's stdin; a bound on what one request can keep waiting.
+/// Maximum length of a text for a worker's stdin, which limits the memory for one request.
 pub const STDIN_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// `POST /v1/trigger`: performs an action that apps have registered with `@pm2/io`.
+/// `POST /v1/trigger`: runs an action that apps have registered with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -191,34 +192,34 @@ pub struct TriggerRequest {
     /// The action's name.
     #[cfg_attr(test, schemars(length(min = 1, max = ACTION_BYTES_MAX)))]
     pub action: String,
-    /// What it is called with, if anything.
+    /// The action's argument, if any.
     #[serde(default)]
     pub params: Option<Value>,
-    /// How long to wait for answers.
+    /// Time limit for the answers.
     #[serde(default = "trigger_timeout")]
     #[cfg_attr(test, schemars(range(min = 1, max = TRIGGER_TIMEOUT_MS_MAX)))]
     pub timeout_ms: u64,
 }
 
-/// The longest wait for the answer to an action; a bound on what a client can leave behind in the daemon.
+/// Maximum time limit for the answer to an action, which limits what a client can leave behind in the daemon.
 pub const TRIGGER_TIMEOUT_MS_MAX: u64 = 3_600_000;
 
-/// The longest name of an action.
+/// Maximum length of an action's name.
 pub const ACTION_BYTES_MAX: usize = 1024;
 
 fn trigger_timeout() -> u64 {
     30_000
 }
 
-/// What came of messages or actions, worker by worker.
+/// The results of messages or actions, worker by worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkersReply {
-    /// One entry per worker that the targets named, by id.
+    /// One entry per worker matched by the targets, by id.
     pub workers: Vec<WorkerReply>,
 }
 
-/// What came of it at one worker.
+/// The result at one worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerReply {
@@ -226,7 +227,7 @@ pub struct WorkerReply {
     pub app: String,
     /// The worker.
     pub pm_id: u32,
-    /// Why nothing came of it; one sentence without a full stop.
+    /// Why it failed; one sentence without a full stop.
     pub error: Option<String>,
     /// An action's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,26 +239,26 @@ pub struct WorkerReply {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentQuery {
-    /// Secrets too.
+    /// Include secrets.
     #[serde(default)]
     pub show_secrets: bool,
 }
 
-/// The environments of apps, as their next worker gets them.
+/// The environments of apps, as their next workers get them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EnvironmentReply {
-    /// One entry per app that the target named.
+    /// One entry per app matched by the target.
     pub apps: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// A number (or text) that an app reports about itself with `@pm2/io`.
+/// A metric (number or text) that an app reports with `@pm2/io`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
-    /// What it is now.
+    /// Its current value.
     pub value: Value,
-    /// Everything else that the app said of it: `unit`, `type`, `historic`, …
+    /// All other properties: `unit`, `type`, `historic`, …
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
@@ -271,12 +272,12 @@ pub struct ActionView {
     /// `custom`, `internal` or `scoped`.
     #[serde(default)]
     pub action_type: Option<String>,
-    /// How many arguments it takes, the callback included.
+    /// Number of its parameters, including the callback.
     #[serde(default)]
     pub arity: Option<u32>,
 }
 
-/// What a worker reports about itself with `@pm2/io`.
+/// The metrics and actions that a worker reports with `@pm2/io`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerReports {

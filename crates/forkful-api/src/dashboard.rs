@@ -1,8 +1,8 @@
-//! The dashboard: what opens it. What the page itself asks of the daemon is no part of this API.
+//! Opening the dashboard. The page's own requests to the daemon are not part of this API.
 
 use serde::{Deserialize, Serialize};
 
-/// `POST /v1/dashboard`: a link to the dashboard, which is opened for it.
+/// `POST /v1/dashboard`: opens the dashboard and returns a link to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -18,7 +18,7 @@ pub struct DashboardRequest {
 pub struct DashboardReply {
     /// The address for a browser of this machine. It has the token, so it is as secret as a password until it is used.
     pub url: String,
-    /// For how long the link works.
+    /// How long the link works.
     pub expires_in_ms: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Apps as they travel ([`AppDefinition`]) to and from apps as the core knows them
-//! ([`AppSpec`](forkful_core::spec::AppSpec)). Towards the core everything is checked: what comes over a socket or from a file may
-//! have been written by anybody.
+//! Converts apps between their API format ([`AppDefinition`]) and the core's spec
+//! ([`AppSpec`](forkful_core::spec::AppSpec)). Conversion to the core checks everything, because input from a
+//! socket or a file is untrusted.
 
 mod app;
 mod changes;
@@ -19,36 +19,37 @@ use check::Check;
 
 use crate::types::{ErrorCode, ErrorReply};
 
-/// The longest duration that a definition may hold, in milliseconds: a year. Keeps clock arithmetic far from overflow.
+/// Maximum duration in a definition, in milliseconds: a year. Keeps clock arithmetic far from overflow.
 pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// The most arguments, environment variables or exit codes in one definition; the kernel's `ARG_MAX` is met much earlier.
+/// Maximum arguments, environment variables or exit codes in one definition; the kernel's `ARG_MAX` is
+/// reached much earlier.
 pub const ITEMS_MAX: usize = 65_536;
 
-/// The most settings whose origins are kept; there are fewer keys.
+/// Maximum settings with a stored origin; there are fewer keys.
 const ORIGINS_MAX: usize = 256;
 
 /// The largest signal number that Linux knows.
 pub const SIGNAL_MAX: i32 = 64;
 
-/// Why a definition is no app.
+/// Why a definition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DefinitionError {
-    /// A number is out of its bounds.
+    /// A number is out of range.
     #[error("app `{app}`: {field} must be {min} to {max}, but is {value}")]
     Range {
         /// The app.
         app: String,
         /// The definition's key.
         field: &'static str,
-        /// What was given.
+        /// The given value.
         value: i128,
-        /// The least that is allowed.
+        /// The minimum.
         min: i128,
-        /// The most that is allowed.
+        /// The maximum.
         max: i128,
     },
-    /// Only Node.js programs speak the protocol of cluster mode.
+    /// Only Node.js programs support cluster mode's protocol.
     #[error("app `{app}`: cluster mode needs a Node.js program")]
     ClusterNeedsNode {
         /// The app.

@@ -1,4 +1,4 @@
-//! Incidents as they travel and are kept: what happened to apps that nobody asked for, such as crashes, and what was known then.
+//! The API types of incidents: unexpected events of apps, such as crashes, with what was known at the time.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IncidentsQuery {
-    /// Names of apps as [`crate::types::join_targets`] writes them, also of apps that are gone, or other targets; empty means all.
+    /// Names of apps in the format of [`crate::types::join_targets`], including deleted apps, or other
+    /// targets; empty means all.
     #[serde(default)]
     pub targets: String,
     /// Only incidents at this time or later, in milliseconds since the Unix epoch.
@@ -29,56 +30,56 @@ pub struct IncidentList {
     pub incidents: Vec<IncidentSummary>,
 }
 
-/// What happened to an app that nobody asked for, in short.
+/// An unexpected event of an app, in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IncidentSummary {
     /// Its number; later incidents have higher numbers.
     pub id: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// When it happened, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// What kind.
+    /// Its kind.
     pub kind: IncidentKind,
     /// The app.
     pub app: String,
-    /// The worker, where it is about one.
+    /// The worker, if the incident concerns one.
     pub pm_id: Option<u32>,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// What follows, in words.
+    /// What Forkful does next, in words.
     pub next: Option<String>,
 }
 
-/// Reply of `GET /v1/incidents/{id}`: an incident with all that was known then. Values of secrets of the app's environment are
-/// not in it.
+/// Reply of `GET /v1/incidents/{id}`: an incident with all details. It does not contain values of secrets of
+/// the app's environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Incident {
     /// The incident in short.
     #[serde(flatten)]
     pub summary: IncidentSummary,
-    /// How the process ended, where one did.
+    /// How the process ended, if one did.
     #[serde(default)]
     pub end: Option<ProcessEnd>,
     /// The last lines that the process wrote to stderr, the error first; at most 20.
     #[serde(default)]
     pub stderr_tail: Vec<String>,
-    /// What to do about it, where that is known.
+    /// What to do about it, if known.
     #[serde(default)]
     pub hint: Option<String>,
-    /// What was measured of the process last, by the names of docs/METRICS.md.
+    /// The last measurements of the process, by the names in docs/METRICS.md.
     #[serde(default)]
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What a command or a webhook of `alerts` gets.
+/// The data for a command or a webhook of `alerts`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// All of it in one line, for services that show a `text`.
+    /// The incident in one line, for services that show a `text`.
     pub text: String,
     /// The name of the machine.
     pub host: String,
-    /// Incidents of the same kind since the last alert, for which no alert was sent.
+    /// Incidents of the same kind since the last alert that were not sent.
     pub left_out: u64,
     /// The incident.
     #[serde(flatten)]
@@ -107,7 +108,7 @@ impl Alert {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessEnd {
-    /// Its id; none when it never began.
+    /// Its process id; none if it never started.
     #[serde(default)]
     pub pid: Option<u32>,
     /// How long it lived.
@@ -119,13 +120,13 @@ pub struct ProcessEnd {
     /// The signal that ended it.
     #[serde(default)]
     pub signal: Option<String>,
-    /// Restarts in a row, without a stable life between them.
+    /// Restarts in a row, without a stable life in between.
     #[serde(default)]
     pub restarts_in_a_row: u32,
     /// All restarts of the worker.
     #[serde(default)]
     pub restarts: u32,
-    /// The version of its Node.js, where it is known.
+    /// Its Node.js version, if known.
     #[serde(default)]
     pub node_version: Option<String>,
 }

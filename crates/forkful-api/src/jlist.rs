@@ -1,6 +1,6 @@
-//! The list of workers in the shape of PM2's `jlist`, for the scripts and tools that read it: an array
-//! with one element per worker. The environment is in it as PM2 has it, twice, as [`EnvironmentReply`] gives
-//! it: with secrets redacted, unless somebody asked for them.
+//! The list of workers in the format of PM2's `jlist`, for scripts and tools that read it: an array with one
+//! element per worker. It contains the environment twice, like PM2, as in [`EnvironmentReply`]: with secrets
+//! redacted unless requested.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,13 +28,13 @@ pub struct JlistEntry {
     pub pm_id: u32,
     /// What it uses.
     pub monit: Monit,
-    /// What its process and all that it started use, by the kernel's accounts; only where its control group has some. PM2
-    /// has no such field.
+    /// The use of its process and all descendants, by the kernel's accounts; only if its control group has
+    /// them. PM2 has no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<WorkerUsage>,
 }
 
-/// What a worker uses; both are 0 when there is no process.
+/// The use of a worker; both are 0 without a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Monit {
@@ -42,12 +42,13 @@ pub struct Monit {
     pub memory: u64,
     /// CPU in percent of one core.
     pub cpu: f32,
-    /// For how long its event loop has not turned, in milliseconds, when it counts as blocked. PM2 has no such field.
+    /// How long its event loop has been blocked, in milliseconds, if it counts as blocked. PM2 has no such
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,
 }
 
-/// PM2's bag of configuration and state. The names are PM2's.
+/// PM2's mix of configuration and state. The names are PM2's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "the shape is PM2's")]
@@ -64,9 +65,9 @@ pub struct Pm2Env {
     pub restart_time: u32,
     /// Unstable exits in the window.
     pub unstable_restarts: u32,
-    /// When the present (or last) process was started, in milliseconds since the Unix epoch.
+    /// When the current (or last) process was started, in milliseconds since the Unix epoch.
     pub pm_uptime: u64,
-    /// When the app was created, in the same.
+    /// When the app was created, in milliseconds since the Unix epoch.
     pub created_at: u64,
     /// `cluster_mode` or `fork_mode`.
     pub exec_mode: String,
@@ -77,7 +78,7 @@ pub struct Pm2Env {
     pub node_app_instance: u16,
     /// Name of the variable that holds the slot.
     pub instance_var: String,
-    /// Variable that grows by one from worker to worker.
+    /// Variable that increases by one from worker to worker.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub increment_var: Option<String>,
     /// The script.
@@ -89,7 +90,7 @@ pub struct Pm2Env {
     pub args: Vec<String>,
     /// Arguments of the interpreter.
     pub node_args: Vec<String>,
-    /// What runs the script; `none` when it runs itself.
+    /// The interpreter of the script; `none` if the script runs itself.
     pub exec_interpreter: String,
     /// stdout file.
     pub pm_out_log_path: String,
@@ -103,10 +104,10 @@ pub struct Pm2Env {
     pub pm_pid_path: Option<String>,
     /// One file per stream for all workers.
     pub merge_logs: bool,
-    /// How times in logs are written.
+    /// Format of times in logs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log_date_format: Option<String>,
-    /// Whether its workers start when it is made.
+    /// Whether its workers start when it is created.
     pub autostart: bool,
     /// Whether it is restarted after an exit.
     pub autorestart: bool,
@@ -117,7 +118,7 @@ pub struct Pm2Env {
     /// Pause before each restart, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub restart_delay: Option<u64>,
-    /// First step of the growing pause, in milliseconds.
+    /// First delay of growing delays, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exp_backoff_restart_delay: Option<u64>,
     /// Exit codes that leave it stopped.
@@ -126,62 +127,62 @@ pub struct Pm2Env {
     /// When it is restarted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cron_restart: Option<String>,
-    /// It is reloaded when it uses more, in bytes.
+    /// It is reloaded if it uses more memory, in bytes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub max_memory_restart: Option<u64>,
     /// From the first signal to SIGKILL, in milliseconds.
     pub kill_timeout: u64,
-    /// Pause between two looks whether all is killed, in milliseconds.
+    /// Interval between two checks whether all processes have ended, in milliseconds.
     pub kill_retry_time: u64,
-    /// Whether the first signal is for its descendants too.
+    /// Whether its descendants get the first signal too.
     pub treekill: bool,
-    /// Whether it is asked to stop by a message.
+    /// Whether a message asks it to stop.
     pub shutdown_with_message: bool,
     /// Ready by `process.send('ready')`.
     pub wait_ready: bool,
-    /// Bound on becoming ready, in milliseconds.
+    /// Time limit for becoming ready, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub listen_timeout: Option<u64>,
     /// Whether files are watched.
     pub watch: bool,
     /// Whether the script is instrumented.
     pub pmx: bool,
-    /// Always false: there is no service behind it.
+    /// Always false: Forkful has no such service.
     pub automation: bool,
-    /// Always false: repositories are not looked at.
+    /// Always false: Forkful does not read repositories.
     pub vizion: bool,
     /// Always false.
     pub vizion_running: bool,
-    /// Always false: there is no service behind it.
+    /// Always false: Forkful has no such service.
     pub km_link: bool,
     /// Always true.
     #[serde(rename = "windowsHide")]
     pub windows_hide: bool,
-    /// Who started it.
+    /// The user that started it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub username: Option<String>,
-    /// Names the app as it was made, in the form of a UUID.
+    /// Identifies this creation of the app, in the format of a UUID.
     pub unique_id: String,
-    /// The version of its Node.js, when that is known.
+    /// Its Node.js version, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub node_version: Option<String>,
-    /// The version in its `package.json`, or `N/A`. Whoever shows the list looks it up, not the daemon.
+    /// The version in its `package.json`, or `N/A`. The client that shows the list reads it, not the daemon.
     pub version: String,
     /// Actions that it has registered with `@pm2/io`.
     pub axm_actions: Vec<ActionView>,
-    /// Metrics that it reports with `@pm2/io`, and what its agent has measured, under PM2's names.
+    /// Metrics that it reports with `@pm2/io`, and its agent's measurements under PM2's names.
     pub axm_monitor: BTreeMap<String, Metric>,
     /// The options of its `@pm2/io`.
     pub axm_options: BTreeMap<String, Value>,
     /// Always empty.
     pub axm_dynamic: Map<String, Value>,
-    /// The last exit code, when there was one.
+    /// The last exit code, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exit_code: Option<i32>,
     /// The environment; absent in events.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub env: Option<BTreeMap<String, String>>,
-    /// The environment once more, beside everything else, where no key of PM2's is in the way.
+    /// The environment again, next to the other fields, except variables with the name of a PM2 field.
     #[serde(flatten)]
     pub variables: BTreeMap<String, Value>,
 }
@@ -239,7 +240,7 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         name: definition.name.clone(),
         namespace: definition.namespace.clone(),
         pm_id: worker.pm_id,
-        // PM2 has no word for a program that has done its work.
+        // PM2 has no status for a finished program.
         status: if worker.status == Status::Finished { Status::Stopped } else { worker.status },
         restart_time: worker.restarts,
         unstable_restarts: worker.unstable_restarts,
@@ -303,7 +304,7 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
     }
 }
 
-/// What the app reports of itself, and what the agent has measured that the app does not report.
+/// The app's own metrics, and the agent's measurements that the app does not report.
 fn axm_monitor(measured: &BTreeMap<String, f64>, own: &BTreeMap<String, Metric>) -> BTreeMap<String, Metric> {
     let measured = METRICS.iter().filter_map(|metric| {
         let (pm2, value) = (metric.pm2?, measured.get(metric.name)? * metric.pm2?.factor);
@@ -334,8 +335,8 @@ fn interpreter(definition: &AppDefinition) -> String {
     }
 }
 
-/// The same for all workers of an app, another one when it is made anew: a UUID of version 8 (RFC 9562), which
-/// leaves its bits to us.
+/// Equal for all workers of an app, and different after it is created again: a UUID of version 8 (RFC 9562),
+/// which lets us choose its bits.
 fn unique_id(name: &str, created_at_ms: u64) -> String {
     // FNV-1a; nothing depends on its quality.
     let hash = |seed: u64| {

@@ -26,14 +26,14 @@ pub struct SavedState {
     /// When it was written.
     #[serde(default)]
     pub saved_at_ms: u64,
-    /// The apps, in the order in which they are started: [`SavedApp`]s, read one by one so that one that
-    /// cannot be read does not take the others with it.
+    /// The apps, in start order: [`SavedApp`]s, read one by one so that an unreadable entry does not affect
+    /// the others.
     pub apps: Vec<Value>,
 }
 
 impl SavedState {
-    /// The text of a state with these apps, each of which is in memory only while it is written: hundreds of them
-    /// would take megabytes at once.
+    /// The text of a state with these apps, each of which is in memory only while it is written: hundreds of
+    /// them would take megabytes at once.
     pub fn text(program: &str, saved_at_ms: u64, apps: impl Iterator<Item = Value> + Clone) -> String {
         #[derive(Serialize)]
         struct State<'a, A: Iterator<Item = Value> + Clone> {
@@ -59,12 +59,12 @@ where
 /// A saved app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedApp {
-    /// What the user asked for, its environment without what is not kept.
+    /// The app's definition, its environment without values that are not saved.
     pub definition: crate::types::AppDefinition,
-    /// Slots that are stopped by wish, counted without the gaps that deleted ones have left.
+    /// Slots that a command stopped, counted without the gaps of deleted slots.
     #[serde(default)]
     pub stopped: Vec<u16>,
-    /// Slots whose program has done its work and is not started again, counted in the same way.
+    /// Slots whose program has finished and is not restarted, counted in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<u16>,
 }
@@ -74,7 +74,7 @@ pub struct SavedApp {
 pub struct UnknownKey {
     /// The keys that lead to it, from the outermost.
     pub path: Vec<String>,
-    /// What it holds.
+    /// Its value.
     pub value: Value,
 }
 
@@ -84,7 +84,7 @@ impl SavedApp {
         let mut unknown = Vec::new();
         let app = serde_ignored::deserialize(entry, |path| {
             let mut keys = Vec::new();
-            // Keys within lists have no place that is certain to be the same later.
+            // Keys within lists have no stable place.
             if collect_keys(&path, &mut keys)
                 && let Some(value) = keys.iter().try_fold(entry, |value, key| value.get(key))
             {
@@ -94,7 +94,8 @@ impl SavedApp {
         Ok((app, unknown))
     }
 
-    /// The entry, with keys that only another version knows. One whose place is gone is left out.
+    /// The entry, with the keys that only another version knows. A key whose place no longer exists is
+    /// omitted.
     pub fn entry(&self, unknown: &[UnknownKey]) -> Value {
         let mut entry =
             serde_json::to_value(self).expect("texts, numbers and maps with text keys are always JSON");
@@ -108,13 +109,13 @@ impl SavedApp {
         entry
     }
 
-    /// The name in an entry, even when the rest of the entry cannot be read.
+    /// The name in an entry, even if the rest of the entry cannot be read.
     pub fn name_in(entry: &Value) -> Option<&str> {
         entry["definition"]["name"].as_str().filter(|name| !name.is_empty())
     }
 }
 
-/// The keys that a path is made of; false when a part of it is no key.
+/// The keys of a path; false if a part of it is no key.
 fn collect_keys(path: &serde_ignored::Path<'_>, keys: &mut Vec<String>) -> bool {
     use serde_ignored::Path;
     match path {
@@ -131,12 +132,12 @@ fn collect_keys(path: &serde_ignored::Path<'_>, keys: &mut Vec<String>) -> bool 
     }
 }
 
-/// `POST /v1/save`: write the desired state to a file of its own, to come back to.
+/// `POST /v1/save`: writes the desired state to a separate file, to restore later.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SaveRequest {
-    /// From now on keep values that came with callers' environments too.
+    /// From now on, save values from callers' environments too.
     #[serde(default)]
     pub with_env: bool,
     /// Save even if there is no app.
@@ -164,18 +165,18 @@ pub struct SavedName {
     pub left_out: Vec<String>,
 }
 
-/// `POST /v1/resurrect`: start what was saved and does not exist.
+/// `POST /v1/resurrect`: starts saved apps that do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResurrectRequest {
-    /// What `save` wrote, instead of what the last daemon left.
+    /// Use the state written by `save` instead of the last daemon's state.
     #[serde(default)]
     pub saved: bool,
-    /// Where values come from that were not saved.
+    /// The source of values that were not saved.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The same for some apps, by name; these values come first.
+    /// The same for some apps, by name; these values take precedence.
     #[serde(default)]
     pub env_of: BTreeMap<String, BTreeMap<String, String>>,
     /// Reply only when each app is ready or has failed.
@@ -183,11 +184,11 @@ pub struct ResurrectRequest {
     pub wait: bool,
 }
 
-/// `POST /v1/cleardump`: forget saved states.
+/// `POST /v1/cleardump`: deletes saved states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClearReply {
-    /// The files that are gone.
+    /// The deleted files.
     pub removed: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The stall ledger as it travels: when event loops stood still, where, and what that cost.
+//! The API types of the stall ledger: when and where event loops were blocked, and the cost.
 
 use forkful_core::stalls::{Stall, StallCost};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StallsReply {
-    /// One entry per app that the target named.
+    /// One entry per app matched by the target.
     pub apps: Vec<AppStalls>,
 }
 
@@ -17,34 +17,35 @@ pub struct StallsReply {
 pub struct AppStalls {
     /// The app.
     pub app: String,
-    /// The shortest stall that is noted; 0 where none is.
+    /// Minimum duration of a recorded stall; 0 if none are recorded.
     pub threshold_ms: u64,
-    /// All of them.
+    /// The total.
     pub total: StallCost,
-    /// By function and route, those first that cost the most; at most 128.
+    /// By function and route, the most expensive first; at most 128.
     pub groups: Vec<StallGroupView>,
-    /// Those of groups that had no room.
+    /// The total of groups that had no room.
     pub others: StallCost,
-    /// The last ones, the newest first; at most 32.
+    /// The most recent stalls, newest first; at most 32.
     pub recent: Vec<WorkerStallView>,
-    /// Workers whose event loop stands now.
+    /// Workers whose event loop is blocked now.
     pub standing: Vec<StandingView>,
 }
 
-/// Stalls in the same function of the same route.
+/// Stalls in the same function and route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StallGroupView {
-    /// The request that was being served: its method, and its path without what differs from request to request.
+    /// The request that was being handled: its method, and its path without the parts that differ from
+    /// request to request.
     pub route: Option<String>,
-    /// Where most of the time went: a function with its file and line.
+    /// The function with most of the time, with file and line.
     pub function: Option<String>,
-    /// What they cost.
+    /// The cost.
     #[serde(flatten)]
     pub cost: StallCost,
-    /// When the last one began, in milliseconds since the Unix epoch.
+    /// When the most recent stall began, in milliseconds since the Unix epoch.
     pub last_at_ms: u64,
-    /// The stack of the longest one, the innermost function first.
+    /// The stack of the longest stall, innermost function first.
     pub stack: Vec<String>,
 }
 
@@ -56,24 +57,24 @@ pub struct WorkerStallView {
     pub at_ms: u64,
     /// The worker.
     pub pm_id: u32,
-    /// What is known of it.
+    /// Its details.
     #[serde(flatten)]
     pub stall: Stall,
 }
 
-/// A worker whose event loop stands now.
+/// A worker whose event loop is blocked now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StandingView {
     /// The worker.
     pub pm_id: u32,
-    /// For how long.
+    /// How long it has been blocked.
     pub for_ms: u64,
-    /// What it does meanwhile, as far as the kernel knows.
+    /// What it is doing, as far as the kernel knows.
     pub doing: String,
 }
 
-/// An event loop has stood still; it turns again.
+/// An event loop was blocked; it runs again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StallEvent {

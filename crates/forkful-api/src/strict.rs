@@ -1,11 +1,10 @@
-//! Reading requests: a key that is not known is refused, at every depth, because a setting that is silently left
-//! aside is worse than a request that fails. States on disk are read by [`saved`](crate::saved), which tolerates
-//! unknown keys.
+//! Parses requests strictly: unknown keys are refused at every depth, because a silently ignored setting is
+//! worse than a failing request. [`saved`](crate::saved) reads states on disk and tolerates unknown keys.
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Error, Value};
 
-/// Reads a request from JSON.
+/// Parses a request from JSON.
 pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = read(&mut reader)?;
@@ -13,7 +12,7 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
     Ok(value)
 }
 
-/// The same from a value.
+/// Parses a request from a value.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
     read(value)
 }

@@ -44,7 +44,7 @@ pub struct Ping {
     pub started_at_ms: u64,
 }
 
-/// `POST /v1/update`: another program in the daemon's place; the apps go on.
+/// `POST /v1/update`: another program replaces the daemon; the apps keep running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -53,13 +53,15 @@ pub struct UpdateRequest {
     pub program: String,
 }
 
-/// The daemon makes way for the program, which has read its state and agreed. The API is away for some milliseconds.
+/// The program has read the daemon's state and agreed to take over. The API is unavailable for some
+/// milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UpdateReply {
-    /// The process id of the keeper. It becomes the new program when a daemon of that has served for so long.
+    /// The process id of the keeper. It becomes the new program after a daemon of the new program has served
+    /// for this long.
     pub keeper: u32,
-    /// See `keeper`. A daemon that dies before gives way to one of the program before.
+    /// See `keeper`. If the new daemon dies earlier, a daemon of the previous program replaces it.
     pub trial_ms: u64,
 }
 
@@ -73,50 +75,51 @@ pub struct StartRequest {
     pub apps: Vec<AppDefinition>,
     /// Reply only when each app is ready or has failed.
     pub wait: bool,
-    /// Make the apps, but leave all their workers stopped, whatever `autostart` says.
+    /// Create the apps, but leave all their workers stopped, whatever `autostart` says.
     #[serde(default)]
     pub stopped: bool,
 }
 
-/// `POST /v1/actions/{verb}`; `scale` and `signal` need a field of their own.
+/// `POST /v1/actions/{verb}`; `scale` and `signal` need their own fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
-    /// Names, ids, namespaces, `/patterns/` of names, scripts (as absolute paths), or `all`.
-    /// May be empty where `definitions` names apps.
+    /// Names, ids, namespaces, `/patterns/` of names, scripts (as absolute paths), or `all`. May be empty if
+    /// `definitions` names apps.
     #[cfg_attr(test, schemars(length(max = TARGETS_MAX)))]
     #[serde(default)]
     pub targets: Vec<String>,
     /// Reply only when done.
     #[serde(default = "yes")]
     pub wait: bool,
-    /// `scale`: the new number of workers of each app, or `max` for one on each core, or a change of the present number
-    /// as `+2` or `-1`.
+    /// `scale`: the new number of workers of each app, or `max` for one per core, or a change of the current
+    /// number as `+2` or `-1`.
     #[cfg_attr(test, schemars(schema_with = "scale_target_schema"))]
     #[serde(default)]
     pub instances: Option<ScaleTarget>,
     /// `signal`: the signal's number.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// `restart`, `reload`: new definitions by name. These apps need not be named as targets; those that do not exist are
-    /// started. The number of workers is part of a definition.
+    /// `restart`, `reload`: new definitions by name. These apps need not be named as targets; apps that do
+    /// not exist are started. The number of workers is part of a definition.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
-    /// `restart`, `reload`: new values for apps that keep the rest.
+    /// `restart`, `reload`: new values for apps that keep all other settings.
     #[serde(default)]
     pub changes: Vec<AppChange>,
-    /// `reload` with `definitions`: when a file of an app's code last changed, by the app's name, in milliseconds since
-    /// 1970. An app that is named here keeps its processes when these are younger and its definition is the same.
+    /// `reload` with `definitions`: when a file of an app's code last changed, by the app's name, in
+    /// milliseconds since 1970. An app named here keeps its processes if they started later and its
+    /// definition is unchanged.
     #[serde(default)]
     pub code_changed_at_ms: BTreeMap<String, u64>,
 }
 
 impl ActionRequest {
-    /// What a request must have, and must not have, beyond its types.
+    /// Checks the requirements of a request beyond its types.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// The violated requirement, in a sentence.
     pub fn check(&self, verb: Verb) -> Result<(), String> {
         let names_none = self.targets.is_empty() && self.definitions.is_empty();
         if names_none || self.targets.len() > TARGETS_MAX {
@@ -146,7 +149,7 @@ impl ActionRequest {
     }
 }
 
-/// A number of workers, or a text that [`ScaleTarget`] understands.
+/// A number of workers, or a text for [`ScaleTarget`].
 #[cfg(test)]
 fn scale_target_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
@@ -168,7 +171,7 @@ forkful_core::named! {
         Restart = "restart",
         /// Replace workers one by one.
         Reload = "reload",
-        /// Stop workers and forget them.
+        /// Stop and remove workers.
         Delete = "delete",
         /// Change the number of workers.
         Scale = "scale",
@@ -176,9 +179,9 @@ forkful_core::named! {
         Signal = "signal",
         /// Empty log files.
         Flush = "flush",
-        /// Open log files anew.
+        /// Reopen log files.
         ReloadLogs = "reload_logs",
-        /// Zero the restart counters.
+        /// Reset the restart counters to zero.
         Reset = "reset",
     }
 }
@@ -187,46 +190,46 @@ fn yes() -> bool {
     true
 }
 
-/// What became of a command, app by app. HTTP 200 even when an app failed: see `ok`.
+/// The results of a command, app by app. HTTP 200 even if an app failed: see `ok`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActionReply {
-    /// One entry per app that the targets named.
+    /// One entry per app matched by the targets.
     pub apps: Vec<AppOutcome>,
 }
 
-/// What became of a command for one app.
+/// The result of a command for one app.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppOutcome {
     /// The app.
     pub name: String,
-    /// Whether what was asked for holds now.
+    /// Whether the command succeeded.
     pub ok: bool,
-    /// Whether all its workers have ended with code 0 and are not started again.
+    /// Whether all its workers have ended with code 0 and are not restarted.
     #[serde(default)]
     pub finished: bool,
-    /// Whether it was left alone, because nothing has changed.
+    /// Whether it was left unchanged, because nothing has changed.
     #[serde(default)]
     pub unchanged: bool,
     /// `restart`, `reload`: whether it did not exist before, and was started.
     #[serde(default)]
     pub started: bool,
-    /// `scale`: how many workers it had and has.
+    /// `scale`: the numbers of workers before and after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled: Option<Scaled>,
-    /// Ids of the workers that were touched.
+    /// Ids of the affected workers.
     pub pm_ids: Vec<u32>,
-    /// Why not, when `ok` is false; one sentence without a full stop.
+    /// The error, if `ok` is false; one sentence without a full stop.
     pub error: Option<String>,
     /// What to do about it.
     pub hint: Option<String>,
-    /// The address of the page that says more about the hint.
+    /// The URL of the page that explains the hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
-    /// Things worth knowing, such as that a fork-mode reload is a stop and a start.
+    /// Notes, such as that a fork-mode reload is a stop and a start.
     pub notes: Vec<String>,
-    /// The last lines of stderr of the worker that failed.
+    /// The last stderr lines of the worker that failed.
     pub stderr_tail: Vec<String>,
 }
 
@@ -236,7 +239,7 @@ pub struct AppOutcome {
 pub struct Scaled {
     /// Workers before.
     pub from: u16,
-    /// Workers that the app has from now on.
+    /// The new number of workers.
     pub to: u16,
 }
 
@@ -244,13 +247,13 @@ pub struct Scaled {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorReply {
-    /// What kind.
+    /// The kind of error.
     pub code: ErrorCode,
     /// One sentence without a full stop.
     pub error: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// The address of the page that says more about the hint.
+    /// The URL of the page that explains the hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub see: Option<String>,
 }
@@ -268,13 +271,13 @@ impl ErrorReply {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The request makes no sense: HTTP 400.
+    /// The request is invalid: HTTP 400.
     BadRequest,
-    /// No app or worker of that name or id: HTTP 404.
+    /// No app or worker has that name or id: HTTP 404.
     NoSuchTarget,
-    /// An app of that name exists, or another operation is under way: HTTP 409.
+    /// An app with that name exists, or another operation is running: HTTP 409.
     Conflict,
-    /// The daemon is at fault: HTTP 500.
+    /// An internal error of the daemon: HTTP 500.
     Internal,
 }
 
@@ -283,8 +286,9 @@ pub enum ErrorCode {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ListQuery {
-    /// Have the agents measure for some seconds, see docs/METRICS.md. The first reply has what is known at once; values
-    /// of the last second follow in later ones. Measuring ends when nobody asks any more.
+    /// Let the agents measure for some seconds, see docs/METRICS.md. The first reply has what is already
+    /// known; later replies have values of the last second. Measuring ends when there are no more such
+    /// requests.
     pub measure: bool,
 }
 
@@ -293,9 +297,9 @@ pub struct ListQuery {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsQuery {
-    /// A name, id or `all`; all apps without it.
+    /// A name, id or `all`; without it, all apps.
     pub app: Option<String>,
-    /// How the page is written; without it, as the request's `Accept` says.
+    /// The page's format; without it, according to the request's `Accept`.
     pub format: Option<MetricsFormat>,
 }
 
@@ -304,35 +308,35 @@ pub struct MetricsQuery {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct HistoryQuery {
-    /// A name of an app, or the id of a worker.
+    /// The name of an app, or the id of a worker.
     pub app: String,
-    /// Since when; without it, 10 minutes before the end.
+    /// The start; without it, 10 minutes before the end.
     pub from: Option<u64>,
-    /// Until when; without it, now.
+    /// The end; without it, now.
     pub to: Option<u64>,
-    /// Seconds that one value is of; without it, the least that is kept for this time and gives at most 3600 values.
+    /// Seconds per value; without it, the smallest stored interval that results in at most 3600 values.
     pub step: Option<u64>,
-    /// Names of metrics, separated by commas; without it, all that are kept.
+    /// Names of metrics, separated by commas; without it, all stored metrics.
     pub metrics: Option<String>,
 }
 
-/// `GET /v1/history`: value i of each series is of the time from `from_ms + i * step_ms` on.
+/// `GET /v1/history`: value i of each series covers the time from `from_ms + i * step_ms`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HistoryReply {
     /// Its name.
     pub app: String,
-    /// When the first value begins.
+    /// The start of the first value.
     pub from_ms: u64,
-    /// How long one value is of.
+    /// The duration of one value.
     pub step_ms: u64,
-    /// How many values each series has.
+    /// Number of values in each series.
     pub points: u64,
     /// Its workers, by slot.
     pub workers: Vec<WorkerHistory>,
 }
 
-/// What is kept of a worker.
+/// The stored history of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WorkerHistory {
@@ -340,11 +344,12 @@ pub struct WorkerHistory {
     pub slot: u16,
     /// Its id.
     pub pm_id: u32,
-    /// Series by the names of docs/METRICS.md; `null` where nothing is known. Shares are right to 0.4 %, others to 4 %.
+    /// Series by the names in docs/METRICS.md; `null` where no value is known. Shares are accurate to 0.4 %,
+    /// others to 4 %.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-/// How the metrics page is written.
+/// The format of the metrics page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -370,16 +375,17 @@ impl From<MetricsFormat> for forkful_core::metrics::exposition::Format {
 pub struct AppList {
     /// All apps, by the id of their first worker.
     pub apps: Vec<AppView>,
-    /// What a user should know beside them, such as saved apps that cannot be started.
+    /// Notes for the user, such as saved apps that cannot be started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// The most targets or definitions in one request; a bound on what one message makes the engine do.
+/// Maximum targets or definitions in a request, which limits the engine's work for one message.
 pub const TARGETS_MAX: usize = 4096;
 
-/// The largest request body. The largest honest one, a config file with a thousand apps, is far below.
+/// Maximum bytes of a request body. The largest legitimate request, a configuration with a thousand apps, is
+/// far smaller.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The most lines per file that one request reads back; a bound on the daemon's work.
+/// Maximum lines per file that a request reads back, which limits the daemon's work.
 pub const LOG_TAIL_LINES_MAX: u32 = 100_000;

@@ -1,4 +1,4 @@
-//! Lines of a stream of logs, cut from the bytes as they come.
+//! Splits a log stream into lines as bytes arrive.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use hyper::body::Incoming;
 use super::{Client, ClientError};
 use crate::types::LogLine;
 
-/// The largest text of one log line: a line of many megabytes, escaped as JSON.
+/// Maximum bytes of a log line: it may have many megabytes, escaped as JSON.
 const LOG_LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Lines of `GET /v1/logs` as they come.
+/// The lines of `GET /v1/logs`.
 #[derive(Debug)]
 pub struct LogReader {
     body: Incoming,
     buffer: LineBuffer,
     request: String,
-    /// Held so that the connection lives as long as its stream.
+    /// Kept so that the connection lives as long as its stream.
     _client: Client,
 }
 
@@ -26,7 +26,7 @@ impl LogReader {
         Self { body, buffer: LineBuffer::default(), request, _client: client }
     }
 
-    /// The next line; `None` when the daemon ends the stream.
+    /// The next line; `None` if the daemon ends the stream.
     pub async fn next(&mut self) -> Result<Option<LogLine>, ClientError> {
         loop {
             if let Some(line) = self.buffer.next_line() {
@@ -49,7 +49,7 @@ impl LogReader {
         }
     }
 
-    /// Whether [`LogReader::next`] has a line at once, without waiting for the daemon.
+    /// Whether [`LogReader::next`] has a line without waiting for the daemon.
     pub fn has_line(&self) -> bool {
         self.buffer.bytes.contains(&b'\n')
     }
@@ -59,11 +59,11 @@ impl LogReader {
     }
 }
 
-/// Cuts a byte stream into lines, looking at each byte once.
+/// Splits a byte stream into lines, examining each byte once.
 #[derive(Debug, Default)]
 struct LineBuffer {
     bytes: VecDeque<u8>,
-    /// Bytes at the front that are known to hold no newline.
+    /// Bytes at the front without a newline.
     scanned: usize,
 }
 

@@ -75,7 +75,7 @@ pub struct AppDefinition {
     pub wait_ready: bool,
     /// Bound on becoming ready.
     pub listen_timeout_ms: Option<u64>,
-    /// What a new worker is asked before it is ready.
+    /// Requests to a new worker before it is ready.
     #[serde(default)]
     pub warmup: Option<Warmup>,
     /// Where alerts of incidents go.
@@ -97,7 +97,7 @@ pub struct AppDefinition {
     pub time: bool,
     /// Preload the agent.
     pub agent: bool,
-    /// Tell of event loops that stand still for so long; 0 tells of none.
+    /// Record blocked event loops of at least this duration; 0 records none.
     #[serde(default = "default_stall_threshold")]
     pub stall_threshold_ms: u64,
     /// Give the metrics of all workers at a scrape of the app's own prom-client.
@@ -154,7 +154,7 @@ pub struct AppDefinition {
     /// Which changes of files make the workers be replaced.
     #[serde(default)]
     pub watch: Option<Watch>,
-    /// Replace a worker whose process tree is larger.
+    /// Replace a worker whose process tree uses more memory.
     #[serde(default)]
     pub max_memory_bytes: Option<u64>,
     /// Replace a worker when it has answered this many requests.
@@ -166,7 +166,7 @@ pub struct AppDefinition {
     /// Replace the workers at these times.
     #[serde(default)]
     pub cron_restart: Option<String>,
-    /// How it is found out whether a worker still works.
+    /// The health check of workers.
     #[serde(default)]
     pub health: Option<HealthCheck>,
     /// Apps that are ready before this one starts.
@@ -178,40 +178,40 @@ pub struct AppDefinition {
     /// Thousandths of a core that all its processes together may use.
     #[serde(default)]
     pub cpu_max_millicores: Option<u32>,
-    /// Divide the memory that it may use over its workers: heap limits, and when a worker is replaced.
+    /// Divide the app's memory over its workers: sets heap limits, and when a worker is replaced.
     #[serde(default)]
     pub memory_auto: bool,
-    /// The major version of Node.js, where it was looked up for that.
+    /// The major version of Node.js, if it was determined for that.
     #[serde(default)]
     pub node_major: Option<u16>,
     /// Bind ports below 1024 for workers of another user.
     #[serde(default)]
     pub low_ports: bool,
-    /// Where each setting was given that is not a default, by its key in a configuration: `app.config.js:4:5`, or
-    /// `command line`.
+    /// Where each setting that is not a default was given, by its key in a configuration:
+    /// `app.config.js:4:5`, or `command line`.
     #[serde(default)]
     pub origins: BTreeMap<String, String>,
 }
 
 impl AppDefinition {
-    /// Whether its workers run as another user than this one.
+    /// Whether its workers run as a user other than this one.
     pub fn is_of_another_user(&self, own_uid: u32) -> bool {
         self.run_as.as_ref().is_some_and(|user| user.uid != own_uid)
     }
 
-    /// Replaces the secrets among its arguments, for output that others may see.
+    /// Redacts the secrets among its arguments, for output that others may see.
     pub fn redact_arguments(&mut self) {
         for arguments in [&mut self.args, &mut self.program_args] {
             *arguments = shown_arguments(arguments);
         }
         if let Some(script) = &mut self.script {
-            // The shell's command line, of apps that have one.
+            // The shell's command line, if the app has one.
             let words: Vec<String> = script.split(' ').map(str::to_owned).collect();
             *script = shown_arguments(&words).join(" ");
         }
     }
 
-    /// Variables of the caller's shell that the app is likely to need and that no saved state holds.
+    /// Variables of the caller's shell that the app probably needs and that are not saved.
     pub fn unsaved_variables(&self) -> Vec<&str> {
         let sources = &self.env_sources;
         let is_unsaved =

@@ -1,4 +1,4 @@
-//! What differs between two definitions of an app, in words. Values of the environment are not told.
+//! Describes the differences between two definitions of an app in words, without values of the environment.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::types::AppDefinition;
 
-/// The most variables that one sentence names.
+/// Maximum variables named in one sentence.
 const NAMES_MAX: usize = 12;
 
-/// The longest value that is shown in full.
+/// Maximum length of a value that is shown in full.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-/// Keys that say where the environment came from, or that change by other commands.
+/// Keys with the origin of the environment, or that other commands change.
 const NOT_TOLD: &[&str] = &["env", "env_sources", "instances", "origins"];
 
 /// One sentence per difference, without a full stop.

@@ -146,22 +146,22 @@ fn document() -> Value {
             "version": API_VERSION.to_string(),
             "summary": "The daemon's API",
             "description": format!(
-                "HTTP/1.1 over the unix socket `$FORKFUL_HOME/forkful.sock`, which serves its user and root alone. \
+                "HTTP/1.1 over the unix socket `$FORKFUL_HOME/forkful.sock`, which accepts only its user and root. \
                  Bodies are JSON of at most {REQUEST_BYTES_MAX} bytes. Durations are in milliseconds, times in milliseconds \
-                 since the Unix epoch. Unknown keys in a request are refused; those in a reply are to be ignored. What no \
-                 operation describes is answered with 400, and a request that is no HTTP ends its connection."
+                 since the Unix epoch. Unknown keys in a request are refused; clients should ignore unknown keys in a \
+                 reply. Requests without an operation are answered with 400, and a request that is not HTTP closes the connection."
             ),
             "license": { "name": "MIT", "identifier": "MIT" },
         },
         "servers": [{
             "url": "http://localhost",
-            "description": "Over the unix socket; the host is not looked at: curl --unix-socket $FORKFUL_HOME/forkful.sock http://localhost/v1/ping",
+            "description": "Over the unix socket; the host is ignored: curl --unix-socket $FORKFUL_HOME/forkful.sock http://localhost/v1/ping",
         }],
         "security": [],
         "tags": [
-            { "name": "apps", "description": "What runs, and what becomes of it" },
-            { "name": "workers", "description": "Talking with workers, and watching them" },
-            { "name": "state", "description": "What comes back after a reboot" },
+            { "name": "apps", "description": "Apps and their state" },
+            { "name": "workers", "description": "Communicating with workers, and watching them" },
+            { "name": "state", "description": "The state that is restored after a reboot" },
             { "name": "daemon", "description": "The daemon itself" },
         ],
         "paths": paths,

@@ -1,4 +1,4 @@
-//! What becomes of an app that keeps everything else: new values of some keys of its definition.
+//! Changes some keys of an app's definition; all other keys stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,32 @@ use serde_json::{Map, Value};
 
 use super::{AppDefinition, ErrorCode, ErrorReply};
 
-/// Keys that have fields of their own in a change.
+/// Keys that have their own fields in a change.
 const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
 
-/// New values for an app that exists.
+/// New values for an existing app.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AppChange {
-    /// The app, by its present name.
+    /// The app's current name.
     pub name: String,
     /// Keys of its [`AppDefinition`] with their new values; not `env` and `env_sources`.
     #[serde(default)]
     pub definition: Map<String, Value>,
-    /// Variables that are added, or get another value; written for the app.
+    /// Variables to add or change; written for the app.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The same for variables of the caller's environment, whose values are not saved.
     #[serde(default)]
     pub caller_env: BTreeMap<String, String>,
-    /// The block of the app's configuration that is chosen from now on, between `caller_env` and `env`.
+    /// The block of the app's configuration to use from now on, between `caller_env` and `env`.
     #[serde(default)]
     pub env_name: Option<String>,
 }
 
 impl AppChange {
-    /// The definition with the change made. `present` is complete, with its environment.
+    /// Applies the change. `present` is complete, with its environment.
     pub fn apply(self, present: &AppDefinition) -> Result<AppDefinition, ErrorReply> {
         let refuse = |what: String| {
             let error = format!("app `{}` cannot be changed so: {what}", self.name);
@@ -59,7 +59,7 @@ impl AppChange {
 }
 
 impl AppDefinition {
-    /// The definition with other values of some of its fields.
+    /// The definition with new values for some of its fields.
     pub fn with(&self, fields: Map<String, Value>) -> Result<Self, serde_json::Error> {
         let mut all = serde_json::to_value(self)?;
         if let Value::Object(all) = &mut all {
@@ -68,8 +68,8 @@ impl AppDefinition {
         crate::strict::from_value(&all)
     }
 
-    /// Lays a block over the environment. What is there from another block goes, or is again what the app has
-    /// without one; a harmless variable stays, for nobody knows any more what the caller had there.
+    /// Applies a block to the environment. Variables of another block are removed, or get the app's value
+    /// without a block; a harmless variable stays, because the caller's value is no longer known.
     fn choose_block(&mut self, name: &str) -> Option<()> {
         let EnvBlocks { common, named } = self.env_sources.blocks.clone();
         let chosen = named.get(name)?;
@@ -88,7 +88,7 @@ impl AppDefinition {
         Some(())
     }
 
-    /// A variable that was written for the app: whatever it had before came from elsewhere.
+    /// Sets a variable that was written for the app, whatever the origin of its previous value.
     fn take_variable(&mut self, name: &str, value: String) {
         self.env_sources.inherited.remove(name);
         self.env_sources.from_files.remove(name);

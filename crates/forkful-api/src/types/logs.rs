@@ -1,4 +1,4 @@
-//! Lines of logs as they travel.
+//! The API types of log lines.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct LogsQuery {
     #[serde(default)]
     #[cfg_attr(test, schemars(range(max = LOG_TAIL_LINES_MAX)))]
     pub lines: u32,
-    /// Go on with new lines.
+    /// Continue with new lines.
     #[serde(default)]
     pub follow: bool,
     /// Only this stream.

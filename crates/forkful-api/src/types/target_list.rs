@@ -1,12 +1,12 @@
-//! Targets in a query: separated by commas, with a backslash before a comma or a backslash of a name.
+//! Targets in a query: separated by commas, with a backslash before a comma or a backslash in a name.
 
-/// The text of a list of targets.
+/// Joins targets to a text.
 pub fn join_targets<T: AsRef<str>>(targets: &[T]) -> String {
     let escaped = targets.iter().map(|target| target.as_ref().replace('\\', "\\\\").replace(',', "\\,"));
     escaped.collect::<Vec<_>>().join(",")
 }
 
-/// The targets of a text; empty ones are left out.
+/// Splits a text into targets; empty ones are omitted.
 pub fn split_targets(text: &str) -> Vec<String> {
     let mut targets = vec![String::new()];
     let mut is_escaped = false;

@@ -137,50 +137,50 @@ impl Operation {
 fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static str) {
     match route {
         Route::Ping => {
-            ("ping", "daemon", "Which daemon it is", "Answered at once, whatever the daemon is doing.")
+            ("ping", "daemon", "Identify the daemon", "Answered immediately, whatever the daemon is doing.")
         }
         Route::List => ("list", "apps", "All apps and their workers", "Without values of environments."),
         Route::Table => (
             "table",
             "apps",
             "The table of workers",
-            "What `forkful list` shows: a small part of the list, for hundreds of apps.",
+            "The data of `forkful list`: a small part of the full list, for hundreds of apps.",
         ),
         Route::Start => (
             "start",
             "apps",
             "Start new apps",
-            "All are checked before the first one starts. An app that does not become ready is told in the reply, whose status is 200 nevertheless.",
+            "All are checked before the first one starts. The reply reports apps that did not become ready; its status is 200 all the same.",
         ),
         Route::Describe => (
             "describe",
             "apps",
             "Some apps and their workers",
-            "As in the list, with the last lines that the workers wrote to stderr.",
+            "Like the list, with the workers' last stderr lines.",
         ),
         Route::Action => (
             "act",
             "apps",
             "Stop, restart, reload, delete, scale apps, and more",
-            "`scale` needs `instances` (a number, `max`, or a change as `+2`), `signal` needs `signal`; `definitions` and `changes` belong to `restart` and `reload`. What became of each app is in the reply, whose status is 200 even when an app failed.",
+            "`scale` needs `instances` (a number, `max`, or a change as `+2`), `signal` needs `signal`; `definitions` and `changes` belong to `restart` and `reload`. The reply has the result for each app; its status is 200 even if an app failed.",
         ),
         Route::Kill => (
             "kill",
             "daemon",
-            "Stop all apps and end the daemon",
-            "The reply comes when every worker is gone, just before the daemon ends. The request's body is not looked at.",
+            "Stop all apps and the daemon",
+            "The reply is sent when all workers have ended, just before the daemon stops. The request's body is ignored.",
         ),
         Route::Logs => (
             "logs",
             "workers",
             "What workers wrote",
-            "The last lines of the log files and, with `follow`, those that come. A reader that is too slow is dropped.",
+            "The last lines of the log files and, with `follow`, new lines. Readers that are too slow are disconnected.",
         ),
         Route::Events => (
             "events",
             "workers",
-            "What happens, as it happens",
-            "Server-sent events: the name says what it is, the data is JSON. It begins with a comment, and ends with `daemon:ending`. Who reads too slowly misses events, and is told how many.",
+            "A live stream of events",
+            "Server-sent events with a name and JSON data. The stream begins with a comment and ends with `daemon:ending`. Clients that read too slowly miss events, and get their number.",
         ),
         Route::Messages => {
             ("sendMessage", "workers", "Send a message to workers", "It arrives at `process.on('message')`.")
@@ -194,86 +194,86 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
         Route::Trigger => (
             "trigger",
             "workers",
-            "Perform an action that apps registered with `@pm2/io`",
-            "Answered when each worker has answered, or its time is over.",
+            "Run an action that apps registered with `@pm2/io`",
+            "The reply is sent when each worker has answered or timed out.",
         ),
         Route::Environment => (
             "environment",
             "apps",
             "The environments of apps",
-            "As their next worker gets them. Secrets are redacted unless they are asked for.",
+            "As their next workers get them. Secrets are redacted unless requested.",
         ),
         Route::Stalls => (
             "stalls",
             "apps",
-            "Where event loops stood still",
-            "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with what they cost.",
+            "Where event loops were blocked",
+            "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with their cost.",
         ),
         Route::Incidents => (
             "incidents",
             "apps",
-            "What happened to apps that nobody asked for",
-            "Crashes, crash loops, failed reloads, failed health checks, workers that were stuck, full disks. The oldest first; those of earlier daemons too.",
+            "Unexpected events of apps",
+            "Crashes, crash loops, failed reloads, failed health checks, stuck workers, full disks. Oldest first, including those of earlier daemons.",
         ),
         Route::Incident => (
             "incident",
             "apps",
-            "An incident with all that was known then",
-            "Of a crash: the reason in words, the last lines of stderr, what was measured last, and what follows. 404 when it is not kept any more.",
+            "An incident with all details",
+            "For a crash: the reason in words, the last stderr lines, the last measurements, and what Forkful does next. 404 if it is no longer stored.",
         ),
         Route::Metrics => (
             "metrics",
             "apps",
-            "What is measured, for Prometheus",
-            "Counters go on over the restarts of workers. With `Accept: application/openmetrics-text`, or `format`, it is in OpenMetrics.",
+            "Metrics for Prometheus",
+            "Counters continue across restarts of workers. With `Accept: application/openmetrics-text`, or `format`, the page is in OpenMetrics format.",
         ),
         Route::History => (
             "history",
             "apps",
-            "What was measured of an app in the last week",
-            "Each second of the last hour, 10 s of the last day, minutes of the last week. It goes on when the daemon ends unexpectedly and when it is updated, and ends with `kill`.",
+            "Measurements of an app in the last week",
+            "Each second of the last hour, 10 s of the last day, minutes of the last week. The history survives a crash and an update of the daemon, and ends with `kill`.",
         ),
         Route::Jlist => (
             "jlist",
             "apps",
-            "All workers in PM2's shape",
-            "One entry for each worker. Secrets are redacted unless they are asked for.",
+            "All workers in PM2's format",
+            "One entry for each worker. Secrets are redacted unless requested.",
         ),
         Route::Apply => (
             "apply",
             "apps",
-            "Make the apps what a configuration says",
+            "Apply a configuration",
             "Missing apps start, changed apps are reloaded, the others stay. All or nothing: a failure undoes the rest.",
         ),
         Route::Save => (
             "save",
             "state",
-            "Write what should run to a file",
-            "What should run is saved at every change anyway; this is a state to come back to.",
+            "Save the desired state to a file",
+            "The desired state is saved at every change anyway; this file is for restoring it later.",
         ),
         Route::Resurrect => (
             "resurrect",
             "state",
-            "Start what was saved and does not exist",
-            "Each worker comes back in the state that it had. 404 when nothing is saved.",
+            "Start saved apps that do not exist",
+            "Each worker is restored in its saved state. 404 if nothing is saved.",
         ),
         Route::ClearSaved => (
             "clearSaved",
             "state",
-            "Forget saved states",
-            "What runs now stays saved. The request's body is not looked at.",
+            "Delete saved states",
+            "The currently running apps stay saved. The request's body is ignored.",
         ),
         Route::Update => (
             "update",
             "daemon",
-            "Put another program in the daemon's place",
-            "The apps go on. The program reads what the daemon has written down and agrees, or the reply is 409 with its reason and nothing has changed. After the reply the API is away for some milliseconds; clients that connect meanwhile wait.",
+            "Replace the daemon by another program",
+            "The apps keep running. The new program reads the daemon's state and agrees to take over; otherwise the reply is 409 with the reason, and nothing has changed. After the reply the API is unavailable for some milliseconds; clients that connect meanwhile wait.",
         ),
         Route::Dashboard => (
             "openDashboard",
             "daemon",
             "Open the dashboard and get a link to it",
-            "The daemon listens on a random port of 127.0.0.1 until the page has not been used for 30 minutes. The link works once.",
+            "The daemon listens on a random port of 127.0.0.1 until the page is unused for 30 minutes. The link works once.",
         ),
     }
 }
@@ -283,23 +283,23 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         Route::Ping => schemas.reply::<Ping>("The daemon"),
         Route::List => schemas.reply::<AppList>("All apps"),
         Route::Table => schemas.reply::<AppTable>("All apps and workers"),
-        Route::Describe => schemas.reply::<AppList>("The apps that the target names"),
+        Route::Describe => schemas.reply::<AppList>("The apps matched by the target"),
         Route::Start | Route::Action | Route::Kill | Route::Resurrect => {
-            schemas.reply::<ActionReply>("What became of each app")
+            schemas.reply::<ActionReply>("The result for each app")
         }
         Route::Logs => Reply::Lines {
-            description: "One JSON text a line; `x-line` is its schema",
+            description: "One JSON text per line; `x-line` is its schema",
             line: schemas.part::<LogLine>(),
         },
         Route::Events => Reply::Events {
-            description: "Events; `x-events` has the schema of each one's data",
+            description: "Events; `x-events` has the schemas of their data",
             events: events(schemas),
         },
         Route::Messages | Route::Stdin | Route::Trigger => {
-            schemas.reply::<WorkersReply>("What came of it at each worker")
+            schemas.reply::<WorkersReply>("The result at each worker")
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
-        Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps that the target names"),
+        Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps matched by the target"),
         Route::Incidents => schemas.reply::<IncidentList>("Incidents in short, the oldest first"),
         Route::Incident => schemas.reply::<Incident>("The incident"),
         Route::Metrics => Reply::Text {
@@ -311,12 +311,10 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         },
         Route::History => schemas.reply::<HistoryReply>("Series by worker"),
         Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),
-        Route::Apply => schemas.reply::<ApplyReply>("The plan, and what became of it"),
+        Route::Apply => schemas.reply::<ApplyReply>("The plan and its results"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
-        Route::ClearSaved => schemas.reply::<ClearReply>("The files that are gone"),
-        Route::Update => {
-            schemas.reply::<UpdateReply>("The program has agreed, and the daemon makes way for it")
-        }
+        Route::ClearSaved => schemas.reply::<ClearReply>("The deleted files"),
+        Route::Update => schemas.reply::<UpdateReply>("The program has agreed to replace the daemon"),
         Route::Dashboard => schemas.reply::<DashboardReply>("The link"),
     }
 }
