@@ -114,7 +114,7 @@ mod tests {
         assert!(with.null.is_some(), "every Linux for tests has one");
         for view in [with, View { null: None, ..View::new().unwrap() }] {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-            rustix::io::write(&write, &[b'x'; 40_000]).unwrap();
+            rustix::io::write(&write, &vec![b'x'; 40_000]).unwrap();
             rustix::io::write(&write, b"rest").unwrap();
             view.discard(&read, 40_000);
             assert_eq!(look(&view, &read).unwrap(), b"rest");

@@ -412,8 +412,8 @@ mod tests {
 
     #[test]
     fn an_app_with_permissions_may_read_the_agent() {
-        let agent = Path::new("/home/me/.forkful/agent-1/agent.cjs");
-        let allowed = Some("--allow-fs-read=/home/me/.forkful/agent-1/*".to_owned());
+        let agent = Path::new("/srv/forkful/agent-1/agent.cjs");
+        let allowed = Some("--allow-fs-read=/srv/forkful/agent-1/*".to_owned());
         let args: &[(&str, &[&str], _)] = &[
             ("", &["--permission", "--allow-fs-read=/app/*"], allowed.clone()),
             ("", &["--experimental-permission"], allowed.clone()),
