@@ -9,7 +9,7 @@ import { NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** A server for alerts; gives what was posted, and its address. */
+/** A server for alerts; returns the posted alerts and its URL. */
 async function receiver(t, answer = (response) => response.end()) {
   const posts = [];
   const server = createServer((request, response) => {
@@ -28,7 +28,7 @@ async function receiver(t, answer = (response) => response.end()) {
   return { posts, url: `http://127.0.0.1:${port}/hook?key=of-nobody` };
 }
 
-/** Starts an app that crashes again and again until it is given up, or serves when SERVES is set. */
+/** Starts an app that crashes repeatedly until it is given up, or serves if SERVES is set. */
 async function start(forkful, name, alerts) {
   const script = forkful.script(({ require }) => {
     if (process.env.SERVES) require('http').createServer((_request, response) => response.end()).listen(0);

@@ -14,12 +14,12 @@ const DOCUMENT = JSON.parse(readFileSync(new URL('../../crates/forkful-api/opena
 /** Requests of each operation. */
 const REQUESTS = 100;
 const SEED = 20_261_125;
-/** The same of those that start processes. */
+/** Requests of each operation that starts processes. */
 const STARTS = 30;
 const STARTING = ['POST /v1/apps', 'POST /v1/apply', 'POST /v1/actions/{verb}'];
-/** It ends the daemon. */
+/** This operation stops the daemon. */
 const LEFT_OUT = ['POST /v1/kill'];
-/** What a path or a query may hold beside what its schema says. */
+/** Additional values for paths and queries, beyond their schemas. */
 const PARTS = ['api', 'all', '0', '4294967296', '%00', '%2e%2e', '%ff', 'a%2Fb', '%7B', 'x'.repeat(500)];
 
 function app({ require, report }) {
@@ -41,7 +41,7 @@ describe('requests from the schemas of openapi.json, right and wrong', () => {
   });
   after(() => forkful.close());
 
-  /** Bodies with apps: most definitions are real ones with a few keys of their own, so that they get past the first check. */
+  /** Bodies with apps: most definitions are real definitions with a few random keys, so that they pass the first check. */
   function enlivened(body, generator) {
     if (typeof body !== 'object' || body === null) return body;
     const mixed = (given) => {

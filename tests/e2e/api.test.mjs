@@ -8,7 +8,7 @@ import { Contract } from './lib/contract.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Speaks, hears, reports a metric, and has an action of `@pm2/io`. */
+/** Sends and receives messages, reports a metric, and has an action of `@pm2/io`. */
 function app({ require, report }) {
   const send = (message) => process.send(message);
   process.on('message', (message) => {

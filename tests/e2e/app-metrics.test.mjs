@@ -19,7 +19,7 @@ const { resolve } = createRequire(import.meta.url);
 const PROM_CLIENT = resolve('prom-client');
 const { AggregatorRegistry } = createRequire(import.meta.url)('prom-client');
 
-/** Metrics of every kind and with every aggregator, with other values in each worker; a file has them as JSON. */
+/** Metrics of every kind and with every aggregator, with different values in each worker; also written to a file as JSON. */
 function everyKind({ require }) {
   const { Counter, Gauge, Histogram, Summary, register } = require(process.env.PROM_CLIENT);
   const instance = Number(process.env.NODE_APP_INSTANCE);

@@ -17,10 +17,10 @@ import { waitUntil } from './lib/wait.mjs';
 
 const CONNECTIONS = 64;
 const WORKERS = 4;
-/** The worst worker may have this much more than the mean. */
+/** Maximum excess of the busiest worker over the mean. */
 const UNEVEN_MAX = 1.1;
 
-/** Says its pid to each connection, and keeps it. */
+/** Sends its pid on each connection, and keeps the connection open. */
 function greeter({ require }) {
   require('net').createServer((socket) => {
     socket.on('error', () => {});
@@ -28,7 +28,7 @@ function greeter({ require }) {
   }).listen(Number(process.env.PORT), '127.0.0.1');
 }
 
-/** Opens a connection and reads who has it. */
+/** Opens a connection and reads which worker has it. */
 async function open(t, port, localAddress) {
   const socket = net.connect({ port, host: '127.0.0.1', localAddress });
   t.after(() => socket.destroy());
@@ -139,7 +139,7 @@ const KEPT_MAX = 8;
 /** By mode. */
 const RELOADS = { auto: 10, exact: 4, direct: 4 };
 
-/** Express; the first request of a process keeps its loop, as cold code does, until all others have connected elsewhere. */
+/** Express; the first request of a process blocks its event loop, as cold code does, until all others have connected elsewhere. */
 function slowAtFirst({ require }) {
   const app = require(process.env.EXPRESS)();
   let first = true;
@@ -208,7 +208,7 @@ test('balance sticky: a client address stays with its worker, over a reload and 
   await waitUntil('the slots to be as before', async () => JSON.stringify(await slots()) === JSON.stringify(first));
 });
 
-/** The greeter; one that hears `block` spins until the file `released` is there. */
+/** The greeter; a worker that receives `block` spins until the file `released` exists. */
 function blockable({ require }) {
   const { existsSync, writeFileSync } = require('fs');
   require('net').createServer((socket) => {

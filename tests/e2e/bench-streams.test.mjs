@@ -10,13 +10,13 @@ import { sandbox, WRONG_USE } from './lib/sandbox.mjs';
 import { writeCertificate } from './lib/tls.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Exit codes of `bench`: the figures cannot be trusted, as on a busy machine, and the target cannot be reached. */
+/** Exit codes of `bench`: the results are not trustworthy, as on a busy machine, and the target cannot be reached. */
 const NOT_TRUSTWORTHY = 6;
 const UNREACHABLE = 7;
 
 const WS = fileURLToPath(new URL('node_modules/ws/index.js', import.meta.url));
 
-/** Echoes messages, sends an event every 20 ms, and tells how many messages it has had. */
+/** Echoes messages, sends an event every 20 ms, and reports the number of messages it has received. */
 function server({ require }) {
   const { WebSocketServer } = require(process.env.WS);
   const { readFileSync } = require('fs');
@@ -49,7 +49,7 @@ async function started(t, { instances = 1, tls = false, options } = {}) {
 }
 
 /**
- * What a load prints that was performed, whether or not its figures can be trusted.
+ * The output of a completed load, whether or not its results are trustworthy.
  * @param {import('./lib/sandbox.mjs').Sandbox} forkful @param {string[]} args
  */
 async function bench(forkful, ...args) {

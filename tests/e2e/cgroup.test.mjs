@@ -12,12 +12,12 @@ import { waitUntil } from './lib/wait.mjs';
 
 const NODE = nodeBinary(NEWEST);
 
-/** Double-forks a process that carries nothing of its worker any more, and goes on. */
+/** Double-forks a process without any mark of its worker, and continues. */
 const SHEDS = '(env -i setsid prlimit --locks=unlimited sleep "$NAP" >/dev/null 2>&1 &)\nexec sleep 1000\n';
 
 const usage = async (forkful, name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0].usage;
 
-/** An app whose worker leaves a process behind; says so where there are no groups. */
+/** An app whose worker leaves a process behind; reports if there are no groups. */
 async function shedding(t, nap) {
   const forkful = await sandbox(t);
   const script = join(forkful.directory, 'sheds.sh');

@@ -7,7 +7,7 @@ import { judge, judgeLogs } from './chaos/ledger.mjs';
 import { storm } from './chaos/storm.mjs';
 
 const KINDS = { new: 4, kept: 6, slow: 3, websocket: 3 };
-/** WebSockets hold a worker that leaves for most of this, and these storms are to be short. No fault here keeps a worker for longer than 2 s. */
+/** WebSockets keep a leaving worker for most of this time, and these storms should be short. No fault here keeps a worker longer than 2 s. */
 const DRAIN_TIMEOUT = '6s';
 const FAULTS_OF_A_STORM = 12;
 const REQUESTS_WITH_A_PLANT = 300;

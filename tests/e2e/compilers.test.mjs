@@ -9,10 +9,10 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** For so long `start` waits for an app that is compiled first. */
+/** How long `start` waits for an app that is compiled first. */
 const COMPILE_MS_MAX = 10_000;
 
-/** Starts an app by an interpreter that compiles until the test lets it go on, and runs the app in a process of its own. */
+/** Starts an app with an interpreter that compiles until the test allows it to continue, and runs the app in a separate process. */
 async function compiling(t, app) {
   const forkful = await sandbox(t);
   const file = (name) => join(forkful.directory, name);

@@ -15,7 +15,7 @@ function server({ require }) {
   require('http').createServer((_q, r) => r.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
 }
 
-/** Ways in which a worker leaves by itself; each is replaced, as after any exit. */
+/** Ways for a worker to leave; each worker is replaced, as after any exit. */
 const DEPARTURES = {
   'cluster.worker.disconnect': () => { require('cluster').worker.disconnect(); },
   'cluster.worker.kill': () => { require('cluster').worker.kill(); },

@@ -12,7 +12,7 @@ import { onEachNode } from './lib/suites.mjs';
 import { writeCertificate } from './lib/tls.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-/** Asks an UDP echo once; a datagram may be lost while a worker starts, so that callers ask again. */
+/** Sends one request to a UDP echo; a datagram may be lost while a worker starts, so callers repeat it. */
 async function echo(type, port, host) {
   const socket = dgram.createSocket(type);
   try {
@@ -25,7 +25,7 @@ async function echo(type, port, host) {
   }
 }
 
-/** One TLS connection: who answered, whether the session was resumed, and the session for the next one. */
+/** One TLS connection: returns the answering worker, whether the session was resumed, and the session for the next connection. */
 async function handshake(port, session) {
   // TLS 1.2 gives its ticket within the handshake, so that it is there when the answer is.
   const socket = tls.connect({ host: '127.0.0.1', port, session, rejectUnauthorized: false, maxVersion: 'TLSv1.2' });
@@ -36,7 +36,7 @@ async function handshake(port, session) {
   return result;
 }
 
-/** Resumes a session until another worker than its first has taken it. */
+/** Resumes a session until another worker has accepted it. */
 async function resumeElsewhere(port, { pid, session }) {
   return waitUntil('another worker to take the session', async () => {
     const next = await handshake(port, session);

@@ -12,13 +12,13 @@ import { FAILED } from './lib/sandbox.mjs';
 import { onEachNode } from './lib/suites.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** An app that answers with its pid, on what `LISTEN` says, and reports where. */
+/** An app that listens on `LISTEN`, answers with its pid, and reports its address. */
 function pidServer({ require, report }) {
   const server = require('http').createServer((_request, response) => response.end(String(process.pid)));
   server.listen(JSON.parse(process.env.LISTEN), () => report({ address: server.address() }));
 }
 
-/** What each worker says of its address. */
+/** The address that each worker reports. */
 async function addresses(app) {
   const workers = await app.workers();
   return Promise.all(workers.map(async (worker) => (await worker.reported('address')).address));
@@ -29,7 +29,7 @@ async function startListening(forkful, name, listen, options = {}) {
   return { ...app, addresses: await addresses(app) };
 }
 
-/** That each worker is up because it was seen to listen, and not because its time was over. */
+/** Asserts that each worker is online because it listens, and not because a timeout passed. */
 async function isKnownToListen(forkful, name) {
   // On a busy machine it listens after the time that a start waits, and answers late.
   await waitUntil(`${name} to be known to listen`, async () => {

@@ -12,10 +12,10 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { binary } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-/** A user that no system has. */
+/** A user id that exists on no system. */
 const USER = 54_321;
 
-/** Its workers tell who they are and whether they can write, and leave a process behind that has ended (`/orphan`). */
+/** Its workers report their ids and whether they can write, and leave an ended process behind (`/orphan`). */
 const SERVER = `
   const { spawn } = require('node:child_process');
   const { writeFileSync } = require('node:fs');
@@ -28,7 +28,7 @@ const SERVER = `
   process.on('SIGTERM', () => { server.close(); server.closeIdleConnections(); });
 `;
 
-/** Makes the root file system read-only in a mount namespace of its own, and becomes the program as PID 1 of a process namespace. */
+/** Makes the root file system read-only in a new mount namespace, and executes the program as PID 1 of a new process namespace. */
 const INSIDE = `
   set -e
   mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
@@ -40,7 +40,7 @@ const NAMESPACES = ['--mount', '--pid', '--fork', '--mount-proc'];
 
 const may = process.getuid?.() === 0 && spawnSync('unshare', [...NAMESPACES, 'sh', '-c', 'mount -o remount,bind,ro / && setpriv --version']).status === 0;
 
-/** The one child of a process. */
+/** The only child of a process. */
 const childOf = (pid) => Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim());
 
 /** Zombies among the processes of a namespace whose PID 1 is this one. */

@@ -16,10 +16,10 @@ import { waitUntil, within } from './lib/wait.mjs';
 const KILLS = 20;
 const CLIENTS = { closing: 12, keeping: 4 };
 const PID = /^\d+$/;
-/** A start waits until the workers listen, also on a machine that is too busy to have them listen within the default 3 s. */
+/** A start waits until the workers listen, even on a machine that is too busy for the default of 3 s. */
 const LISTENING = ['--listen-timeout', '50s'];
 
-/** A request on a connection of its own: when it is made, and all that comes until its end. */
+/** A request on a new connection: resolves when connected, and collects everything received until the end. */
 function rawGet(port, path) {
   const socket = net.connect({ host: '127.0.0.1', port });
   let text = '';
@@ -29,7 +29,7 @@ function rawGet(port, path) {
   return { connected: once(socket, 'connect'), answer: new Promise((resolve) => { socket.on('close', () => resolve(text)); }) };
 }
 
-/** Answers with its pid after a turn of the loop, as an app that does something. */
+/** Answers with its pid after a turn of the event loop, as an app that does some work. */
 function app({ require }) {
   require('http').createServer((_request, response) => setImmediate(() => {
     response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));

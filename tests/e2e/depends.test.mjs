@@ -9,7 +9,7 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Says when it begins, is ready when a file is there, and says when it ends. */
+/** Reports its start, is ready when a file exists, and reports its end. */
 function member({ require }) {
   const fs = require('fs');
   const note = (what) => fs.appendFileSync(process.env.NOTES, `${process.env.NAME} ${what}\n`);

@@ -10,11 +10,11 @@ import { sandbox } from './lib/sandbox.mjs';
 
 /** Pages about examples, with the folder in examples/. */
 const EXAMPLES = { 'SOCKET-IO.md': 'socket-io', 'NESTJS.md': 'nestjs', 'NEXTJS.md': 'nextjs', 'BULLMQ.md': 'bullmq' };
-/** Pages for contributors, and the reference of commands, whose examples are held against the command line below. */
+/** Pages for contributors, and the reference of commands, whose examples are compared with the command line below. */
 const NOT_FOR_USERS = ['ARCHITECTURE.md', 'BENCHMARKS.md', 'CLI.md', 'PROTOCOL.md', 'SCALE.md', 'SECURITY.md'];
 /** Programs that pages need and that a machine may not have. */
 const NEEDS = { 'NGINX.md': ['nginx', '-v'], 'BULLMQ.md': ['redis-server', '--version'] };
-/** Pages that are run side by side: they wait for processes more than for a core. */
+/** Number of pages that run at the same time: they wait for processes more than for a core. */
 const SIDE_BY_SIDE = 3;
 
 const ours = pages().filter((page) => !NOT_FOR_USERS.includes(page));

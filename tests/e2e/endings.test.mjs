@@ -14,7 +14,7 @@ describe('endings', { concurrency: 3 }, () => {
   before(async () => { forkful = await sandbox(null); });
   after(() => forkful.close());
 
-  /** Begins an app that notes the time of each of its lives, and says how \`start\` ended. */
+  /** Starts an app that records the time of each start, and returns the result of \`start\`. */
   async function begin(name, body, attributes = {}) {
     const lives = join(forkful.directory, `${name}.lives`);
     const script = forkful.script(body, `${name}.cjs`);

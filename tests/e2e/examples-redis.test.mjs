@@ -16,7 +16,7 @@ import { waitUntil } from './lib/wait.mjs';
 const WORKERS = 2;
 const skip = spawnSync('redis-server', ['--version']).error ? 'there is no redis-server: apt-get install redis-server' : false;
 
-/** One chatter, from an address of its own, because the kernel chooses the worker by it. */
+/** One chat client with a separate address, because the kernel chooses the worker by the address. */
 class Chatter {
   constructor(io, port, index) {
     this.index = index;
@@ -34,14 +34,14 @@ class Chatter {
     this.socket.io.on('reconnect', () => { this.reconnects += 1; });
   }
 
-  /** Says something; resolves when a worker has acknowledged it. */
+  /** Sends a message; resolves when a worker has acknowledged it. */
   async say(text) {
     this.sent += 1;
     await new Promise((resolve, reject) => { this.socket.emit('message', text, (error) => (error ? reject(error) : resolve())); });
     this.acknowledged += 1;
   }
 
-  /** Says one thing after the other until it is told to end. */
+  /** Sends messages one after the other until it is stopped. */
   async talk() {
     while (!this.silent) await this.say(`${this.index}-${this.sent}`);
   }
@@ -93,7 +93,7 @@ test('socket.io: all clients hear each other before and after a reload, and no m
   assert.equal(await accepts({ host: '127.0.0.1', port: example.port }), false);
 });
 
-/** A question to the API of the queue. */
+/** A request to the API of the queue. */
 function ask(port, method) {
   return new Promise((resolve, reject) => {
     const body = method === 'POST' ? JSON.stringify({ to: 'ada@example.org' }) : '';

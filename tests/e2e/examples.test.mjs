@@ -13,7 +13,7 @@ import { accepts, freePort, get } from './lib/http.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** As `nest start` of @nestjs/cli does it, which is none of the example's packages: the app is a child of a shell, and gets the signals from its parent. */
+/** Like `nest start` of @nestjs/cli, which is not one of the example's packages: the app is a child of a shell, and gets the signals from its parent. */
 const NEST_START = fileURLToPath(new URL('fixtures/nest-start.mjs', import.meta.url));
 
 test('Express', (t) => lifeOf(t, 'express'));
@@ -46,7 +46,7 @@ const adapted = (command, port) => command.map((word, n) => ({
   '--kill-timeout': '170s',
 })[command[n - 1]] ?? word);
 
-/** Runs what a container runs, on free ports, and waits until `path` of its probes says yes. */
+/** Runs a container's command on free ports, and waits until its probe `path` succeeds. */
 async function container(t, forkful, command, name, path) {
   const [port, probes] = [await freePort(), await freePort()];
   assert.equal(command[0], 'forkful');

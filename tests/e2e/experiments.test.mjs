@@ -12,10 +12,10 @@ import { waitUntil } from './lib/wait.mjs';
 
 const ALL = ['slow-fast', 'thread-pool', 'busy-loop', 'heavy', 'fibonacci', 'sum', 'two-tabs'];
 
-/** The apps compute less: their figures are not judged here. */
+/** The apps compute less: their results are not checked here. */
 const SMALL = { LAST: '1000000', ROUNDS: '100000' };
 
-/** A run in a temporary directory of its own, so that what it leaves behind is seen. */
+/** A run in a separate temporary directory, so that leftovers are found. */
 function run(temporary, ...args) {
   const env = { ...process.env, TMPDIR: temporary, HOME: temporary, NO_COLOR: '1', ...SMALL };
   delete env.FORKFUL_HOME;
@@ -39,7 +39,7 @@ function processesOf(directory) {
   });
 }
 
-/** What must hold of each, whatever the machine. */
+/** Requirements of each experiment on any machine. */
 const holds = {
   'slow-fast'(document) {
     const { found } = document;

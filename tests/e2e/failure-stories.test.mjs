@@ -15,11 +15,11 @@ import { waitUntil } from './lib/wait.mjs';
 const NODE = ['--interpreter', nodeBinary(NEWEST)];
 const isRoot = userInfo().uid === 0;
 
-/** A user id that nobody has. */
+/** An unused user id. */
 const STRANGER = 54_321;
 
 /**
- * The first line of what a command said on stderr, and its hint: the last line, or the one above the page that it names.
+ * Checks the first line of a command's stderr, and its hint: the last line, or the line above the page's URL.
  * @param {import('./lib/sandbox.mjs').Outcome} outcome
  * @param {{ code: number, cause: RegExp, step: RegExp }} expected
  */
@@ -47,7 +47,7 @@ describe('failure stories', { concurrency: 3 }, () => {
     writeFileSync(path, text);
     return path;
   };
-  /** Starts a script that fails, without restarts. It counts as up only after a minute: a slow machine fails it later. */
+  /** Starts a failing script without restarts. It counts as online only after a minute: on a slow machine it fails later. */
   const start = (name, text, options = [], env = {}) =>
     forkful.run(['start', write(`${name}.cjs`, text), '--name', name, '--no-autorestart', '--min-uptime', '60s', ...NODE, ...options], { env });
 

@@ -11,7 +11,7 @@ import { waitUntil } from './lib/wait.mjs';
 
 const ONCE = ['--no-autorestart'];
 
-/** Throws when it gets a signal, after it has written a secret. */
+/** Writes a secret and throws when it gets a signal. */
 function throws({ require }) {
   require('http').createServer((_request, response) => response.end()).listen(0);
   process.on('SIGUSR2', () => {
@@ -34,7 +34,7 @@ function serves({ require }) {
   require('http').createServer((_request, response) => response.end()).listen(0);
 }
 
-/** The incidents of an app, once there are as many. */
+/** The incidents of an app, when there are this many. */
 async function incidents(forkful, name, count = 1) {
   return waitUntil(`${count} incidents of ${name}`, async () => {
     const { incidents: found } = JSON.parse((await forkful.ok(['events', '--json'])).stdout);

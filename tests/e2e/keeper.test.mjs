@@ -24,7 +24,7 @@ function plain({ require }) {
   }).listen(Number(process.env.PORT));
 }
 
-/** Writes a numbered line for each of them, without pause, and answers with its pid. */
+/** Writes numbered lines without pause, and answers with its pid. */
 function writing({ require }) {
   let number = 0;
   const write = () => {
@@ -35,18 +35,18 @@ function writing({ require }) {
   require('http').createServer((_request, response) => response.end(String(number))).listen(Number(process.env.PORT));
 }
 
-/** Memory of a process's own, in bytes: heap, stacks and data. Not what the loader has written into pages of a file, which depends on the build: 2 MB in a debug build, 0.5 MB in a release, whose keeper has 0.7 MB in all. */
+/** Private memory of a process in bytes: heap, stacks and data. Excludes file pages written by the loader, which depend on the build: 2 MB in a debug build, 0.5 MB in a release, whose keeper has 0.7 MB in all. */
 function ownMemory(pid) {
   const mappings = readFileSync(`/proc/${pid}/smaps`, 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
   const own = mappings.filter((mapping) => !/^\S+ r--p .*\//.test(mapping));
   return own.reduce((sum, mapping) => sum + Number(/^Anonymous:\s+(\d+) kB$/m.exec(mapping)?.[1] ?? 0) * 1024, 0);
 }
-/** What a keeper may have. */
+/** Memory limit of a keeper. */
 const KEEPER_BYTES_MAX = 1 << 20;
 
 const parentOf = (pid) => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1).split(' ')[1]);
 
-/** Kills the daemon and waits until another one answers; gives its pid. */
+/** Kills the daemon and waits until another daemon answers; returns its pid. */
 async function killDaemon(forkful) {
   const killed = await forkful.daemonPid();
   process.kill(killed, 'SIGKILL');
@@ -56,7 +56,7 @@ async function killDaemon(forkful) {
   });
 }
 
-/** Starts an app with a keeper; gives what the tests ask again and again. */
+/** Starts an app with a keeper; returns helpers for the tests. */
 async function kept(t, body, { major = NEWEST, options = [], instances = 2, env = {} } = {}) {
   const forkful = await sandbox(t, major);
   const port = await freePort();

@@ -19,7 +19,7 @@ const WS = fileURLToPath(new URL('node_modules/ws', import.meta.url));
 const SOCKETS = 12;
 const STREAMS = 4;
 
-/** WebSockets of `ws`, which send back what they are sent, and event streams. */
+/** Echoing WebSockets of `ws`, and event streams. */
 function talkative({ require, report }) {
   const { WebSocketServer } = require(process.env.WS);
   const answer = (_request, response) => {
@@ -44,7 +44,7 @@ function talkative({ require, report }) {
   process.on('uncaughtException', (error) => { report(`uncaught: ${error.stack}`); throw error; });
 }
 
-/** A WebSocket, with the worker that has it. */
+/** A WebSocket and its worker. */
 async function connect(port, secure) {
   const socket = new WebSocket(`${secure ? 'wss' : 'ws'}://127.0.0.1:${port}`, { rejectUnauthorized: false });
   const closed = once(socket, 'close').then(([code, reason]) => ({ code, reason: String(reason) }));
@@ -52,7 +52,7 @@ async function connect(port, secure) {
   return { socket, closed, pid: String(pid) };
 }
 
-/** An event stream; `ended` is how it did. */
+/** An event stream; `ended` tells how it ended. */
 async function listen(port) {
   const request = http.get({ port, host: '127.0.0.1', agent: false });
   const [response] = await once(request, 'response');
@@ -101,15 +101,15 @@ test('the same over TLS, in one instance, and with a server that gets its WebSoc
   assert.deepEqual((await Promise.all(sockets.map(({ closed }) => closed))).map(({ code }) => code), [1012, 1012, 1012]);
 });
 
-/** So many WebSockets at a reload, over two workers, and the time that they have to leave. */
+/** Number of WebSockets at a reload, over two workers, and the time limit for closing them. */
 const CROWD = 1000;
 const CROWD_DRAIN_MS = 5000;
-/** Within nine tenths of it the agent tells them (long.cjs). */
+/** The agent notifies them within nine tenths of that time (long.cjs). */
 const CROWD_WINDOW_MS = CROWD_DRAIN_MS * 0.9;
-/** Between the agent's first look at the clock and the app's, the machine may do something else. */
+/** Tolerance between the agent's first reading of the clock and the app's. */
 const CLOCK_MS_MAX = 500;
 
-/** Says of each of its WebSockets when it was told to leave, in ms since the drain began. */
+/** Reports for each of its WebSockets when it was asked to close, in ms since the drain began. */
 function crowded({ require, report }) {
   const { WebSocketServer } = require(process.env.WS);
   const server = require('http').createServer();
@@ -130,7 +130,7 @@ const UPGRADE = 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpg
 /** The first byte of a whole close frame (RFC 6455, section 5.2). */
 const CLOSE = 0x88;
 
-/** A WebSocket without a library: opened, and then how it ended, with the code of a close frame. */
+/** A WebSocket without a library: opens it, then returns how it ended, with the code of the close frame. */
 function crowdMember(port) {
   const socket = net.connect({ port, host: '127.0.0.1' });
   socket.write(UPGRADE);

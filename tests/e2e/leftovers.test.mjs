@@ -13,13 +13,13 @@ import { waitUntil } from './lib/wait.mjs';
 
 const NODE = nodeBinary(NEWEST);
 
-/** A server that ends for no signal that can be ignored. */
+/** A server that ignores every signal that can be ignored. */
 const SERVER = `
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']) process.on(signal, () => {});
 require('http').createServer((_question, response) => response.end(String(process.pid))).listen(Number(process.argv[2]), '127.0.0.1');
 `;
 
-/** Each is a shell text: what the app does with the server, which is \`$NODE $SERVER $PORT\`. */
+/** Shell texts: how the app starts the server, which is \`$NODE $SERVER $PORT\`. */
 const WAYS = {
   'the app itself ignores every signal': 'exec "$NODE" "$SERVER" "$PORT"',
   'a shell that waits for it': '"$NODE" "$SERVER" "$PORT"; exit 0',
@@ -43,7 +43,7 @@ describe('a stop leaves nothing', { concurrency: 3 }, () => {
   });
   after(() => forkful.close());
 
-  /** The processes that serve on a port of ours, by their command line. */
+  /** The processes that serve on the test's port, by their command line. */
   const serving = (port) => forkful.processes(`${serverPath} ${port}`);
 
   const nothingIsLeft = async (port, what) => {
@@ -60,7 +60,7 @@ describe('a stop leaves nothing', { concurrency: 3 }, () => {
     return body !== other && body;
   });
 
-  /** Starts an app that puts a server on the port, and returns when it answers. */
+  /** Starts an app that starts a server on the port, and returns when it answers. */
   async function started(name, attributes) {
     const port = await freePort();
     const file = join(forkful.directory, `${name}.config.json`);

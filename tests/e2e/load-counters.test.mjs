@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { startLoad } from './lib/load.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** A server that does `behave` with each connection, and a load on it until `enough`. */
+/** A server that calls `behave` with each connection, and a load on it until `enough`. */
 async function count(t, server, enough, options = { closing: 2 }) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -15,7 +15,7 @@ const LINES = 5000;
 const LINE_BYTES = 400;
 const isRoot = userInfo().uid === 0;
 
-/** An app that writes lines when it is told to, and files in a folder of the test's. */
+/** An app that writes lines on request, and files in a folder of the test. */
 async function prepare(t, folder) {
   const forkful = await sandbox(t);
   const logs = folder(forkful);
@@ -31,14 +31,14 @@ async function prepare(t, folder) {
     forkful,
     logs,
     path,
-    /** Writes lines; returns when the app's writes are through. */
+    /** Writes lines; returns when the app's writes are done. */
     write: (text) => worker.run((word, lines, bytes) => {
       const line = `${word} `.padEnd(bytes - 1, 'x');
       for (let n = 0; n < lines; n += 1) require('fs').writeSync(1, `${line}\n`);
     }, text, LINES, LINE_BYTES),
     dropped: async () => (await worker0()).dropped_log_lines,
     lines: (word) => (existsSync(path) ? readFileSync(path, 'utf8') : '').split('\n').filter((line) => line.startsWith(`${word} `)).length,
-    /** Times that the daemon's own log says something. */
+    /** Number of times that a text is in the daemon's own log. */
     told: (pattern) => readFileSync(join(forkful.home, 'daemon.log'), 'utf8').split('\n').filter((line) => pattern.test(line)),
     unharmed: async () => {
       const now = await worker0();
@@ -50,13 +50,13 @@ async function prepare(t, folder) {
 const NOT_WRITTEN = /^[-0-9]+T[:.0-9]+Z error: cannot write the log file/;
 const AGAIN = /is written again; \d+ lines were dropped meanwhile/;
 
-/** Writes until lines arrive in the file again: it is tried again now and then. */
+/** Writes until lines arrive in the file again: the daemon retries from time to time. */
 const arrivesAgain = (app, word) => waitUntil('lines in the file again', async () => {
   await app.write(word);
   return app.lines(word) > 0;
 });
 
-/** From here on every line of a word is in the file, or counted. */
+/** From here on every line with a word is in the file, or counted as dropped. */
 const allAreKnown = (app, word, before, count = LINES) => waitUntil('every line to be written or counted', async () =>
   app.lines(word) + await app.dropped() - before === count);
 

@@ -26,7 +26,7 @@ test(`${APPS} apps survive their daemon, each in its state`, async (t) => {
   writeFileSync(file, JSON.stringify({ apps }));
 
   const list = async () => JSON.parse((await forkful.ok(['list', '--json'])).stdout).apps;
-  /** What must be the same before and after, by name. */
+  /** The state that must be the same before and after, by name. */
   const states = async () => Object.fromEntries((await list()).map(({ definition, workers }) =>
     [definition.name, [definition.namespace, ...workers.map(({ status }) => status)]]));
   const settled = (what) => waitUntil(what, async () => {

@@ -16,7 +16,7 @@ const SECRET = 'correct-horse-battery-staple';
 const READS = ['list_apps', 'describe_app', 'app_logs', 'doctor', 'stalls', 'metrics'];
 const CHANGES = ['restart_app', 'reload_app', 'scale_app', 'stop_app'];
 
-/** Tells its secret to whoever reads its log, and holds its loop at `/report/…`. */
+/** Writes its secret to its log, and blocks its event loop at `/report/…`. */
 function app({ require }) {
   console.log(`connecting with ${process.env.DATABASE_PASSWORD}`);
   function renderReport() {
@@ -29,7 +29,7 @@ function app({ require }) {
   }).listen(process.env.SOCKET);
 }
 
-/** A client of the protocol, and all that it was answered. */
+/** A client of the protocol, and all its replies. */
 async function connect(forkful, args = []) {
   const transport = new StdioClientTransport({ command: binary(), args: ['mcp', ...args], env: forkful.env, cwd: forkful.directory, stderr: 'pipe' });
   const client = new Client({ name: 'test', version: '1' });

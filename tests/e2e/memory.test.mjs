@@ -14,8 +14,8 @@ import { waitUntil } from './lib/wait.mjs';
 const MIB = 1 << 20;
 
 /**
- * Each request to `/?BYTES` keeps 64 kB of the heap, until the process has that much memory of its own. So how fast the machine
- * is does not matter: a worker never grows far above what its plan allows.
+ * Each request to `/?BYTES` keeps 64 kB of the heap, until the process has that much private memory. So the machine's speed
+ * does not matter: a worker never grows far above its plan.
  */
 function leaking({ require }) {
   const { readFileSync } = require('fs');
@@ -34,7 +34,7 @@ function leaking({ require }) {
 
 const described = async (forkful, name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0];
 
-/** Starts an app with a limit of memory; says so where there is none to be had. */
+/** Starts an app with a memory limit; reports if limits are not available. */
 async function limited(t, major, attributes, body = leaking) {
   const forkful = await sandbox(t);
   const port = await freePort();

@@ -11,7 +11,7 @@ import { isLiving, sandbox } from './lib/sandbox.mjs';
 import { scrape } from './lib/scrape.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** So many workers are killed while a scraper looks. */
+/** Number of workers killed during scrapes. */
 const KILLS = 20;
 
 /** Answers with its pid; `/slow` after 20 ms, `/error` with 500. A file is read now and then, so that there is a thread pool. */

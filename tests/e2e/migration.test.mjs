@@ -36,7 +36,7 @@ test('a PM2 project moves, runs, reboots and is deployed', { skip: missing || fa
   const { NODE_OPTIONS: _options, NODE_TEST_CONTEXT: _context, ...inherited } = process.env;
   const path = [dirname(binary()), dirname(PM2), inherited.PATH].join(delimiter);
   const env = { ...inherited, PATH: path, PM2_HOME: pm2Home, PM2_DISABLE_VERSION_CHECK: 'true', FORKFUL_HOME: forkful.home };
-  /** Runs a program that must succeed; clients go on meanwhile. */
+  /** Runs a program that must succeed; clients continue meanwhile. */
   const run = async (program, args) => {
     try {
       return await promisify(execFile)(program, args, { cwd: project, env, encoding: 'utf8', timeout: SLOW_MS_MAX });
@@ -77,7 +77,7 @@ test('a PM2 project moves, runs, reboots and is deployed', { skip: missing || fa
     const before = jobRuns();
     return waitUntil('the job to run again', () => jobRuns() > before, SLOW_MS_MAX);
   };
-  /** What does not change by a move or a reboot. */
+  /** The state that a move or a reboot does not change. */
   const listed = async () => (await forkful.jlist()).map(({ name, pm2_env: env }) => [name, env.namespace, env.exec_mode, env.NODE_APP_INSTANCE]).sort();
   const upAgain = () => waitUntil('all apps but the job to be online', async () =>
     (await forkful.jlist()).every(({ name, pm2_env: { status } }) => status === 'online' || name === 'job'), SLOW_MS_MAX);

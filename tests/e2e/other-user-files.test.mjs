@@ -15,7 +15,7 @@ import { aloneWithAgents } from './lib/agents.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Two users that no system has names for. */
+/** Two user ids without a name on any system. */
 const [ANN, BOB] = [61_001, 61_002];
 const skip = userInfo().uid === 0 ? false : 'SKIPPED: only root runs apps of others';
 if (skip) console.error(`${skip}: the attacks of an app of another user are not shown`);
@@ -32,7 +32,7 @@ function tree(folder) {
 }
 
 /**
- * A folder of each user with what an attacker would like to reach, and a way to see that nothing of it has changed.
+ * A folder of each user with an attacker's targets, and a check that they are unchanged.
  * @param {import('node:test').TestContext} t
  */
 async function prepare(t) {
@@ -87,7 +87,7 @@ async function prepare(t) {
       writeFileSync(at('forkful.config.json'), JSON.stringify({ apps: [app] }));
       return forkful.ok(['start', at('forkful.config.json')]);
     },
-    /** Nothing of root and Bob has changed, and Bob's app runs on. */
+    /** Nothing of root and Bob has changed, and Bob's app is still running. */
     async untouched() {
       assert.deepEqual(all(), before);
       assert.deepEqual(await bobsWorker(), worker);

@@ -150,7 +150,7 @@ test('ports below 1024 are for the apps of others that are allowed them', { skip
   assert.equal(await (await fetch(`http://127.0.0.1:${low}/`)).text(), 'low');
 });
 
-/** A port below 1024 that nobody has, and that browsers and fetch do not refuse. */
+/** A free port below 1024 that browsers and fetch do not refuse. */
 async function freeLowPort() {
   for (let port = 700; port < 800; port++) {
     const server = createServer();

@@ -55,7 +55,7 @@ test('a daemon whose home is on a full disk restarts workers, starts others and 
   await waitUntil('the daemon to obey', () => forkful.processes(forkful.directory).every(({ pid }) => pid !== daemon));
 });
 
-/** A pipe's writing end, for a child that shall block if it writes; `fill` leaves no room in it. */
+/** A pipe's write end, for a child that should block if it writes; `fill` fills it. */
 function pipe(forkful, fill) {
   const path = join(forkful.directory, 'stderr.pipe');
   execFileSync('mkfifo', [path]);

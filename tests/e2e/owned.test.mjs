@@ -23,7 +23,7 @@ const PID = /^\d+$/;
 const LISTENING = ['--listen-timeout', '100s'];
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 
-/** Answers with its pid, on a port that it shares by itself. */
+/** Answers with its pid, on a port that it shares itself (`reusePort`). */
 function reusing({ require }) {
   const server = require('http').createServer((_request, response) => setImmediate(() => {
     response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
@@ -33,7 +33,7 @@ function reusing({ require }) {
   if (server.address()?.port !== Number(process.env.PORT)) throw new Error('no address');
 }
 
-/** Answers with its pid, on a port of its own. */
+/** Answers with its pid, on a separate port. */
 function alone({ require }) {
   const port = Number(process.env.PORT) + Number(process.env.NODE_APP_INSTANCE);
   require('http').createServer((_request, response) => {
@@ -41,7 +41,7 @@ function alone({ require }) {
   }).listen({ port, host: '127.0.0.1', exclusive: true });
 }
 
-/** Answers with its pid and stands still when it is told to; Bun and Node.js run it. */
+/** Answers with its pid and blocks on request; runs on Bun and Node.js. */
 const SERVER = `
 const headers = (text) => ({ 'Content-Length': String(text.length) });
 const spin = () => { const end = Date.now() + 700; while (Date.now() < end); };
@@ -58,7 +58,7 @@ if (globalThis.Bun) {
   }).listen({ port: Number(process.env.PORT), host: '127.0.0.1', reusePort: true });
 }`;
 
-/** Whether the kernel lets the daemon choose among sockets that are not its own: \`CAP_BPF\` (39), and Linux 5.14. */
+/** Whether the kernel allows the daemon to choose among sockets of other processes: \`CAP_BPF\` (39), and Linux 5.14. */
 function mayChoose() {
   const [, capabilities] = /^CapEff:\s*(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
   const [major, minor] = release().split('.').map(Number);
@@ -68,7 +68,7 @@ function mayChoose() {
 /** Where Bun is: \`BUN\`, as it is none of the test's packages. */
 const BUN = process.env.BUN;
 
-/** A request on a connection of its own: when it is made, and all that comes until its end. */
+/** A request on a new connection: resolves when connected, and collects everything received until the end. */
 function rawGet(port) {
   const socket = net.connect({ host: '127.0.0.1', port });
   let text = '';

@@ -37,7 +37,7 @@ describe('without a primary in JavaScript', { concurrency: 3 }, () => {
   /** What the workers of an app have written, by worker. */
   const written = async (name) => (await describeApp(name)).workers.map((worker) => readFileSync(worker.out_log_path, 'utf8'));
 
-  /** An app that logs a line per worker, again and again, and nothing by itself. */
+  /** An app that repeatedly logs a line per worker, and nothing else. */
   const logging = (configuration) => `
     const log4js = require(${JSON.stringify(resolve('log4js'))});
     log4js.configure({ appenders: { out: { type: 'stdout', layout: { type: 'messagePassThrough' } } },

@@ -12,7 +12,7 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-/** An app whose workers tell their process ids, and end when they are told to. */
+/** An app whose workers return their process ids, and exit on request. */
 const SERVER = `
   const http = require('node:http');
   const server = http.createServer((request, response) => {
@@ -23,11 +23,11 @@ const SERVER = `
   process.on('SIGTERM', () => { server.close(); server.closeIdleConnections(); });
 `;
 
-/** What names its script to `forkful run`. */
+/** The arguments of `forkful run` for its script. */
 const SCRIPT = ['app.cjs', '--interpreter', nodeBinary(NEWEST)];
 const TWO = [...SCRIPT, '-i', '2'];
 
-/** `forkful run` of the server, with its probes, once they say that it is ready. */
+/** `forkful run` of the server with probes, when they report that it is ready. */
 async function run(t, args, { shutdownDelay = '60s', target = TWO } = {}) {
   const forkful = await sandbox(t);
   const port = await freePort();

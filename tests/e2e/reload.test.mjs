@@ -15,13 +15,13 @@ import { nodeBinary } from './lib/nodes.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-/** Requests that a run has; the promise is 0 failed of so many. A slow machine makes fewer in the time that each step may take. */
+/** Requests of a run, none of which may fail. A slow machine makes fewer within each step's time limit. */
 const REQUESTS = 50_000;
 const STEP_MS_MAX = 30_000;
 const STEP_REQUESTS_MIN = 200;
 const RELOADS = 3;
 const CLIENTS = { closing: 50, keeping: 50 };
-/** Clients whose answers take a while, so that some are under way at each step of a reload. */
+/** Clients whose answers take a while, so that some are in progress at each step of a reload. */
 const SLOW_CLIENTS = { closing: 4, keeping: 4, path: '/slow' };
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 const PID = /^\d+$/;
@@ -76,7 +76,7 @@ async function underLoad(t, body, { major, options = ['--listen-timeout', '100s'
     }
     return answers;
   };
-  /** Waits until so many requests have been answered in all, or as many as this machine can do. */
+  /** Waits until this many requests have been answered in total, or as many as this machine can make. */
   const answered = (count) => {
     const [before, begun] = [loads[0].counts.success, performance.now()];
     return waitUntil(`${count} answers`, () => {
@@ -86,9 +86,9 @@ async function underLoad(t, body, { major, options = ['--listen-timeout', '100s'
     });
   };
   const pids = async () => (await forkful.jlist('app')).map(({ pid }) => String(pid));
-  /** Waits until each of these has answered, unless a request has failed: then `settle` says so. */
+  /** Waits until each of these has answered, unless a request has failed, which `settle` reports. */
   const allAnswer = (wanted) => waitUntil('each worker to answer', () => loads[0].failed > 0 || wanted.every((pid) => loads[0].answers.has(pid)));
-  /** The living processes of a slot that are none of these. */
+  /** The living processes of a slot other than these. */
   const newIn = (slot, old) => waitUntil(`a new worker in slot ${slot}`, () => forkful.control.living(path)
     .find((worker) => worker.slot === slot && !old.includes(String(worker.pid))));
   return { forkful, path, port, loads, settle, answered, allAnswer, pids, newIn };
@@ -175,7 +175,7 @@ function onTwoPorts({ require }) {
   createServer(answer).listen(Number(process.env.ADMIN_PORT));
 }
 
-/** Listens for administrators at once, and for clients when it is told to. */
+/** Listens for administrators immediately, and for clients on request. */
 function lateForClients({ require, report }) {
   const { createServer } = require('http');
   const answer = (_request, response) => response.setHeader('Content-Length', String(process.pid).length).end(String(process.pid));
@@ -283,7 +283,7 @@ test('a new version may move to another port, which is served as soon as it list
   await assert.rejects(get(Number(ports.PORT)), { code: 'ECONNREFUSED' });
 });
 
-/** Answers on /held when it is told to, and listens at once, or when it is told to. */
+/** Answers on /held on request, and listens immediately or on request. */
 function holding({ require, report }) {
   const late = false;
   let isReleased = false;

@@ -14,9 +14,9 @@ import { waitUntil } from './lib/wait.mjs';
 const KILLS = Number(process.env.SAVE_KILLS ?? 20);
 const SEED = Number(process.env.SAVE_KILLS_SEED ?? Date.now() % 1_000_000);
 const APPS = 20;
-/** Changes that are under way at the same time. */
+/** Concurrent changes. */
 const CLIENTS = 3;
-/** A kill comes after fewer changes than this have been answered, and a moment. */
+/** A kill happens after fewer answered changes than this, and a short delay. */
 const ANSWERS_MAX = 8;
 const KILL_MS_MAX = 20;
 /** Apps that come and go, so that there is something to save. */

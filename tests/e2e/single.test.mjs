@@ -30,13 +30,13 @@ function express({ require, report }) {
   const server = app.listen(Number(process.env.PORT), () => report({ address: server.address() }));
 }
 
-/** Listens in all ways, and writes down what it has found. */
+/** Listens in all ways, and writes the results to a file. */
 function listens({ require }) {
   const [net, http, fs] = ['net', 'http', 'fs'].map(require);
   const cluster = require('cluster');
   const [port, second, third, fourth] = process.env.PORTS.split(' ').map(Number);
   const found = { primary: cluster.isPrimary, worker: cluster.isWorker, execArgv: process.execArgv };
-  /** What listening comes to: the address at once, and then the address or the error. */
+  /** The results of listening: the immediate address, and then the address or the error. */
   const listen = (server, ...where) => new Promise((resolve) => {
     server.once('error', (error) => resolve([at, error.code, error.syscall, error.address, error.port, error.message]));
     server.listen(...where, () => resolve([at, server.listening, server.address(), server._connectionKey]));

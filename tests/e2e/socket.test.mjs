@@ -14,7 +14,7 @@ import { NO_DAEMON, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const LIST = 'GET /v1/apps HTTP/1.1\r\nhost: x\r\n\r\n';
-/** As many as are served at once. */
+/** Maximum concurrent connections. */
 const CONNECTIONS_MAX = 1024;
 
 describe('the control socket', () => {
@@ -57,7 +57,7 @@ describe('the control socket', () => {
     return true;
   });
   const residentMiB = async () => Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${await forkful.daemonPid()}/status`, 'utf8'))?.[1]) / 1024;
-  /** Whether no thread of the daemon has anything to do: none has run, or waited for a core, at a row of looks. */
+  /** Whether the daemon is idle: in several checks none of its threads has run or waited for a core. */
   const atRest = async () => {
     const folder = `/proc/${await forkful.daemonPid()}/task`;
     for (let look = 0; look < 20; look += 1) {

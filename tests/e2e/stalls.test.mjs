@@ -9,7 +9,7 @@ import { get } from './lib/http.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Holds the event loop for a while at `/report/…`, for ever at `/spin`, and in the kernel at `/wait`. */
+/** Blocks the event loop for a while at `/report/…`, forever at `/spin`, and in the kernel at `/wait`. */
 function app({ require, report }) {
   const holdFor = (ms) => {
     const end = performance.now() + ms;

@@ -12,7 +12,7 @@ import { NO_DAEMON, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/fast-slow/server.js', import.meta.url));
-/** So long a slow request keeps its worker's event loop. */
+/** How long a slow request blocks its worker's event loop. */
 const DELAY_MS = 300;
 const FAST = { closing: 6, keeping: 4, path: '/fast', expect: /^\d+$/ };
 const SLOW = { closing: 1, path: `/delay?ms=${DELAY_MS}`, expect: /^burnt/ };

@@ -18,7 +18,7 @@ function server({ require }) {
   require('http').createServer((_q, r) => r.end(String(process.pid))).listen(Number(process.env.PORT), '127.0.0.1');
 }
 
-/** Does nothing, for ever. */
+/** Does nothing, forever. */
 function idle() {
   setInterval(() => {}, 1000);
 }
@@ -213,7 +213,7 @@ describe('supervision', { concurrency: 3 }, () => {
     await forkful.ok(['delete', 'stubborn']);
   });
 
-  /** Processes that a worker leaves behind in ways of their own, each as a shell text that ends as `sleep 1000`. */
+  /** Processes that a worker leaves behind in different ways, as shell texts that end as `sleep 1000`. */
   const DESCENDANTS = {
     'a child': 'exec sleep 1000',
     'a grandchild': 'sh -c "sleep 1000; :"; :',

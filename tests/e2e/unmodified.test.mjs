@@ -19,7 +19,7 @@ const APPS = fileURLToPath(new URL('fixtures/unmodified/', import.meta.url));
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url));
 const EXAMPLE = fileURLToPath(new URL('../../examples/fast-slow/server.js', import.meta.url));
 
-/** Answers beside a blocked worker: too many to be had by luck, few enough for a machine that is busy. */
+/** Number of answers next to a blocked worker: too many for chance, few enough for a busy machine. */
 const ENOUGH = 24;
 
 const overHttp = async (port, path = '/') => (await get({ host: 'localhost', port }, path)).body;

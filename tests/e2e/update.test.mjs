@@ -55,7 +55,7 @@ function plain({ require }) {
 
 const runs = (pid) => readlinkSync(`/proc/${pid}/exe`).replace(' (deleted)', '');
 
-/** Starts an app with a keeper; gives what the tests ask again and again. */
+/** Starts an app with a keeper; returns helpers for the tests. */
 async function kept(t, balance = 'direct') {
   const forkful = await sandbox(t, NEWEST);
   const port = await freePort();
@@ -66,7 +66,7 @@ async function kept(t, balance = 'direct') {
   return { forkful, port, workers, ping };
 }
 
-/** Does something while clients of both kinds ask; fails if a request does. */
+/** Runs a function while clients of both kinds send requests; fails if a request fails. */
 async function underLoad(t, port, act) {
   const load = startLoad({ port, closing: 8, keeping: 8, expect: PID });
   t.after(() => load.stop());
@@ -186,7 +186,7 @@ test('without a keeper an update says that the apps stop, and starts them again'
   assert.match((await get(port)).body, PID);
 });
 
-/** Counts the requests of a load test, and tells others how many its worker has had. */
+/** Counts the requests of a load test, and reports the count of its worker to other requests. */
 function counting({ require }) {
   let served = 0;
   require('http').createServer((request, response) => {

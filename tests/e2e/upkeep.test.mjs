@@ -10,7 +10,7 @@ import { nodeBinary, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Answers with its pid; `/grow` keeps memory, `/sick` makes `/health` fail, `/block` never turns again. */
+/** Answers with its pid; `/grow` keeps memory, `/sick` makes `/health` fail, `/block` blocks the event loop forever. */
 function server({ require, report }) {
   const kept = [];
   let sick = false;
@@ -29,7 +29,7 @@ describe('upkeep', { concurrency: 4 }, () => {
   before(async () => { forkful = await sandbox(null); });
   after(() => forkful.close());
 
-  /** Starts an app by a configuration file of its own. */
+  /** Starts an app from a separate configuration file. */
   async function configured(name, attributes, body = server) {
     const directory = join(forkful.directory, name);
     mkdirSync(directory);
@@ -44,16 +44,16 @@ describe('upkeep', { concurrency: 4 }, () => {
     return { name, port, script, directory, living, workers };
   }
 
-  /** Waits until one of the workers is another process. */
+  /** Waits until one of the workers has a new process. */
   const replaced = (app, worker) => waitUntil(`worker ${worker.slot} of ${app.name} to be replaced`, () =>
     app.living().find(({ slot, pid }) => slot === worker.slot && pid !== worker.pid));
 
-  /** Asks until a certain worker has answered. */
+  /** Sends requests until a specific worker has answered. */
   const reach = (app, worker, path) => waitUntil(`an answer of ${worker.pid}`, async () =>
     (await get(app.port, path)).body === String(worker.pid));
 
   const describeJson = async (name) => JSON.parse((await forkful.ok(['describe', name, '--json'])).stdout).apps[0];
-  /** Waits until an incident of an app is kept. */
+  /** Waits until an incident of an app is stored. */
   const noted = (name, kind, reason) => waitUntil(`${kind} of ${name}`, async () => {
     const { incidents } = JSON.parse((await forkful.ok(['events', name, '--json'])).stdout);
     return incidents.some((incident) => incident.kind === kind && reason.test(incident.reason));

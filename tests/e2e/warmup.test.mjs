@@ -11,7 +11,7 @@ import { MAJORS, nodeBinary } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Reports each request; what clients get says how many this process had answered before. */
+/** Reports each request; the response has the number of earlier answers of this process. */
 function counting({ require, report }) {
   let answered = 0;
   require('http').createServer((request, response) => {
@@ -22,7 +22,7 @@ function counting({ require, report }) {
   }).listen(Number(process.env.PORT), '127.0.0.1');
 }
 
-/** What all processes of a script have reported, the oldest first. */
+/** The reports of all processes of a script, oldest first. */
 const told = (forkful, path) => forkful.control.seen.filter((worker) => worker.script === path).flatMap(({ reports }) => reports);
 
 for (const [kind, instances] of [['two workers', 2], ['one instance', null], ['fork mode, a port of each own', 'own']]) {
@@ -88,7 +88,7 @@ test('several paths, a number and a time: a worker that does not answer serves a
   assert.deepEqual((await forkful.jlist('app')).map(({ pid }) => pid), before);
 });
 
-/** Requires a file of its own, which Node compiles. */
+/** Requires a separate file, which Node compiles. */
 function requiring({ require, report }) {
   const { getCompileCacheDir } = require('module');
   require(require('path').join(__dirname, 'part.cjs'));

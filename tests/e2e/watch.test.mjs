@@ -33,7 +33,7 @@ test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
   await forkful.ok(['start', file]);
   const worker = async () => (await forkful.jlist('app'))[0];
   const restarts = async () => (await worker()).pm2_env.restart_time;
-  /** Makes a change until it was seen: the watch begins in the background. */
+  /** Repeats a change until it was seen: the watch begins in the background. */
   const seen = async (what, change) => {
     const { pid } = await waitUntil('a settled worker', async () => { const now = await worker(); return now.pm2_env.status === 'online' && now; });
     await waitUntil(`${what} to be seen`, async () => {

@@ -7,15 +7,15 @@ import { waitUntil } from './wait.mjs';
 
 const FOLDER = '/run/forkful';
 
-/** A name that one process at a time can listen on, and that is free when its process has ended (unix(7), abstract). */
+/** An abstract socket name (unix(7)): one process at a time can listen on it, and it is free when that process has ended. */
 const LOCK = '\0forkful-e2e-agents';
 
 const LOCK_MS_MAX = 300_000;
 
 /**
  * Makes the rest of a test the only user of the folder, and removes what the test has left in it.
- * Its result is to be called when the sandbox is there: steps after a test run in the order in which they were given,
- * and the sandbox's daemon ends first.
+ * Call its result when the sandbox exists: steps after a test run in the order in which they were added,
+ * and the sandbox's daemon must end first.
  * @param {{ after: (step: () => unknown) => void }} t
  */
 export async function aloneWithAgents(t) {

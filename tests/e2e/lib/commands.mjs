@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
 /** Pages about other command lines: those of load tools, of PM2, and the reference itself. */
 const LEFT_OUT = new Set(['CLI.md', 'FROM-PM2.md']);
-/** Commands that Forkful runs itself, or its packages: help and the reference leave them out. */
+/** Commands that Forkful or its packages run internally: help and the reference omit them. */
 const INTERNAL = new Set(['complete', 'daemon', 'guard', 'man']);
 const EVERYWHERE = ['--help', '--silent', '--no-color', '--version', '-h', '-s', '-V'];
 
@@ -41,7 +41,7 @@ function* commands(text) {
   for (const [, line] of text.matchAll(/\brun: forkful +([a-z].*)/g)) yield line;
 }
 
-/** What pages say that the command line does not know. */
+/** Commands and options in pages that the command line does not have. */
 export function unknownCommands() {
   const known = reference();
   const faults = [];

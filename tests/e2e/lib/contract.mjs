@@ -9,7 +9,7 @@ import Ajv2020 from 'ajv/dist/2020.js';
 const DOCUMENT = JSON.parse(readFileSync(new URL('../../../crates/forkful-api/openapi.json', import.meta.url), 'utf8'));
 const ID = 'openapi';
 
-/** No reply takes longer. */
+/** Time limit of a reply. */
 const REPLY_MS_MAX = 180_000;
 
 /** Widths of numbers, which the schemas bound themselves. */
@@ -17,7 +17,7 @@ const FORMATS = Object.fromEntries(['int32', 'uint', 'uint16', 'uint32', 'uint64
 
 const pointer = (...keys) => `${ID}#${keys.map((key) => `/${encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('')}`;
 
-/** The daemon's API behind a socket, as the document describes it. */
+/** The daemon's API behind a socket, checked against the document. */
 export class Contract {
   #ajv = new Ajv2020({ strict: false, allErrors: true, formats: FORMATS });
   #socketPath;
@@ -30,21 +30,21 @@ export class Contract {
     this.seen = new Set();
   }
 
-  /** All that the document promises to answer with 200. */
+  /** All operations that the document answers with 200. */
   static get operations() {
     return Object.entries(DOCUMENT.paths)
       .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path} 200`))
       .sort();
   }
 
-  /** Fails unless a value is as the schema at a place of the document says. */
+  /** Fails unless a value matches the schema at a place of the document. */
   #check(what, value, ...keys) {
     const validate = this.#ajv.getSchema(pointer(...keys));
     assert.ok(validate, `the document has no ${keys.join(' › ')}`);
     assert.ok(validate(value), `${what} is not as the document says: ${this.#ajv.errorsText(validate.errors)}\n${JSON.stringify(value).slice(0, 2000)}`);
   }
 
-  /** The document's path for a real one. */
+  /** The document's path template for a real path. */
   static #pathOf(real) {
     const [plain] = real.split('?');
     const found = Object.keys(DOCUMENT.paths).find((path) => new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(plain));
@@ -97,7 +97,7 @@ export class Contract {
   }
 
   /**
-   * Asks, checks the reply, and gives it.
+   * Sends a request, checks the reply, and returns it.
    * @param {Parameters<Contract['open']>} request
    */
   async ask(...request) {

@@ -55,7 +55,7 @@ class Worker {
   }
 
   /**
-   * The same for what the worker may not live to answer.
+   * The same for functions after which the worker may not live to answer.
    * @param {Function} body
    * @param {...unknown} values
    */

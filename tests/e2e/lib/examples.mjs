@@ -19,10 +19,10 @@ const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 /** A busy machine may take longer than the configurations give. */
 const PATIENT = ['--listen-timeout', '170s', '--kill-timeout', '170s'];
 
-/** Answers that are waited for before and after a reload. */
+/** Number of answers to wait for before and after a reload. */
 const ANSWERS_MIN = 100;
 const CLIENTS = { closing: 6, keeping: 6, pauseMs: 20 };
-/** Clients whose answers take a second, so that some are under way at each step of a reload. */
+/** Clients whose answers take a second, so that some are in progress at each step of a reload. */
 const SLOW_CLIENTS = { closing: 2, keeping: 2 };
 
 /** Node.js 24 first, so that `node` and `npm` are of that version. */
@@ -92,7 +92,7 @@ export async function startExample(t, name, { config = 'forkful.config.js', env 
   return example;
 }
 
-/** What an example is asked: `path` names the process, `slow` takes a second, `page` is anything else. */
+/** Paths of an example: `path` returns the process id, `slow` takes a second, `page` is any other page. */
 export class Traffic {
   /** @param {import('node:test').TestContext} t @param {number} port @param {{ path?: string, slow?: string | null, page?: string }} [paths] */
   constructor(t, port, { path = '/', slow = '/slow', page } = {}) {

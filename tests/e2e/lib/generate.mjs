@@ -1,12 +1,12 @@
 // Generates values for a JSON schema, mostly valid, sometimes not. The same seed generates the same values.
 
-/** Texts that mean something to somebody, or nothing to anybody. No program and no file of the system is among them. */
+/** Texts with and without a special meaning. None is the name of a program or file of the system. */
 const TEXTS = [
   '', 'a', 'api', '0', '-1', 'all', '/api/', '/(/', 'a,b', '\\', '../x', '/nonexistent/x', 'x'.repeat(300), 'ä💥', '\u0000', '\n', '%00', '1e999', 'NODE_x', '__proto__', 'constructor', ' ',
 ];
 const NUMBERS = [0, 1, -1, 2, 7, 255, 65_535, 65_536, 2 ** 31, 2 ** 32, 2 ** 53, -(2 ** 63), 1e308, 0.5];
 const ANYTHING = [null, true, false, 0, -1.5, '', 'x', [], {}, [[[[]]]], { a: { b: [1] } }];
-/** How often something is not as the schema says: in some values never, in some often. */
+/** Rate of schema violations: never in some values, often in others. */
 const WRONG = [0, 0, 0.01, 0.1];
 const DEPTH_MAX = 8;
 
@@ -37,13 +37,13 @@ export class Generator {
     return schema.$ref.replace(/^#\//, '').split('/').reduce((part, key) => part[key.replaceAll('~1', '/').replaceAll('~0', '~')], this.#document);
   }
 
-  /** A new value, with faults of its own. */
+  /** A new value with its own violations. */
   whole(schema, name = '') {
     this.#wrong = this.one(WRONG);
     return this.value(schema, name);
   }
 
-  /** A value. `name` is that of the key that gets it. */
+  /** A value. `name` is its key. */
   value(given, name = '', depth = 0) {
     const schema = this.#resolved(given);
     if (this.chance() < this.#wrong || depth > DEPTH_MAX) return this.one(ANYTHING);

@@ -6,7 +6,7 @@ import net from 'node:net';
 
 import { waitUntil } from './wait.mjs';
 
-/** No answer of a test server takes longer, where a test does not say so. */
+/** Default time limit of a test server's answer. */
 const ANSWER_MS_MAX = 180_000;
 
 /**
@@ -37,7 +37,7 @@ export function get(where, path = '/') {
 }
 
 /**
- * Asks until `count` different bodies were seen, and returns them sorted: that many workers answer.
+ * Sends requests until `count` different bodies were received, and returns them sorted: that many workers answer.
  * @param {Parameters<typeof get>[0]} where
  */
 export async function differentAnswers(where, count = 2, path = '/') {
@@ -47,7 +47,7 @@ export async function differentAnswers(where, count = 2, path = '/') {
 }
 
 /**
- * Whether a connection is taken; false when it is refused.
+ * Whether a connection is accepted; false if it is refused.
  * @param {net.NetConnectOpts} options
  */
 export async function accepts(options) {
@@ -63,7 +63,7 @@ export async function accepts(options) {
   }
 }
 
-/** Below the ports that the kernel gives out by itself, so that no connection takes it meanwhile. */
+/** Below the kernel's ephemeral ports, so that no connection takes it meanwhile. */
 const PORTS = { from: 12_000, count: 18_000 };
 
 /** A port that is free now, for tests of fixed ports. */

@@ -6,12 +6,12 @@ import net from 'node:net';
 /** A request without an answer for this long counts as a timeout. */
 const ANSWER_MS_MAX = 180_000;
 
-/** A load that nobody stops, because its test has failed, ends by itself after this long. */
+/** Time limit of a load, in case its test fails without stopping it. */
 const LOAD_MS_MAX = 900_000;
 
 /**
  * A connection is given its next request only when it cannot have been quiet for longer than this. A worker that
- * leaves ends connections that have been quiet for 1 s; a client without a core for so long would meet that end,
+ * leaves closes connections that have been quiet for 1 s; a client without a core for that long would hit that close,
  * and it is the machine, not the server, that made it late.
  */
 const QUIET_MS_MAX = 600;
@@ -20,9 +20,9 @@ const QUIET_MS_MAX = 600;
 const PAUSE_MS = 4;
 
 /**
- * What became of all requests.
+ * The results of all requests.
  *
- * `success`: the whole expected answer came. `reset`: the connection ended before that, by a reset or by an
+ * `success`: the complete expected answer arrived. `reset`: the connection ended before that, by a reset or by an
  * early end. `refused`: no connection was made. `timeout`: no answer in time. `unexpected`: another answer.
  * @typedef {{ success: number, reset: number, refused: number, timeout: number, unexpected: number }} Counts
  */
@@ -69,7 +69,7 @@ function parseAnswer(text) {
   };
 }
 
-/** One client: a request, its answer, the next one, on one connection or on a new one each. */
+/** One client: sends requests one after the other, on one connection or on a new connection each. */
 class Client {
   /** @param {Load} load @param {boolean} keepAlive */
   constructor(load, keepAlive) {
@@ -123,7 +123,7 @@ class Client {
     return Date.now() - this.asked > QUIET_MS_MAX;
   }
 
-  /** Another connection instead of one that nothing was asked on. */
+  /** A new connection instead of an unused one. */
   again(socket) {
     this.drop(socket);
     this.next();
@@ -160,7 +160,7 @@ class Client {
     }, pauseMs);
   }
 
-  /** The connection is gone: a failed request if one was under way, else none of the server's faults. */
+  /** The connection was closed: a failed request if one was in progress, else not a failure of the server. */
   lose(socket, kind, why) {
     if (socket !== this.socket) return;
     this.drop(socket);
@@ -176,7 +176,7 @@ class Client {
   }
 }
 
-/** A load that runs until it is told to stop, or to its bound. */
+/** A load that runs until it is stopped, or until its limit. */
 class Load {
   /** @param {Options} options */
   constructor(options) {
@@ -215,7 +215,7 @@ class Load {
     return Object.values(rest).reduce((sum, count) => sum + count, 0);
   }
 
-  /** Stops after the answers under way. */
+  /** Stops after the answers in progress. */
   async stop() {
     this.stopping = true;
     clearTimeout(this.bound);

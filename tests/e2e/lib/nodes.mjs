@@ -8,7 +8,7 @@ const MODULES = new URL('../node_modules/', import.meta.url);
 /** Major versions, oldest first; each is an alias in package.json. */
 export const MAJORS = [18, 20, 22, 24, 26];
 
-/** The newest one, on which tests run that need not run on all. */
+/** The newest version, for tests that need not run on all versions. */
 export const NEWEST = MAJORS.at(-1);
 
 /**

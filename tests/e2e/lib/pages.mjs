@@ -23,7 +23,7 @@ const PACKAGE = fileURLToPath(new URL('../../../npm/forkful', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../../examples/', import.meta.url));
 const FENCE = /(<!-- not run: [^\n]+ -->\n)?^ *```(\w*)\n([\s\S]*?)^ *```$|^<!-- run: (.+) -->$/gm;
 const FILE = /^(?:\/\/|#) ([\w.-]+(?:\/[\w.-]+)*\.\w+|Dockerfile)\n/;
-/** Ports that pages use; each run has its own instead. */
+/** Ports in pages; each run uses other ports instead. */
 const PORTS = ['3000', '3001', '8080'];
 /** The app of a page that shows none. */
 const APP = `require('node:http').createServer((request, response) => response.end('hello\\n')).listen(process.env.PORT ?? 3000);\n`;
@@ -51,7 +51,7 @@ function isWellFormed(language, text) {
 /** Every page. */
 export const pages = () => readdirSync(DOCS).filter((file) => file.endsWith('.md')).sort();
 
-/** A busy machine may listen later than a command waits: a refused connection (7) is tried again. */
+/** On a busy machine an app may listen later than a command waits: a refused connection (7) is retried. */
 const PATIENCE = 'curl() { local n code; for n in {1..240}; do command curl "$@" && return; code=$?; [ $code = 7 ] || return $code; sleep 0.5; done; return 7; }\n';
 
 /** What of a page is run, in its order. @param {string} page @returns {Block[]} */

@@ -14,22 +14,22 @@ import { waitUntil } from './wait.mjs';
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const CONTROL = fileURLToPath(new URL('../fixtures/control.cjs', import.meta.url));
 
-/** No command of a test takes longer, unless it has failed. */
+/** Time limit of a command. */
 const COMMAND_MS_MAX = 300_000;
 
 /** From a command's end to the end of its output. */
 const PIPES_MS_MAX = 180_000;
 
-/** What commands get of the caller's environment: no settings of the test runner, and nothing that they would tell of. */
+/** The variables that commands get from the caller's environment: no settings of the test runner, and nothing that would change their output. */
 const FROM_CALLER = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TERM|TMPDIR|FORKFUL_\w+)$/;
 
-/** Exit codes of the command, as `forkful --help` has them. */
+/** Exit codes of the command, as in `forkful --help`. */
 export const FAILED = 1;
 export const WRONG_USE = 2;
 export const NO_SUCH_APP = 3;
 export const NO_DAEMON = 4;
 
-/** The command under test: `FORKFUL_BIN`, or what cargo has built, release first. */
+/** The command under test: `FORKFUL_BIN`, or cargo's build, release first. */
 export function binary() {
   const candidates = process.env.FORKFUL_BIN
     ? [process.env.FORKFUL_BIN]
@@ -40,7 +40,7 @@ export function binary() {
 }
 
 /**
- * What a command did.
+ * The result of a command.
  * @typedef {{ code: number | null, signal: string | null, stdout: string, stderr: string }} Outcome
  */
 
@@ -92,7 +92,7 @@ export class Sandbox {
   }
 
   /**
-   * Starts a command and leaves it running; the clean-up ends it.
+   * Starts a command and leaves it running; the cleanup stops it.
    * @param {string[]} args
    * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, program?: string }} [options]
    */
@@ -122,7 +122,7 @@ export class Sandbox {
   }
 
   /**
-   * Runs a command to its end.
+   * Runs a command until it exits.
    * @param {string[]} args
    * @param {{ cwd?: string, env?: NodeJS.ProcessEnv }} [options]
    * @returns {Promise<Outcome>}
@@ -169,7 +169,7 @@ export class Sandbox {
     return JSON.parse((await this.ok(['ping', '--json'])).stdout).pid;
   }
 
-  /** Kills the daemon together with its keeper, so that no daemon follows it. Gives the daemon's pid. */
+  /** Kills the daemon together with its keeper, so that no new daemon starts. Returns the daemon's pid. */
   async killDaemon() {
     const { pid, keeper } = JSON.parse((await this.ok(['ping', '--json'])).stdout);
     for (const one of [keeper, pid]) if (one !== undefined) process.kill(one, 'SIGKILL');
@@ -203,7 +203,7 @@ export class Sandbox {
     const app = {
       name,
       path,
-      /** The living workers, once there are as many as were asked for. */
+      /** The living workers, when their number is as requested. */
       workers: (count = instances) => waitUntil(`${count} workers of ${name}`, () => {
         const living = this.control.living(path);
         return living.length === count && living;
@@ -212,7 +212,7 @@ export class Sandbox {
     return app;
   }
 
-  /** Ends everything, and reports what would not end or should not be there. */
+  /** Stops everything, and reports processes that did not stop or should not exist. */
   async close() {
     const faults = [];
     for (const child of this.#children) child.kill('SIGKILL');

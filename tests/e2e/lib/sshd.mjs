@@ -18,7 +18,7 @@ export function makeKey(path) {
 }
 
 /**
- * Starts it; its files are in `directory`. `login` is what a configuration's `deploy` section needs to get in.
+ * Starts it; its files are in `directory`. `login` has the settings for logging in from a configuration's `deploy` section.
  * @param {string} directory
  */
 export async function startSshd(directory) {

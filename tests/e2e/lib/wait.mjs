@@ -1,14 +1,14 @@
 // Waits for a state instead of sleeping.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How often a predicate is asked; short against every bound that tests use. */
+/** The polling interval; short compared to every time limit of tests. */
 const STEP_MS = 10;
 
-/** How long anything may take. A bound for the slowest and busiest machine, which costs nothing where the state comes. */
+/** The time limit of waits. It is long enough for the slowest and busiest machine, and costs nothing if the state is reached. */
 const BOUND_MS = 180_000;
 
 /**
- * Waits until `predicate` gives something truthy, and returns that. Its failures count as "not yet"; the
+ * Waits until `predicate` returns a truthy value, and returns it. Its exceptions count as "not yet"; the
  * last one is the cause of the error.
  * @template T
  * @param {string} what what is waited for, in words
@@ -32,7 +32,7 @@ export async function waitUntil(what, predicate, boundMs = BOUND_MS) {
 }
 
 /**
- * The promise's value, or an error when it takes too long.
+ * The promise's value, or an error if it takes too long.
  * @template T
  * @param {string} what
  * @param {Promise<T>} promise
