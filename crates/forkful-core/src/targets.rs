@@ -1,32 +1,32 @@
-//! What a command's target text means.
+//! Parses the targets of commands.
 
 use std::fmt;
 
 use crate::spec::{AppName, AppNameFault};
 
-/// Whom a command is for.
+/// The target of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// `all`: every app.
     All,
     /// A number: one worker, by its id.
     Id(u32),
-    /// `/…/`: every app whose name the regular expression between the slashes matches.
+    /// `/…/`: every app whose name matches the regular expression between the slashes.
     Pattern(String),
     /// An absolute path: every app that runs this script.
     Script(String),
-    /// Anything else: every worker of the app of this name, or of the apps of this group.
+    /// Anything else: every worker of the app with this name, or of the apps in this namespace.
     Name(AppName),
 }
 
-/// Why a text is no target.
+/// Why a text is not a valid target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetFault {
     /// It is a number too large for an id.
     IdTooLarge(String),
     /// It is an empty pattern.
     EmptyPattern(String),
-    /// It could not be the name of an app.
+    /// It cannot be the name of an app.
     NoName {
         text: String,
         /// What is wrong with it.
@@ -34,13 +34,13 @@ pub enum TargetFault {
     },
 }
 
-/// The regular expression of a target `/…/`. A path of a folder looks the same; folders are no targets.
+/// The regular expression of a target `/…/`. The path of a folder looks the same; folders are not targets.
 pub fn pattern_of(text: &str) -> Option<&str> {
     text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'))
 }
 
 impl Target {
-    /// Reads a target.
+    /// Parses a target.
     pub fn parse(text: &str) -> Result<Self, TargetFault> {
         if text == "all" {
             return Ok(Self::All);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since an arbitrary start, monotonic. In a snapshot (see [`crate::snapshot`]) a time means the same to the
-/// daemon that reads it only if both daemons count from the same start. A driver sees to that: it writes down where on the
-/// machine's monotonic clock its time began, and the next one counts from there.
+/// Nanoseconds since an arbitrary start, monotonic. In a snapshot (see [`crate::snapshot`]) a time is valid
+/// for the daemon that reads it only if both daemons count from the same start. The driver ensures that: it
+/// stores where on the machine's monotonic clock its time began, and the next daemon counts from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
@@ -17,12 +17,12 @@ impl Time {
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// How far this point is from the clock's start.
+    /// The time from the clock's start to this point.
     pub fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// Time that passed since `earlier`; zero when `earlier` is later.
+    /// Time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

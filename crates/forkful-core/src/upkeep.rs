@@ -1,8 +1,9 @@
-//! Keeping what runs in good shape: when a worker is renewed ([`renewal`], and by the clock [`cron`]), whether it still works
-//! ([`health`]), whether apps may come to need each other ([`needs`]), and in which order they start and stop ([`order`]).
+//! Maintenance of running workers: when a worker is renewed ([`renewal`], and by schedule [`cron`]), whether
+//! it still works ([`health`]), whether dependencies between apps are valid ([`needs`]), and in which order
+//! apps start and stop ([`order`]).
 //!
-//! What the user asked for is in [`crate::spec`]; how it is carried out is a reload of one slot, so
-//! that a renewal loses no request and a fresh worker that does not start leaves the old one.
+//! The user's settings are in [`crate::spec`]; a renewal is a reload of one slot, so it loses no request, and
+//! a new worker that does not start leaves the old one running.
 
 pub mod cron;
 pub mod health;

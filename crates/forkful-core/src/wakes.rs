@@ -1,19 +1,19 @@
-//! When each of many things is due. Only those that may have changed are asked again, so that an event costs the same with
-//! one and with a thousand.
+//! The due times of many items. Only items that may have changed are asked again, so an event costs the same
+//! with one and with a thousand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Time;
 
-/// See the module's documentation. `K` names one of the things.
+/// See the module's documentation. `K` identifies an item.
 #[derive(Debug, Clone)]
 pub struct Wakes<K> {
     known: BTreeMap<K, Time>,
-    /// The same in the order of time.
+    /// The same in order of time.
     in_order: BTreeSet<(Time, K)>,
-    /// What may have another time by now; one may stand here several times.
+    /// Items whose time may have changed; may contain duplicates.
     changed: Vec<K>,
-    /// How often one was asked, in all.
+    /// Total number of calls of `wake`.
     asked: u64,
 }
 
@@ -24,15 +24,15 @@ impl<K> Default for Wakes<K> {
 }
 
 impl<K: Copy + Ord> Wakes<K> {
-    /// Somebody may change one.
+    /// An item may change.
     pub fn note_change(&mut self, key: K) {
         if self.changed.last() != Some(&key) {
             self.changed.push(key);
         }
     }
 
-    /// Calls `wake` for each thing that may have changed, to learn when it is due next. `wake` returns `None` for a thing
-    /// that no longer exists or is not due at any time.
+    /// Calls `wake` for each item that may have changed, to get its next due time. `wake` returns `None` for
+    /// an item that no longer exists or has no due time.
     pub fn refresh(&mut self, mut wake: impl FnMut(K) -> Option<Time>) {
         for key in self.changed.drain(..) {
             self.asked += 1;
@@ -50,17 +50,17 @@ impl<K: Copy + Ord> Wakes<K> {
         }
     }
 
-    /// When the first one is due.
+    /// When the first item is due.
     pub fn first(&self) -> Option<Time> {
         self.in_order.first().map(|(at, _)| *at)
     }
 
-    /// Those that are due, the earliest first.
+    /// The due items, earliest first.
     pub fn due(&self, now: Time) -> Vec<K> {
         self.in_order.iter().take_while(|(at, _)| *at <= now).map(|(_, key)| *key).collect()
     }
 
-    /// How often one was asked, in all: what tests of costs count.
+    /// Total number of calls of `wake`, for tests of costs.
     pub fn asked(&self) -> u64 {
         self.asked
     }

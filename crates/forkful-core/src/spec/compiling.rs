@@ -1,8 +1,8 @@
-//! Programs that compile an app before they run it: seconds pass in which nothing of the app has run.
+//! Programs that compile an app before running it: for seconds none of the app's code runs.
 
 use super::Launch;
 
-/// Programs that compile a script and run it, and the packages by which Node.js does the same.
+/// Programs that compile a script and run it, and the packages with which Node.js does the same.
 const COMPILERS: [&str; 18] = [
     "@babel",
     "@swc-node",
@@ -25,8 +25,8 @@ const COMPILERS: [&str; 18] = [
 ];
 
 impl Launch {
-    /// Whether the app is compiled first, by the interpreter (`ts-node`, a command line with `tsx`) or by what Node.js is
-    /// told to load (`--import tsx`, in `NODE_OPTIONS` too).
+    /// Whether the app is compiled first, by the interpreter (`ts-node`, a command line with `tsx`) or by a
+    /// module that Node.js loads (`--import tsx`, also in `NODE_OPTIONS`).
     pub fn compiles_first(&self) -> bool {
         let is_compiler = |name: &str| COMPILERS.contains(&name);
         let is_file_of_one = |path: &str| path.rsplit('/').next().is_some_and(is_compiler);

@@ -1,5 +1,6 @@
-//! Variables of the environment: where a value came from, and which may be kept on disk. What names say is in
-//! `names.rs`, which values are never shown in `secrets.rs`, and the grammar of `.env` files in `env_file.rs`.
+//! Environment variables: the origin of a value, and which values may be stored on disk. `names.rs` judges
+//! names, `secrets.rs` decides which values are never shown, and `env_file.rs` has the grammar of `.env`
+//! files.
 
 mod env_file;
 mod names;
@@ -14,8 +15,8 @@ pub use env_file::{ENV_FILE_BYTES_MAX, EnvFileFault, parse_env_file};
 pub use names::{belongs_to_login, is_for_other_users, is_harmless, is_of_shell, looks_app_specific};
 pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_value};
 
-/// Where the values of an app's environment came from. What is in neither set was written for the app:
-/// in its configuration, or on the command line.
+/// The origin of the values of an app's environment. Variables in neither set were written for the app: in
+/// its configuration, or on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -24,19 +25,19 @@ pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, show
 )]
 #[serde(default)]
 pub struct EnvSources {
-    /// Variables that came with the caller's environment.
+    /// Variables from the caller's environment.
     pub inherited: BTreeSet<String>,
     /// Variables that came from `files`.
     pub from_files: BTreeSet<String>,
-    /// The `.env` files, absolute, later ones over earlier ones.
+    /// The `.env` files, as absolute paths; later files override earlier ones.
     pub files: Vec<PathBuf>,
-    /// Whether inherited values are saved too.
+    /// Whether inherited values are saved.
     pub keep_inherited: bool,
-    /// What the app can be given instead.
+    /// The alternative blocks of the app.
     pub blocks: EnvBlocks,
 }
 
-/// The blocks `env_*` of an app's configuration. One of them can be laid over its environment.
+/// The blocks `env_*` of an app's configuration. One of them can be applied to its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -45,7 +46,8 @@ pub struct EnvSources {
 )]
 #[serde(default)]
 pub struct EnvBlocks {
-    /// What was written for the app whichever block is chosen. Empty in replies, and when there is no block.
+    /// Variables that were written for the app independently of the block. Empty in replies, and if there is
+    /// no block.
     pub common: BTreeMap<String, String>,
     /// `env_<name>`, by name. The blocks are empty in replies: values never leave the daemon.
     pub named: BTreeMap<String, BTreeMap<String, String>>,

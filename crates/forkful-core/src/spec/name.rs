@@ -1,35 +1,35 @@
-//! Names: of apps, and of the namespaces that group them.
+//! Names of apps, and of the namespaces that group them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An app's name: 1 to 128 characters, none of them a control character or one that changes the direction of the text
-/// around it; not `all`, not a number, no
-/// leading `-`, `.` or `/` (those would be taken for something else on the command line or in a path).
+/// An app's name: 1 to 128 characters without control characters and without characters that change the
+/// direction of the surrounding text; not `all`, not a number, without a leading `-`, `.` or `/` (which have
+/// another meaning on the command line or in a path).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AppName(String);
 
-/// Why a text is no app name.
+/// Why a text is not a valid app name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppNameFault {
-    /// No characters.
+    /// It is empty.
     Empty,
     /// More than 128 characters.
     TooLong,
-    /// Holds a control character, or a character that reorders the text around it.
+    /// It contains a control character, or a character that reorders the surrounding text.
     BadCharacter(char),
-    /// `all` is the target that means every app.
+    /// `all` is the target for every app.
     ReservedAll,
-    /// A number is taken for an id.
+    /// A number means an id.
     Number,
     /// Starts with `-`, `.` or `/`.
     BadStart(char),
 }
 
 impl AppName {
-    /// Checks and wraps a name.
+    /// Checks a name.
     pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
         let name = name.into();
         if name.is_empty() {
@@ -59,8 +59,8 @@ impl AppName {
     }
 }
 
-/// Characters that change the direction of the text around them (Unicode's property `Bidi_Control`, UAX #9): with them a
-/// table or log shows a name that differs from the name that a command takes.
+/// Characters that change the direction of the surrounding text (Unicode's property `Bidi_Control`, UAX #9):
+/// with them a table or log would show a name that differs from the real one.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -100,16 +100,16 @@ impl fmt::Display for AppNameFault {
 
 impl std::error::Error for AppNameFault {}
 
-/// A group of apps that a command can name as one; spelled as an app's name is.
+/// A group of apps that a command can address by name; the rules of app names apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Namespace(String);
 
-/// The namespace of an app that names none.
+/// The namespace of an app without an explicit one.
 pub const NAMESPACE_DEFAULT: &str = "default";
 
 impl Namespace {
-    /// Checks and wraps a name.
+    /// Checks a name.
     pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
         AppName::new(name).map(|AppName(name)| Self(name))
     }

@@ -1,25 +1,25 @@
-//! Choices that users write by name: the one list of each, from which every format, the command line, messages, the
-//! schema and the API have their words.
+//! Choices that users write by name. Each has a single list, used by every configuration format, the command
+//! line, messages, the schema and the API.
 
-/// A choice of a few, each with the name that users write.
+/// A choice with a few values, each with the name that users write.
 pub trait Named: Copy + PartialEq + 'static {
-    /// All of them, each with its name and its meaning.
+    /// All values, each with its name and its meaning.
     const ALL: &'static [(Self, &'static str, &'static str)];
-    /// The names alone, in the same order.
+    /// The names only, in the same order.
     const NAMES: &'static [&'static str];
 
-    /// The name of one.
+    /// The name of a value.
     fn name(self) -> &'static str {
         Self::ALL.iter().find(|(one, ..)| *one == self).map_or("", |(_, name, _)| name)
     }
 
-    /// The one of a name.
+    /// The value with a name.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, own, _)| *own == name).map(|(one, ..)| *one)
     }
 }
 
-/// Makes an enum whose variants have names, also in JSON.
+/// Defines an enum whose variants have names, also in JSON.
 #[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* pub enum $type:ident { $(#[doc = $meaning:literal] $variant:ident = $name:literal),+ $(,)? }) => {

@@ -1,8 +1,8 @@
-//! What the files are called that hold workers' process ids.
+//! The names of the files with the workers' process ids.
 
 use std::path::{Path, PathBuf};
 
-/// The file of one worker: `-<id>` before the extension of `pid_file`, as PM2 has it.
+/// The file of one worker: `-<id>` before the extension of `pid_file`, like PM2.
 pub fn pid_file_of(pid_file: &Path, pm_id: u32) -> PathBuf {
     let stem = pid_file.file_stem().unwrap_or_default().to_string_lossy();
     let name = match pid_file.extension() {

@@ -1,20 +1,20 @@
-//! Whether a reload by a configuration file may leave a running app alone.
+//! Whether a reload with a configuration file may leave a running app unchanged.
 
 use super::environment::is_of_shell;
 use super::{AppSpec, EnvSources};
 
-/// What is known of an app that runs, in wall-clock milliseconds.
+/// What is known about a running app, in wall-clock milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningSince {
-    /// The start of its oldest process; `None` when one of its workers does not serve.
+    /// The start of its oldest process; `None` if one of its workers does not serve.
     pub oldest_start_ms: Option<u64>,
-    /// The last change of a file of its code; `None` when that is not known.
+    /// The last change of a file of its code; `None` if unknown.
     pub code_changed_ms: Option<u64>,
 }
 
-/// Whether an app that runs by `before` may run on when it is reloaded with `after`: nothing that a new process would
-/// notice has changed, neither in its definition nor in its code. What is not known counts as changed. The number of
-/// workers is no reason to replace any: it is changed by scaling.
+/// Whether an app that runs with `before` may keep running when it is reloaded with `after`: neither its
+/// definition nor its code has a change that a new process would notice. Unknown values count as changed. The
+/// number of workers does not matter: scaling changes it.
 pub fn may_stay(before: &AppSpec, after: &AppSpec, since: RunningSince) -> bool {
     let RunningSince { oldest_start_ms: Some(started), code_changed_ms: Some(changed) } = since else {
         return false;
@@ -22,7 +22,7 @@ pub fn may_stay(before: &AppSpec, after: &AppSpec, since: RunningSince) -> bool 
     changed < started && comparable(before) == comparable(after)
 }
 
-/// A definition without what differs from call to call.
+/// A definition without the parts that differ from call to call.
 fn comparable(spec: &AppSpec) -> AppSpec {
     let mut spec = spec.clone();
     spec.instances = 1;

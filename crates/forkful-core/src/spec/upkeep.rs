@@ -1,5 +1,5 @@
-//! When a worker that runs is replaced all the same: its files changed, it grew too large or too
-//! old, its hour has come, or it does not work any more.
+//! When a running worker is replaced: its files changed, it grew too large or too old, a schedule matched, or
+//! it no longer works.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest cron pattern; a bound for the parser's work.
+/// Maximum length of a cron pattern, which limits the parser's work.
 pub const CRON_BYTES_MAX: usize = 256;
 
-/// Failed checks in a row before a worker counts as unhealthy, unless the user says another number.
+/// Failed checks in a row before a worker counts as unhealthy, by default.
 pub const HEALTH_FAILURES_DEFAULT: u32 = 3;
 
-/// Which changes of files make the workers be replaced.
+/// Which file changes replace the workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -22,49 +22,52 @@ pub const HEALTH_FAILURES_DEFAULT: u32 = 3;
     schemars(rename = "WatchDefinition", deny_unknown_fields)
 )]
 pub struct Watch {
-    /// Files and folders (with all that is in them), absolute; at least one.
+    /// Files and folders (with their contents), as absolute paths; at least one.
     pub paths: Vec<PathBuf>,
-    /// What is not looked at, beside what `.gitignore` files, `node_modules`, dotfiles and the app's own logs rule out.
+    /// Ignored files, in addition to those of `.gitignore` files, `node_modules`, dotfiles and the app's own
+    /// logs.
     #[serde(default)]
     pub ignore: Vec<WatchIgnore>,
-    /// For how long nothing more may change before the workers are replaced.
+    /// Debounce: how long there must be no further changes before the workers are replaced.
     #[serde(rename = "delay_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub delay: Duration,
     /// Whether symbolic links are followed.
     pub follow_links: bool,
-    /// Pause between two looks, for file systems that do not tell of changes; `None` waits to be told by the kernel.
+    /// The polling interval, for file systems without notifications; `None` uses the kernel's notifications.
     #[serde(default, rename = "polling_ms", with = "crate::millis::optional")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub polling: Option<Duration>,
 }
 
-/// What is not watched.
+/// An ignored pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WatchIgnoreDefinition"))]
 #[serde(rename_all = "snake_case")]
 pub enum WatchIgnore {
-    /// A line as in `.gitignore`, relative to the app's working directory; an absolute path is taken as it is.
+    /// A line as in `.gitignore`, relative to the app's working directory; an absolute path is used
+    /// unchanged.
     Glob(String),
     /// A regular expression, in the syntax of Rust's `regex`, searched in the absolute path.
     Regex(String),
 }
 
-/// When a worker that runs is replaced by a fresh one, as a reload does: one slot after the other,
-/// and the old one stays when the new one does not become ready.
+/// When a running worker is replaced by a new one, as in a reload: one slot after the other, and the old
+/// worker stays if the new one does not become ready.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Renewal {
     /// Resident bytes of the worker's whole process tree.
     pub max_memory_bytes: Option<u64>,
-    /// Requests that the worker has answered; varied by a tenth per worker, so that not all go together.
+    /// Number of answered requests; varied by a tenth per worker, so that workers are not replaced at the
+    /// same time.
     pub max_requests: Option<u64>,
-    /// Since the worker's start; varied in the same way.
+    /// Time since the worker's start; varied in the same way.
     pub max_age: Option<Duration>,
     /// At these times of the daemon's time zone.
     pub cron: Option<CronPattern>,
 }
 
-/// Points in time: five fields from minute to day of the week, or six from the second.
+/// Points in time: five fields from minute to day of the week, or six beginning with the second.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CronPattern {
@@ -72,7 +75,7 @@ pub struct CronPattern {
     parsed: croner::Cron,
 }
 
-/// Why a text is no cron pattern.
+/// Why a text is not a valid cron pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronFault(String);
 
@@ -93,12 +96,12 @@ impl CronPattern {
         }
     }
 
-    /// As the user wrote it.
+    /// The pattern as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The parsed pattern: `find_next_occurrence` is what a schedule needs.
+    /// The parsed pattern; a schedule uses `find_next_occurrence`.
     pub fn pattern(&self) -> &croner::Cron {
         &self.parsed
     }
@@ -139,7 +142,7 @@ impl fmt::Display for CronFault {
 
 impl std::error::Error for CronFault {}
 
-/// How it is found out whether a worker that runs still works.
+/// How to check whether a running worker still works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -147,35 +150,35 @@ impl std::error::Error for CronFault {}
     schemars(rename = "HealthDefinition", deny_unknown_fields)
 )]
 pub struct HealthCheck {
-    /// What is asked.
+    /// The probe.
     pub probe: HealthProbe,
-    /// Pause between two questions to one worker.
+    /// Interval between two checks of a worker.
     #[serde(rename = "interval_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub interval: Duration,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     #[serde(rename = "timeout_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub timeout: Duration,
-    /// After a start nothing is asked for so long.
+    /// No checks are made for this time after a start.
     #[serde(rename = "start_period_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub start_period: Duration,
     /// Failures in a row before the worker is replaced; at least 1.
     pub failures_max: u32,
-    /// A worker whose event loop has not turned for so long is killed, after a report of where it
-    /// is stuck. `None`, the default, kills nobody.
+    /// A worker whose event loop has been blocked for this long is killed, after a report of where it is
+    /// stuck. `None` is the default and never kills a worker.
     #[serde(default, rename = "stuck_limit_ms", with = "crate::millis::optional")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub stuck_limit: Option<Duration>,
 }
 
-/// What is asked of a worker.
+/// How a worker is checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ProbeDefinition"))]
 #[serde(rename_all = "snake_case")]
 pub enum HealthProbe {
-    /// `GET` of a path; a status from 200 to 399 is health. Without a port it is the worker's own.
+    /// `GET` of a path; a status from 200 to 399 is healthy. Without a port, the worker's own port is used.
     Http {
         /// The port, if it differs from the app's own.
         port: Option<u16>,
@@ -187,12 +190,12 @@ pub enum HealthProbe {
         /// The port, if it differs from the app's own.
         port: Option<u16>,
     },
-    /// A program that ends with 0, in the app's directory and with the worker's environment.
+    /// A program that exits with 0, in the app's directory and with the worker's environment.
     Command {
         /// Program and arguments; at least one word.
         words: Vec<String>,
     },
-    /// Nothing but whether the event loop turns (`stuck_limit`).
+    /// Only whether the event loop runs (`stuck_limit`).
     Loop,
 }
 

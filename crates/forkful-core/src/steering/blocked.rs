@@ -1,23 +1,24 @@
-//! When a worker is called blocked: its event loop does not turn.
+//! When a worker is reported as blocked: its event loop does not run.
 //!
-//! Steering passes over a worker after milliseconds (see [`Suspicion`](super::Suspicion)), which costs nothing when it
-//! is wrong. What people are told is another matter: a garbage collection or a busy machine is no fault.
+//! Steering passes over a worker after milliseconds (see [`Suspicion`](super::Suspicion)), which costs
+//! nothing if it is wrong. A report to users needs more time: a garbage collection or a busy machine is not a
+//! problem of the worker.
 
 use std::time::Duration;
 
-/// A worker whose loop has not answered for so long is called blocked.
+/// A worker whose event loop has not answered for this long is reported as blocked.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(200);
 
-/// How long a list of workers waits for the replies of workers that it has just probed. It is a little more than
-/// [`BLOCKED_AFTER`], so that the first list shows a worker without a reply as blocked.
+/// How long a list of workers waits for the replies of workers that were just probed. It is slightly longer
+/// than [`BLOCKED_AFTER`], so that the first list shows a worker without a reply as blocked.
 pub const LOOK_PATIENCE: Duration = Duration::from_millis(210);
 
-/// For how long a worker has been blocked, if it owes an answer for `silent`.
+/// How long a worker has been blocked, if its answer has been due for `silent`.
 pub fn blocked_for(silent: Option<Duration>) -> Option<Duration> {
     silent.filter(|silent| *silent >= BLOCKED_AFTER)
 }
 
-/// Whether a look has to wait for a worker: it was asked, and may still answer in time.
+/// Whether a list has to wait for a worker: it was probed, and may still answer in time.
 pub fn is_awaited(silent: Option<Duration>) -> bool {
     silent.is_some_and(|silent| silent < BLOCKED_AFTER)
 }

@@ -1,4 +1,4 @@
-//! Points in time that a pattern names, by a wall clock.
+//! Points in time of a cron pattern, on a wall clock.
 
 use std::time::Duration;
 
@@ -7,47 +7,47 @@ use chrono::{DateTime, TimeZone};
 use crate::Time;
 use crate::spec::CronPattern;
 
-/// The wall clock can be set, and time zones change their hour: it is looked at at least so often.
+/// The wall clock can be set, and time zones change their offset: it is checked at least this often.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(60);
 
-/// The next point of a pattern.
+/// The next point in time of a pattern.
 #[derive(Debug)]
 pub struct Cron {
     pattern: CronPattern,
-    /// `None` when the pattern names no point in the future.
+    /// `None` if the pattern has no point in the future.
     next_ms: Option<i64>,
     look: Time,
 }
 
 impl Cron {
-    /// `wall` is what the wall clock shows now.
+    /// `wall` is the current wall-clock time.
     pub fn new<Tz: TimeZone>(pattern: &CronPattern, now: Time, wall: &DateTime<Tz>) -> Self {
         let mut cron = Self { pattern: pattern.clone(), next_ms: None, look: now };
         cron.plan(now, wall);
         cron
     }
 
-    /// Goes on with a point that was planned before; it may have passed meanwhile.
+    /// Continues with an earlier planned point, which may have passed meanwhile.
     pub fn resume(pattern: &CronPattern, next_ms: i64, now: Time) -> Self {
         Self { pattern: pattern.clone(), next_ms: Some(next_ms), look: now }
     }
 
-    /// The point that is planned, in milliseconds of the wall clock.
+    /// The planned point, in wall-clock milliseconds.
     pub fn next_ms(&self) -> Option<i64> {
         self.next_ms
     }
 
-    /// Whether it is of this pattern.
+    /// Whether it belongs to this pattern.
     pub fn is_of(&self, pattern: &CronPattern) -> bool {
         self.pattern == *pattern
     }
 
-    /// When to look at the clock.
+    /// When to check the clock.
     pub fn next_look(&self) -> Time {
         self.look
     }
 
-    /// Whether a point has been reached; once for each.
+    /// Whether a point has been reached; true once for each point.
     pub fn strikes<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) -> bool {
         if self.look > now {
             return false;
@@ -70,7 +70,7 @@ impl Cron {
     fn wait<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
         let left = self.next_ms.and_then(|next| u64::try_from(next - wall.timestamp_millis()).ok());
         let left = left.map_or(LOOK_EVERY_MAX, Duration::from_millis);
-        // The monotonic clock must not be a moment early.
+        // The monotonic clock must not wake too early.
         self.look = now + left.min(LOOK_EVERY_MAX) + Duration::from_millis(1);
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         let mut cron = Cron::new(&CronPattern::new("0 0 29 2 *").unwrap(), now, &wall(0));
         let at = cron.next_look();
         assert_eq!(at.since(now), Duration::from_millis(60_001));
-        // The clock was set, to after the point.
+        // The clock was set to a time after the point.
         assert!(cron.strikes(at, &wall(100_000_000)));
     }
 }

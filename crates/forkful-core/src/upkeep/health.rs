@@ -1,4 +1,4 @@
-//! Whether a worker that runs still works: failed checks in a row.
+//! Whether a running worker still works: counts failed checks in a row.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::spec::HealthCheck;
 
-/// The checks of one worker, from its start on.
+/// The checks of one worker since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The next question is due then; none while one is under way.
+    /// When the next check is due; none while a check is running.
     next: Option<Time>,
     failures: u32,
     last_fault: Option<String>,
     asked: u64,
 }
 
-/// What a finished check means.
+/// The result of a finished check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Healthy,
@@ -26,11 +26,11 @@ pub enum Verdict {
         /// Failures in a row.
         failures: u32,
     },
-    /// It is to be replaced.
+    /// The worker must be replaced.
     Unhealthy {
         /// Failures in a row.
         failures: u32,
-        /// What was wrong the last time.
+        /// The last error.
         fault: String,
     },
 }
@@ -41,12 +41,12 @@ impl Health {
         Self { next: Some(now + check.start_period), failures: 0, last_fault: None, asked: 0 }
     }
 
-    /// When the next question is due.
+    /// When the next check is due.
     pub fn next_question(&self) -> Option<Time> {
         self.next
     }
 
-    /// Whether to ask now; the answer is owed then.
+    /// Whether to check now; if so, an answer is expected.
     pub fn ask(&mut self, now: Time) -> bool {
         let due = self.next.is_some_and(|at| at <= now);
         if due {
@@ -56,7 +56,7 @@ impl Health {
         due
     }
 
-    /// An answer, or what was wrong.
+    /// An answer, or an error.
     pub fn on_answer(&mut self, check: &HealthCheck, now: Time, answer: Result<(), String>) -> Verdict {
         self.next = Some(now + check.interval.max(Duration::from_millis(1)));
         match answer {
@@ -78,7 +78,7 @@ impl Health {
         }
     }
 
-    /// What was wrong with the last check, if anything.
+    /// The error of the last check, if it failed.
     pub fn last_fault(&self) -> Option<&str> {
         self.last_fault.as_deref()
     }

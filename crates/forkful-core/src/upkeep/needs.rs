@@ -1,4 +1,4 @@
-//! Whether apps may become what a request says, as far as they depend on other apps.
+//! Checks whether the dependencies between apps allow a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,15 +9,15 @@ use crate::pages::{Hint, Page};
 /// The name of an app, and the names of the apps that it depends on; see [`super::order::needs_of`].
 pub type Needs = (String, Vec<String>);
 
-/// Why apps cannot become what a request says.
+/// Why the dependencies do not allow a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeedsFault {
-    /// It depends on an app that neither exists nor comes with the request.
+    /// It depends on an app that neither exists nor is part of the request.
     Missing {
         app: String,
         needed: String,
     },
-    /// It stays, and depends on an app that would go.
+    /// It stays, but depends on an app that would be deleted.
     Deleted {
         app: String,
         needed: String,
@@ -55,8 +55,8 @@ impl NeedsFault {
     }
 }
 
-/// Checks the apps that a request starts or gives another definition (`wanted`), and those that it deletes. An existing
-/// app that already lacks another one is a matter of the request only where it is `wanted`.
+/// Checks the apps that a request starts or changes (`wanted`), and those that it deletes. An existing app
+/// with a missing dependency is an error only if it is `wanted`.
 pub fn check(
     existing: impl IntoIterator<Item = Needs>,
     wanted: impl IntoIterator<Item = Needs>,
@@ -86,7 +86,7 @@ mod tests {
 
     type List<'a> = &'a [(&'a str, &'a [&'a str])];
 
-    /// What a request is told: its error and hint, or nothing.
+    /// The request's error and hint, if any.
     fn told(existing: List<'_>, wanted: List<'_>, deleted: &[&str]) -> Option<String> {
         let needs = |list: List<'_>| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -5,14 +5,14 @@ use std::fmt;
 
 use crate::spec::AppSpec;
 
-/// Apps that wait for each other, in a circle; the first is named again by the last.
+/// A cycle of apps that depend on each other; the last names the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle(pub Vec<String>);
 
-/// Names in groups: all of a group may start at once, when the groups before it are ready.
+/// Names in groups: all apps of a group may start at the same time, when the previous groups are ready.
 ///
-/// `needs` holds for each name what it depends on. A name that is needed and not among the keys is
-/// somebody else's concern: it is there already, or missing.
+/// `needs` has the dependencies of each name. A dependency that is not among the keys is not handled here: it
+/// already exists, or is missing.
 pub fn in_groups(needs: &BTreeMap<String, Vec<String>>) -> Result<Vec<Vec<String>>, Circle> {
     let mut left: BTreeMap<&str, BTreeSet<&str>> = needs
         .iter()
@@ -44,8 +44,8 @@ pub fn needs_of(spec: &AppSpec) -> (String, Vec<String>) {
     (spec.name.to_string(), spec.depends_on.iter().map(ToString::to_string).collect())
 }
 
-/// Sorts apps so that each comes after those that it depends on; otherwise their order stays. `needs` gives what
-/// [`needs_of`] gives of an app. Apps that wait for each other in a circle are not sorted.
+/// Sorts apps so that each comes after its dependencies; otherwise their order stays. `needs` returns the
+/// result of [`needs_of`] for an app. Apps in a cycle are not sorted.
 pub fn sort_by_needs<T>(apps: &mut [T], needs: impl Fn(&T) -> (String, Vec<String>)) {
     let groups = in_groups(&apps.iter().map(&needs).collect()).unwrap_or_default();
     let ranks: BTreeMap<&str, usize> = groups
@@ -56,7 +56,7 @@ pub fn sort_by_needs<T>(apps: &mut [T], needs: impl Fn(&T) -> (String, Vec<Strin
     apps.sort_by_cached_key(|app| ranks.get(needs(app).0.as_str()));
 }
 
-/// Follows needs until a name comes again; each name that is left needs another one that is left.
+/// Follows dependencies until a name repeats; each remaining name depends on another remaining one.
 fn circle(left: &BTreeMap<&str, BTreeSet<&str>>) -> Circle {
     let mut path: Vec<&str> = Vec::new();
     let mut at = left.keys().next().copied();

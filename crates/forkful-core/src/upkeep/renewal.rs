@@ -1,4 +1,4 @@
-//! When a worker has grown too large, too old or has served enough, and how often that may happen.
+//! When a worker is too large, too old, or has served enough requests, and how often it may be replaced.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,30 +8,31 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::spec::Renewal;
 
-/// By how much limits vary from worker to worker, downwards: workers that started together are not
-/// renewed together, and no limit is exceeded by it.
+/// How much limits vary from worker to worker, downwards: workers that started together are not renewed
+/// together, and no limit is exceeded.
 pub const VARIATION: f64 = 0.1;
 
-/// A worker that needs renewal again so soon after its start gains nothing by it: the pause before
-/// the next renewal doubles.
+/// If a worker needs renewal again this soon after its start, renewing has no benefit: the pause before the
+/// next renewal doubles.
 pub const TOO_SOON: Duration = Duration::from_secs(60);
 
-/// The same of a worker that its memory plan has replaced, and that gave memory back: without that it would die soon.
+/// The same for a worker that its memory plan has replaced, with a gain of memory: without the renewal it
+/// would die soon.
 pub const TOO_SOON_PLANNED: Duration = Duration::from_secs(5);
 
-/// The first pause after a renewal that came too soon, or failed.
+/// The first pause after a renewal that was too soon, or failed.
 pub const PAUSE_FIRST: Duration = Duration::from_secs(5);
 
 /// The longest pause.
 pub const PAUSE_MAX: Duration = Duration::from_secs(600);
 
-/// Pause between two looks at memory, requests and age.
+/// Interval between two checks of memory, requests and age.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two looks at a worker that grows fast: a look costs some 20 µs for each worker.
+/// The shortest interval between two checks of a fast-growing worker: a check costs about 20 µs per worker.
 pub const LOOK_SOONEST: Duration = Duration::from_millis(50);
 
-/// A worker's memory at one moment.
+/// A worker's memory at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySample {
     /// When it was read.
@@ -40,23 +41,23 @@ pub struct MemorySample {
     pub bytes: u64,
 }
 
-/// What only a worker's process tree has in RAM, and what its memory plan allows.
+/// Memory used only by a worker's process tree, and the limit of its memory plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnMemory {
     pub bytes: u64,
-    /// A worker with more is replaced.
+    /// A worker above this is replaced.
     pub limit: u64,
 }
 
 impl OwnMemory {
-    /// Whether a fresh worker gives memory back: one had `first` bytes at the first look.
+    /// Whether a new worker would use less memory: a new worker had `first` bytes at its first check.
     pub fn gains(self, first: Option<u64>) -> bool {
         first.is_some_and(|first| first <= self.limit - self.limit / 4)
     }
 }
 
-/// How soon a worker's memory is looked at again: halfway to the moment at which it would pass `limit` if it went on
-/// growing as it did since the look `before`.
+/// When to check a worker's memory again: halfway to the time at which it would exceed `limit`, if it
+/// continues to grow as it did since the check `before`.
 pub fn look_again_after(limit: u64, before: MemorySample, now: MemorySample) -> Duration {
     let growth = now.bytes.saturating_sub(before.bytes) as f64;
     let passed = now.at.since(before.at).as_secs_f64();
@@ -68,14 +69,14 @@ pub fn look_again_after(limit: u64, before: MemorySample, now: MemorySample) -> 
     Duration::from_secs_f64(halfway)
 }
 
-/// What is known of a worker that runs; `None` is not known, and no reason for anything.
+/// What is known of a running worker; `None` is unknown, and never a reason to renew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
-    /// Since its start.
+    /// Time since its start.
     pub age: Duration,
     /// Resident bytes of its process tree.
     pub memory_bytes: Option<u64>,
-    /// What only it has, for a plan.
+    /// Its private memory, for a plan.
     pub own_memory: Option<OwnMemory>,
     /// Requests that it has answered or is answering.
     pub requests: Option<u64>,
@@ -84,27 +85,27 @@ pub struct Observed {
 /// Why a worker is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Its tree holds more memory than `max_memory_restart`.
+    /// Its process tree uses more memory than `max_memory_restart`.
     Memory {
         /// Resident bytes.
         bytes: u64,
-        /// What the user allows.
+        /// The user's limit.
         limit: u64,
     },
-    /// It has more memory of its own than `memory: auto` allows.
+    /// It uses more private memory than `memory: auto` allows.
     OwnMemory(OwnMemory),
-    /// It has served as many requests as it is to.
+    /// It has reached its number of requests.
     Requests { served: u64 },
-    /// It is as old as it is to become.
+    /// It has reached its maximum age.
     Age {
-        /// Since its start.
+        /// Time since its start.
         age: Duration,
     },
 }
 
-/// Whether a worker is due. `share` in 0..1 is this worker's own random number, drawn at its start.
+/// Whether a worker is due. `share` in 0..1 is this worker's random number, drawn at its start.
 pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> {
-    // The user's number for memory is a limit of the machine, and not varied.
+    // The user's memory limit is a limit of the machine, and is not varied.
     if let (Some(limit), Some(bytes)) = (renewal.max_memory_bytes, observed.memory_bytes)
         && bytes > limit
     {
@@ -125,12 +126,12 @@ pub fn due(renewal: &Renewal, share: f64, observed: &Observed) -> Option<Cause> 
     }
 }
 
-/// A slot's pause between renewals: nothing is renewed over and over without delay.
+/// A slot's pause between renewals, which prevents repeated renewals without delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pause {
     in_a_row: u32,
     until: Option<Time>,
-    /// When a fresh worker last did not become ready.
+    /// When a new worker last failed to become ready.
     failed: Option<Time>,
 }
 
@@ -140,9 +141,11 @@ impl Pause {
         self.until.is_none_or(|until| until <= now)
     }
 
-    /// A renewal begins; the worker that goes has lived for `age`. A younger one than `too_soon` makes the next one wait.
+    /// A renewal begins; the replaced worker has lived for `age`. If that is less than `too_soon`, the next
+    /// renewal has to wait.
     pub fn on_renewal(&mut self, now: Time, age: Duration, too_soon: Duration) {
-        // The worker is old only because its replacement did not become ready. That does not show that workers live long.
+        // The worker is old only because its replacement did not become ready. That does not prove that
+        // workers live long.
         if self.failed.is_some_and(|failed| now.since(failed) <= age) {
             return;
         }
@@ -153,7 +156,7 @@ impl Pause {
         }
     }
 
-    /// The fresh worker did not become ready; the old one stays.
+    /// The new worker did not become ready; the old one stays.
     pub fn on_failure(&mut self, now: Time) {
         self.failed = Some(now);
         self.lengthen(now);
@@ -167,21 +170,21 @@ impl Pause {
 }
 
 impl Cause {
-    /// How much a worker needs to be replaced: of several the one with the most comes first.
+    /// How urgently a worker needs to be replaced: the most urgent worker comes first.
     pub fn urgency(&self) -> f64 {
         match *self {
-            // The kernel or V8 would end it.
+            // The kernel or V8 would kill it.
             Self::OwnMemory(OwnMemory { bytes, limit }) => 1.0 + bytes as f64 / limit.max(1) as f64,
             Self::Memory { bytes, limit } => bytes as f64 / limit.max(1) as f64,
             Self::Requests { .. } | Self::Age { .. } => 1.0,
         }
     }
 
-    /// In which age a worker gains nothing by being replaced; `first` is what it had of its own at the first look.
+    /// Below which age replacing a worker has no benefit; `first` was its private memory at the first check.
     pub fn too_soon(&self, first: Option<u64>) -> Duration {
         match self {
             Self::OwnMemory(own) if own.gains(first) => TOO_SOON_PLANNED,
-            // A fresh worker would soon have as much.
+            // A new worker would soon use as much.
             Self::OwnMemory(_) => Duration::MAX,
             Self::Memory { .. } | Self::Requests { .. } | Self::Age { .. } => TOO_SOON,
         }
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(after(sample(0, 0), sample(100, 500)), LOOK_SOONEST);
         assert_eq!(after(sample(0, 0), sample(0, 500)), LOOK_EVERY, "no time has passed");
         assert_eq!(after(sample(0, 0), sample(1_000, 1_001)), LOOK_EVERY, "it is due already");
-        // 400 MB a second towards 150 MB: it is seen before it has twice the limit.
+        // 400 MB per second towards 150 MB: it is noticed before it has twice the limit.
         let (limit, rate) = (150.0_f64, 400.0);
         let bytes = |ms: u64| (rate * ms as f64 / 1_000.0) as u64;
         let (mut before, mut at) = (sample(0, 0), 100);

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most bytes of a `.env` file.
+/// Maximum bytes of a `.env` file.
 pub const ENV_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A fault of a `.env` file.
+/// An error in a `.env` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvFileFault {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// What is wrong.
     pub message: &'static str,
 }
 
@@ -21,8 +21,8 @@ impl fmt::Display for EnvFileFault {
     }
 }
 
-/// Reads a `.env` file as Node.js does: `NAME=value`, `export` before it, `#` comments, values in
-/// single, double or back quotes over several lines, `\n` in double quotes. Variables are not expanded.
+/// Parses a `.env` file like Node.js: `NAME=value`, `export` before it, `#` comments, values in single,
+/// double or back quotes over several lines, `\n` in double quotes. Variables are not expanded.
 pub fn parse_env_file(text: &str) -> Result<BTreeMap<String, String>, EnvFileFault> {
     let mut variables = BTreeMap::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -65,7 +65,7 @@ pub fn parse_env_file(text: &str) -> Result<BTreeMap<String, String>, EnvFileFau
 }
 
 enum Quoted {
-    /// The value, and how many bytes it took with its quotes.
+    /// The value, and its length in bytes including quotes.
     Value(String, usize),
     NotClosed,
     No,

@@ -1,8 +1,9 @@
-//! What the name of a variable says: whether it belongs to a shell, a login, a tool or an app, and who may have its value.
+//! Judges the name of a variable: whether it belongs to a shell, a login, a tool or an app, and who may get
+//! its value.
 
 use super::secrets::has_secret_name;
 
-/// Inherited variables whose values are no secrets, and without which programs do not find anything.
+/// Inherited variables whose values are not secret, and that programs need.
 const HARMLESS: &[&str] = &[
     "FORKFUL_HOME",
     "HOME",
@@ -25,12 +26,12 @@ const HARMLESS: &[&str] = &[
     "UV_THREADPOOL_SIZE",
 ];
 
-/// Whether an inherited variable says nothing that would have to be kept secret.
+/// Whether an inherited variable has nothing secret in it.
 pub fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
 }
 
-/// What an app of another user gets of the caller's environment, beside the locale.
+/// Variables of the caller's environment that an app of another user gets, in addition to the locale.
 const FOR_OTHER_USERS: &[&str] = &[
     "COLORTERM",
     "FORCE_COLOR",
@@ -48,13 +49,13 @@ const FOR_OTHER_USERS: &[&str] = &[
     "UV_THREADPOOL_SIZE",
 ];
 
-/// Whether a variable of the caller's environment goes to an app that runs as another user. The caller is root then,
-/// and what else is in its environment may be meant for root alone.
+/// Whether a variable of the caller's environment goes to an app that runs as another user. The caller is
+/// root then, and the other variables in its environment may be meant only for root.
 pub fn is_for_other_users(name: &str) -> bool {
     FOR_OTHER_USERS.contains(&name) || name.starts_with("LC_")
 }
 
-/// Variables of a terminal and of a shell itself.
+/// Variables of a terminal or of a shell.
 const SHELL_VARIABLES: &[&str] = &[
     "_",
     "COLORTERM",
@@ -76,11 +77,12 @@ const SHELL_VARIABLES: &[&str] = &[
     "VISUAL",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 const SHELL_STARTS: &[&str] =
     &["HIST", "LC_", "LESS", "NVM_", "SYSTEMD_", "TERM_", "TMUX", "WAYLAND_", "WSL", "npm_"];
 
-/// Whether a variable belongs to a login, a terminal or a tool: it differs from shell to shell, and no app means it.
+/// Whether a variable belongs to a login, a terminal or a tool: it differs from shell to shell, and apps do
+/// not use it.
 pub fn belongs_to_login(name: &str) -> bool {
     LOGIN_VARIABLES.contains(&name)
         || SHELL_VARIABLES.contains(&name)
@@ -113,7 +115,7 @@ const APP_WORDS: &[&str] = &[
     "STRIPE",
 ];
 
-/// Variables with a secret's name that belong to a login, a desktop or a tool, and not to an app.
+/// Variables with a secret's name that belong to a login, a desktop or a tool, not to an app.
 const LOGIN_VARIABLES: &[&str] = &[
     "DESKTOP_SESSION",
     "GDMSESSION",
@@ -129,13 +131,13 @@ const LOGIN_VARIABLES: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 const LOGIN_STARTS: &[&str] = &[
     "BASH_", "CARGO", "DBUS_", "GNOME_", "GPG_", "KDE_", "KRB5", "LS_", "RUSTUP_", "SSH_", "SUDO_",
     "VSCODE_", "XDG_",
 ];
 
-/// Beginnings of the names of variables that tools of a developer read, and no app.
+/// Prefixes of variables for developer tools, which apps do not read.
 const TOOL_STARTS: &[&str] = &[
     "AWS_CLI_",
     "BUNDLE_",
@@ -157,7 +159,7 @@ const TOOL_STARTS: &[&str] = &[
     "npm_",
 ];
 
-/// Endings of names of settings that a machine or a terminal has for every program alike, whatever the name begins with:
+/// Suffixes of settings that a machine or a terminal has for all programs, regardless of the prefix:
 /// `AWS_CA_BUNDLE`, `PSQL_PAGER`, `SMTP_PROXY`.
 const TOOL_ENDINGS: &[&str] =
     &["ASKPASS", "CA_BUNDLE", "COLOR", "COLORS", "EDITOR", "HISTORY", "PAGER", "PROMPT", "PROXY"];
@@ -171,7 +173,7 @@ fn is_setting_of_tools(name: &str) -> bool {
         })
 }
 
-/// Whether an app is likely to need a variable of a shell, by its name: a secret, a database, a service.
+/// Whether an app probably needs a shell variable, by its name: a secret, a database, a service.
 pub fn looks_app_specific(name: &str) -> bool {
     if LOGIN_VARIABLES.contains(&name) || LOGIN_STARTS.iter().any(|start| name.starts_with(start)) {
         return false;
@@ -182,10 +184,10 @@ pub fn looks_app_specific(name: &str) -> bool {
     has_secret_name(name) || name.to_ascii_uppercase().split('_').any(|word| APP_WORDS.contains(&word))
 }
 
-/// Variables of shells and terminals, which differ from call to call and mean nothing to an app.
+/// Variables of shells and terminals, which differ from call to call and have no meaning for an app.
 const OF_SHELL: &[&str] = &["_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM"];
 
-/// Whether a variable is one of a shell or terminal, and means nothing to an app.
+/// Whether a variable belongs to a shell or terminal, and has no meaning for an app.
 pub fn is_of_shell(name: &str) -> bool {
     OF_SHELL.contains(&name)
 }
@@ -230,7 +232,7 @@ mod tests {
             "EDITOR",
             "LS_COLORS",
             "DBUS_SESSION_BUS_ADDRESS",
-            // Settings of tools and of the network that sound like those of an app.
+            // Settings of tools and of the network with names like those of an app.
             "AWS_CA_BUNDLE",
             "AWS_PAGER",
             "AWS_CLI_AUTO_PROMPT",

@@ -1,6 +1,6 @@
-//! Secrets in variables and arguments: known by a name or by the shape of a value, and never shown.
+//! Secrets in variables and arguments: recognised by name or by the format of the value, and never shown.
 
-/// Words in the name of a variable or option that tell of a secret.
+/// Words in the name of a variable or option that indicate a secret.
 const SECRET_WORDS: &[&str] = &[
     "pass",
     "secret",
@@ -19,10 +19,10 @@ const SECRET_WORDS: &[&str] = &[
     "salt",
 ];
 
-/// Endings of names that tell of a secret, when a name is made of words.
+/// Suffixes of names that indicate a secret, if a name consists of words.
 const SECRET_ENDINGS: &[&str] = &["key", "pwd", "url", "uri"];
 
-/// What stands for a value that is not shown.
+/// The replacement for a value that is not shown.
 pub const REDACTED: &str = "[redacted]";
 
 /// Whether the name of a variable or option says that its value is a secret.
@@ -39,7 +39,7 @@ pub fn has_secret_name(name: &str) -> bool {
         })
 }
 
-/// Parts of URLs that whoever knows them may post to.
+/// Parts of webhook URLs: anyone who knows such a URL may post to it.
 const WEBHOOKS: &[&str] = &[
     "://hooks.slack.com/",
     "://discord.com/api/webhooks/",
@@ -49,7 +49,7 @@ const WEBHOOKS: &[&str] = &[
     "://api.telegram.org/bot",
 ];
 
-/// Names of the parts of a connection string, or of a URL's query, that hold a secret.
+/// Names of secret parts of a connection string, or of a URL's query.
 const SECRET_PARTS: &[&str] = &[
     "password",
     "pwd",
@@ -64,7 +64,7 @@ const SECRET_PARTS: &[&str] = &[
     "sig",
 ];
 
-/// Whether a value has parts as `Password=…;` or `?token=…`.
+/// Whether a value has parts like `Password=…;` or `?token=…`.
 fn has_secret_part(value: &str) -> bool {
     let is_list = value.contains("://") || value.contains(';');
     is_list
@@ -75,8 +75,8 @@ fn has_secret_part(value: &str) -> bool {
         })
 }
 
-/// Whether a value looks like a secret, whatever it is called: a URL with a password, a connection string with one, a
-/// webhook, a JSON web token, a private key, or a key as well-known services make them.
+/// Whether a value looks like a secret, regardless of its name: a URL or a connection string with a password,
+/// a webhook, a JSON web token, a private key, or a key in the format of a well-known service.
 pub fn looks_secret(value: &str) -> bool {
     let has_userinfo = value.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -107,13 +107,13 @@ pub fn looks_secret(value: &str) -> bool {
     has_userinfo || is_web_token || is_known_key || is_webhook || has_secret_part(value)
 }
 
-/// A variable's value as it may be shown.
+/// A variable's value for output.
 pub fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (has_secret_name(name) || looks_secret(value)) { REDACTED } else { value }
 }
 
-/// Command line arguments as they may be shown: the value of an option with a secret's name, and what
-/// looks like a secret, are replaced.
+/// Command-line arguments for output: the value of an option with a secret's name, and values that look like
+/// a secret, are replaced.
 pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
     let mut after_secret = false;
     arguments
