@@ -42,19 +42,19 @@ use turn::Turn;
 pub use own_socket::OwnSocket;
 pub use report::{Fault, Outcome, Report};
 
-/// Commands that may wait for their answer at one slot; more are refused at once. Each client
-/// waits for its own, so this is a bound on clients that insist on the same slot.
+/// Maximum commands that may wait for their answer at one slot; more are refused immediately. Each client
+/// waits for its own command, so this limits the clients that use the same slot at the same time.
 pub const WAITING_MAX: usize = 64;
 
-/// How long the hello of a process that greets is waited for. Node.js takes 0.03 s to get there on an idle machine, and
-/// seconds on one that is doing much else; without a hello the process counts as one that does not greet.
+/// How long to wait for the hello of a process that sends one. Node.js needs 0.03 s on an idle machine, and
+/// seconds on a busy one; without a hello the process counts as one that does not send it.
 pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a program that compiles the app before it runs it is waited for, unless it listens earlier. ts-node takes 2 to
-/// 6 s with a small app.
+/// How long to wait for a program that compiles the app before running it, unless it listens earlier. ts-node
+/// takes 2 to 6 s for a small app.
 pub const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which start of a slot a process belongs to.
+/// Identifies a process by the number of its start in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Generation(pub u32);
 
@@ -62,26 +62,26 @@ pub struct Generation(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotNumber(pub u16);
 
-/// Names a command, so that its answer finds it. The driver chooses it; one ticket may go to
-/// several slots, and each of them answers it.
+/// Identifies a command, to match its answer. The driver chooses it; one ticket may go to several slots, and
+/// each of them answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket(pub u64);
 
-/// A slot: its state, its memory, the processes that are leaving it, and who waits for it.
+/// A slot: its state, its memory, its leaving processes, and the waiting commands.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Slot {
-    /// What the slot does now.
+    /// The current state.
     pub state: State,
     pub counters: Counters,
-    /// Processes that have lost the slot but not yet exited.
+    /// Processes that are no longer current but have not exited yet.
     pub leaving: Vec<Leaver>,
-    /// The current process, when it has closed its channel though nobody told it to: it cannot serve any more.
+    /// The current process, if it closed its channel by itself: it can no longer serve.
     pub disconnected: Option<Leaver>,
-    /// Commands without an answer so far.
+    /// Commands without an answer yet.
     pub waiting: Vec<Waiting>,
 }
 
-/// What a slot does.
+/// The states of a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// No process, and none wanted.
@@ -100,7 +100,7 @@ pub enum State {
     Online(Running),
     /// A process serves while its successor starts.
     Replacing {
-        /// Serves until the new one is ready, and on if that never is.
+        /// It serves until the new process is ready, and continues if that never happens.
         old: Running,
         new: Generation,
         /// When the successor was started.
@@ -108,26 +108,26 @@ pub enum State {
         /// When waiting for the successor ends.
         ready_by: Time,
     },
-    /// A process has been told to end.
+    /// A process was asked to stop.
     Stopping {
         generation: Generation,
         /// When it was started.
         started: Time,
         /// What follows its exit.
         why: StopReason,
-        /// How far it has been pushed.
+        /// How far the stop has progressed.
         push: Push,
     },
-    /// No process until the pause is over.
+    /// No process runs until the delay has passed.
     Backoff {
         /// 1 for the first restart in a row.
         attempt: u32,
-        /// When the pause ends.
+        /// When the delay ends.
         start_at: Time,
         /// How the last process ended.
         last_exit: Exit,
     },
-    /// Given up; only a command starts it again.
+    /// The slot was given up; only a command starts it again.
     Failed {
         reason: FailReason,
         /// How the last process ended.
@@ -135,7 +135,7 @@ pub enum State {
     },
 }
 
-/// A process that serves.
+/// A serving process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub generation: Generation,
@@ -143,20 +143,20 @@ pub struct Running {
     pub started: Time,
     /// When it went online.
     pub since: Time,
-    /// Whether it said that it is ready. False when it went online only because the bound passed:
+    /// Whether it has confirmed that it is ready. False if it went online only because the time limit passed:
     /// an app that never listens may be a queue worker. Traffic is open exactly when this is true.
     pub confirmed: bool,
 }
 
-/// How far a stopping process has been pushed.
+/// How far a stop has progressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
-    /// Has got the stop signal.
+    /// The stop signal was sent.
     Signalled {
         /// When SIGKILL follows.
         kill_at: Time,
     },
-    /// Has got SIGKILL.
+    /// SIGKILL was sent.
     Killed,
 }
 
@@ -164,12 +164,12 @@ pub enum Push {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     Stop,
-    /// Nothing, and the slot goes away.
+    /// The slot is deleted.
     Delete,
     Restart,
-    /// The same as a crash: it was not ready in time.
+    /// Like a crash: it was not ready in time.
     NotReady {
-        /// How long it was given.
+        /// How long the slot waited for it.
         waited: Duration,
     },
 }
@@ -179,9 +179,9 @@ pub enum StopReason {
 pub enum FailReason {
     /// Too many unstable exits.
     CrashLoop {
-        /// How many there were.
+        /// Their number.
         count: u32,
-        /// Within which time.
+        /// The time window.
         window: Duration,
     },
 }
@@ -189,86 +189,86 @@ pub enum FailReason {
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
     Signal(i32),
-    /// It never ran; the text says why.
+    /// It could not be started; the text has the reason.
     SpawnFailed(String),
 }
 
-/// A process that has lost the slot.
+/// A process that is no longer current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaver {
     pub generation: Generation,
-    /// How far it has been pushed.
+    /// How far its stop has progressed.
     pub state: leaving::State,
 }
 
-/// A command without an answer so far.
+/// A command without an answer yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     pub ticket: Ticket,
     pub verb: Verb,
 }
 
-/// What somebody may ask of a slot.
+/// The commands of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    /// Have a process; nothing to do when there is one.
+    /// Have a process; no effect if there is one.
     Start,
     /// Have no process.
     Stop,
-    /// Have a new process, the old one ending first.
+    /// Have a new process; the old one ends first.
     Restart,
-    /// Have no process, and take no further command.
+    /// Have no process, and accept no further command.
     Delete,
-    /// The same, once the process has finished what it has: a scale-down.
+    /// Like `Delete`, after the process has finished its work: a scale-down.
     Retire,
-    /// Have a new process, the old one serving until the new one is ready. A slot without a serving
-    /// process starts one.
+    /// Have a new process; the old one serves until the new one is ready. A slot without a serving process
+    /// starts one.
     Replace,
 }
 
-/// What happens to a slot.
+/// Events of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody asks for something.
+    /// A command.
     Command(Verb, Ticket),
-    /// The process could not be started; the text says why. Stands in place of its exit.
+    /// The process could not be started; the text has the reason. Replaces the event of its exit.
     SpawnFailed(Generation, String),
-    /// The start of a process that had to wait begins only now, or not before this time: it has as long from there as it
-    /// had from [`Action::Spawn`].
+    /// The start of a delayed process begins now, or not before this time: it has the same time from there as
+    /// from [`Action::Spawn`].
     Begun(Generation, Time),
-    /// A process that can serve has something to do before it is ready: it is waited for until this time at least.
+    /// A process that can serve has something to do before it is ready: wait for it at least until this time.
     Awaited(Generation, Time),
-    /// A process says hello: the app's own code begins.
+    /// A process sent its hello: the app's own code begins.
     Greeted(Generation),
-    /// The process says that it can serve.
+    /// The process reports that it can serve.
     Ready(Generation, ReadySign),
-    /// A leaving process has nothing left to finish.
+    /// A leaving process has finished its work.
     Drained(Generation),
     /// A process has closed its channel.
     Disconnected(Generation),
     /// The process and its tree are gone.
     Exited(Generation, Exit),
-    /// Time has passed. Harmless when it comes early or twice.
+    /// Time has passed. Harmless if it comes early or twice.
     Deadline,
-    /// Zero the counters.
+    /// Reset the counters to zero.
     Reset,
 }
 
-/// How a process said that it can serve.
+/// How a process reported that it can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReadySign {
     Listening,
-    /// It sent `'ready'`; the only sign that counts with `wait_ready`.
+    /// It sent `'ready'`; with `wait_ready` only this counts.
     Message,
 }
 
-/// What a driver is to do, in order.
+/// Actions for the driver, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Start a process under this generation.
+    /// Start a process with this generation.
     Spawn(Generation),
     /// Send the first signal of the stop policy to its process tree.
     Signal(Generation),
@@ -276,19 +276,19 @@ pub enum Action {
     Kill(Generation),
     /// It may get new connections.
     OpenTraffic(Generation),
-    /// It gets no new connections; its queue is to be emptied by others.
+    /// It gets no new connections; others must empty its queue.
     CloseTraffic(Generation),
-    /// Disconnect it, so that it ends when its last request is done.
+    /// Disconnect it, so that it exits when its last request is done.
     Drain(Generation),
-    /// Send [`Event::Deadline`] at this time, in place of any earlier wish.
+    /// Send [`Event::Deadline`] at this time, replacing any earlier time.
     Wake(Time),
-    /// A report for clients that watch; there may be none.
+    /// A report for watching clients, if any.
     Report(Report),
     /// Answer a command.
     Answer(Ticket, Outcome),
 }
 
-/// The parts of an [`AppSpec`] that decide what a slot does.
+/// The parts of an [`AppSpec`] that affect a slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// What follows an exit.
@@ -297,11 +297,11 @@ pub struct Policy {
     pub readiness: Readiness,
     /// How a worker is asked to leave.
     pub stop: StopPolicy,
-    /// Whether workers announce that they listen.
+    /// Whether workers report that they listen.
     pub mode: Mode,
-    /// Whether a process says hello before it runs the app: Node.js with the agent.
+    /// Whether a process sends a hello before it runs the app: Node.js with the agent.
     pub greets: bool,
-    /// Whether the app is compiled before it runs, so that a process that lives has not proven anything yet.
+    /// Whether the app is compiled before it runs; then a running process proves nothing yet.
     pub compiles: bool,
 }
 
@@ -318,19 +318,19 @@ impl Policy {
         }
     }
 
-    /// Whether readiness is announced by the process, rather than seen from its staying alive.
+    /// Whether the process reports its readiness, instead of being ready after staying alive for some time.
     pub fn announces(&self) -> bool {
         self.mode == Mode::Cluster || self.readiness.wait_ready
     }
 
-    /// How long a process has to stay alive, from its start, before it counts as serving though it announces nothing. One
-    /// that greets has its time from its hello on, and this is the bound on waiting for that.
+    /// How long a process that reports nothing has to stay alive, from its start, to count as serving. For a
+    /// process that sends a hello, the time counts from its hello, and this limits the wait for that.
     pub fn quiet_start(&self) -> Duration {
         let alive = self.proving_time();
         if self.greets { alive + GREETING_TIMEOUT } else { alive }
     }
 
-    /// How long a process has to stay alive from where its own code may have begun.
+    /// How long a process has to stay alive from the possible start of its own code.
     pub(crate) fn proving_time(&self) -> Duration {
         let alive = self.restart.min_uptime;
         if self.compiles { alive.max(COMPILE_TIMEOUT) } else { alive }
@@ -345,7 +345,7 @@ impl Policy {
     }
 }
 
-/// One step of a slot. `chance` is uniform in 0..1.
+/// Handles one event of a slot. `chance` is uniform in 0..1.
 #[must_use]
 pub fn step(slot: Slot, event: Event, now: Time, policy: &Policy, chance: f64) -> (Slot, Vec<Action>) {
     let Slot { state, counters, leaving, disconnected, waiting } = slot;
@@ -363,12 +363,12 @@ pub fn step(slot: Slot, event: Event, now: Time, policy: &Policy, chance: f64) -
 }
 
 impl Slot {
-    /// A slot whose program has done its work under an earlier daemon.
+    /// A slot whose program had finished under an earlier daemon.
     pub fn finished() -> Self {
         Self { state: State::Stopped { last_exit: Some(Exit::Code(0)) }, ..Self::default() }
     }
 
-    /// Whether its program has done its work for good, see [`restart::stays_finished`].
+    /// Whether its program has finished for good, see [`restart::stays_finished`].
     pub fn stays_finished(&self, policy: &RestartPolicy) -> bool {
         match &self.state {
             State::Stopped { last_exit } => restart::stays_finished(last_exit.as_ref(), policy),
@@ -389,7 +389,7 @@ impl Slot {
         actions
     }
 
-    /// The process that the user means by "the worker of this slot".
+    /// The process that users call "the worker of this slot".
     pub fn current(&self) -> Option<Generation> {
         match &self.state {
             State::Starting { generation, .. } | State::Stopping { generation, .. } => Some(*generation),
@@ -398,12 +398,12 @@ impl Slot {
         }
     }
 
-    /// Whether the slot goes away when its processes have.
+    /// Whether the slot is removed when its processes have exited.
     pub fn is_going(&self) -> bool {
         self.waiting.iter().any(|waiting| matches!(waiting.verb, Verb::Delete | Verb::Retire))
     }
 
-    /// Every process that the slot holds: the current one, its successor, and those leaving.
+    /// Every process of the slot: the current one, its successor, and the leaving ones.
     pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
         let successor = match &self.state {
             State::Replacing { new, .. } => Some(*new),
@@ -418,8 +418,8 @@ impl Slot {
         self.current().into_iter().chain(successor).chain(leaving)
     }
 
-    /// Exits in a row that nobody asked for and after which it was started again; 0 once a process has lived for
-    /// [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and when none is wanted.
+    /// Unexpected exits in a row after which it was restarted; 0 after a process has lived for
+    /// [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and if no process is wanted.
     pub fn crashes_in_a_row(&self, now: Time) -> u32 {
         let is_settled = match &self.state {
             State::Online(running) | State::Replacing { old: running, .. } => {
@@ -431,7 +431,7 @@ impl Slot {
         if is_settled { 0 } else { self.counters.in_a_row }
     }
 
-    /// Whether nothing runs and nothing is planned.
+    /// Whether no process runs and nothing is planned.
     pub fn is_at_rest(&self) -> bool {
         matches!(self.state, State::Stopped { .. } | State::Failed { .. }) && self.leaving.is_empty()
     }

@@ -1,63 +1,65 @@
-//! The stall ledger of an app: each time the event loop of a worker stood still, by the function and the route in which it did, with
-//! what that cost those who waited. Agents tell of stalls, and apps can write to the same channel: whatever is told, a ledger stays
-//! within its bounds.
+//! The stall ledger of an app: each time the event loop of a worker was blocked, by function and route, with
+//! the cost for waiting requests. Agents report stalls, but apps can write to the same channel: whatever is
+//! reported, a ledger stays within its limits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An event loop that stands for less is not told, unless the app says another time. A response that waits so long is seen by people.
+/// By default, shorter blocks of an event loop are not reported. Users notice a response that waits this
+/// long.
 pub const STALL_THRESHOLD_DEFAULT: Duration = Duration::from_millis(50);
-/// Stalls that are taken of one message; an agent sends one a second.
+/// Maximum stalls accepted in one message; an agent sends one message per second.
 pub const STALLS_TOLD_MAX: usize = 64;
-/// The longest route or function, in characters.
+/// Maximum length of a route or function, in characters.
 pub const STALL_TEXT_MAX: usize = 200;
-/// Frames that are kept of a stack.
+/// Maximum stored frames of a stack.
 pub const STALL_FRAMES_MAX: usize = 16;
-/// Pairs of function and route that are told apart in an app.
+/// Maximum pairs of function and route per app.
 pub const STALL_GROUPS_MAX: usize = 128;
-/// Single stalls that are kept of an app, the last ones.
+/// Maximum individual stalls stored per app, the most recent ones.
 pub const STALLS_RECENT_MAX: usize = 32;
-/// A stall that is said to be longer, or longer ago, is not believed.
+/// A stall that is reported as longer, or longer ago, is ignored.
 const STALL_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// One stall, as an agent tells of it.
+/// A stall, as reported by an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StallView"))]
 pub struct Stall {
-    /// How long ago it began, when it was told.
+    /// How long ago it began, at the time of the report.
     #[serde(rename = "ago_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub ago: Duration,
-    /// How long it was.
+    /// Its duration.
     #[serde(rename = "for_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub length: Duration,
-    /// CPU time that the process used meanwhile.
+    /// CPU time that the process used during it.
     #[serde(rename = "cpu_ms", with = "crate::millis", default)]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub cpu: Duration,
-    /// The request that was being served: its method, and its path without what differs from request to request.
+    /// The request that was being handled: its method, and its path without the parts that differ from
+    /// request to request.
     #[serde(default)]
     pub route: Option<String>,
-    /// Where most of the time went: a function with its file and line.
+    /// The function with most of the time, with file and line.
     #[serde(default)]
     pub function: Option<String>,
-    /// That function and its callers, the innermost first.
+    /// That function and its callers, innermost first.
     #[serde(default)]
     pub stack: Vec<String>,
     /// Requests that waited.
     #[serde(default)]
     pub requests: u32,
-    /// How long these waited, all together.
+    /// Their total waiting time.
     #[serde(rename = "waited_ms", with = "crate::millis", default)]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub waited: Duration,
 }
 
 impl Stall {
-    /// The same within the bounds; `None` when it cannot be true.
+    /// The stall limited to valid values; `None` if it cannot be true.
     pub fn bounded(mut self) -> Option<Self> {
         if self.length.is_zero() || self.length > STALL_MAX || self.ago > STALL_MAX {
             return None;
@@ -71,34 +73,34 @@ impl Stall {
     }
 }
 
-/// A text within its bounds, without control characters; `None` when nothing is left.
+/// A text limited in length, without control characters; `None` if nothing is left.
 fn shown(text: &str) -> Option<String> {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let text: String = text.trim().chars().take(STALL_TEXT_MAX).map(plain).collect();
     (!text.is_empty()).then_some(text)
 }
 
-/// What stalls have cost.
+/// The cost of stalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StallCost {
-    /// How many.
+    /// Their number.
     pub stalls: u64,
-    /// How long the loops stood, all together.
+    /// Total duration.
     #[serde(rename = "stalled_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub stalled: Duration,
-    /// The longest of them.
+    /// The longest duration.
     #[serde(rename = "longest_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub longest: Duration,
-    /// CPU time that the processes used meanwhile.
+    /// CPU time that the processes used during them.
     #[serde(rename = "cpu_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub cpu: Duration,
     /// Requests that waited.
     pub requests: u64,
-    /// How long these waited, all together.
+    /// Their total waiting time.
     #[serde(rename = "waited_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub waited: Duration,
@@ -123,19 +125,19 @@ impl StallCost {
         self.waited += other.waited;
     }
 
-    /// What it is sorted by: the time of the loop, and of those who waited.
+    /// The sort key: the time of the event loop plus that of the waiting requests.
     fn weight(&self) -> Duration {
         self.stalled + self.waited
     }
 }
 
-/// Stalls in the same function of the same route.
+/// Stalls in the same function and route.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StallGroup {
     pub cost: StallCost,
-    /// When the last one began, in wall-clock milliseconds.
+    /// When the most recent stall began, in wall-clock milliseconds.
     pub last_at_ms: u64,
-    /// The stack of the longest one.
+    /// The stack of the longest stall.
     pub stack: Vec<String>,
 }
 
@@ -149,7 +151,7 @@ pub struct WorkerStall {
     pub stall: Stall,
 }
 
-/// Route and function, where they are known.
+/// Route and function, if known.
 pub type StallPlace = (Option<String>, Option<String>);
 
 /// See the module's documentation.
@@ -157,13 +159,13 @@ pub type StallPlace = (Option<String>, Option<String>);
 pub struct Ledger {
     total: StallCost,
     groups: BTreeMap<StallPlace, StallGroup>,
-    /// Groups that had no room any more.
+    /// Groups for which there was no room.
     others: StallCost,
     recent: VecDeque<WorkerStall>,
 }
 
 impl Ledger {
-    /// Takes a stall that was told at a time of the wall clock, in milliseconds. Gives it as it was taken.
+    /// Adds a stall that was reported at a wall-clock time in milliseconds. Returns the stored stall.
     pub fn note(&mut self, pm_id: u32, stall: Stall, told_ms: u64) -> &WorkerStall {
         let at_ms = told_ms.saturating_sub(stall.ago.as_millis() as u64);
         self.total.add(&stall);
@@ -184,7 +186,7 @@ impl Ledger {
         self.recent.back().expect("it was just added")
     }
 
-    /// The group that matters least joins the others.
+    /// Merges the least important group into the others.
     fn make_room(&mut self) {
         let least = self.groups.iter().min_by_key(|(_, group)| group.cost.weight());
         if let Some(place) = least.map(|(place, _)| place.clone())
@@ -194,24 +196,24 @@ impl Ledger {
         }
     }
 
-    /// All stalls together.
+    /// The total of all stalls.
     pub fn total(&self) -> &StallCost {
         &self.total
     }
 
-    /// Those of groups that are not kept any more.
+    /// The total of groups that are no longer stored.
     pub fn others(&self) -> &StallCost {
         &self.others
     }
 
-    /// The groups, those first that cost the most.
+    /// The groups, the most expensive first.
     pub fn groups(&self) -> Vec<(&StallPlace, &StallGroup)> {
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.cost.weight()));
         groups
     }
 
-    /// The last stalls, the newest first.
+    /// The most recent stalls, newest first.
     pub fn recent(&self) -> impl Iterator<Item = &WorkerStall> {
         self.recent.iter().rev()
     }

@@ -1,19 +1,20 @@
-//! Which of a failed worker's last lines of stderr say why it failed: the error line first, then where it was thrown,
-//! with the runtime's own frames folded. Understands Node.js, Deno, Bun, tsx, Python and Go; other output is kept as
-//! it is. Pure: the log service keeps the lines, this module chooses among them.
+//! Selects the last stderr lines of a failed worker that explain the failure: the error line first, then
+//! where it was thrown, with the runtime's own frames folded. Understands Node.js, Deno, Bun, tsx, Python and
+//! Go; other output is kept unchanged. The log service stores the lines; this module only selects.
 
 use crate::ansi;
 use crate::pages::{Hint, Page};
 
-/// Lines of an excerpt.
+/// Maximum lines of an excerpt.
 pub const EXCERPT_LINES_MAX: usize = 20;
-/// Lines that were written before the error and are kept after it, because an app often says there what it tried.
+/// Maximum lines from before the error, which are placed after it, because an app often writes there what it
+/// tried.
 const EARLIER_LINES_MAX: usize = 4;
-/// Lines of an error's message. Messages that contain whole documents are cut.
+/// Maximum lines of an error's message. Messages that contain whole documents are cut.
 const MESSAGE_LINES_MAX: usize = 6;
 
-/// What the excerpt shows of stderr: the error line first, and no terminal control sequences. Output in which no
-/// error is recognised keeps its last [`EXCERPT_LINES_MAX`] lines in their order.
+/// The excerpt of stderr: the error line first, without terminal control sequences. If no error is
+/// recognised, the last [`EXCERPT_LINES_MAX`] lines in their order.
 pub fn excerpt(lines: &[String]) -> Vec<String> {
     let lines: Vec<String> = lines.iter().map(|line| plain(line)).collect();
     let Some(found) = find_error(&lines) else {
@@ -53,12 +54,12 @@ pub fn cause(excerpt: &[String]) -> Option<&str> {
     (is_error_line(first) || has_frames).then_some(first)
 }
 
-/// Whether an error line says that V8 has ended the process because its heap was full.
+/// Whether an error line says that V8 ended the process because its heap was full.
 pub fn is_heap_limit(cause: &str) -> bool {
     cause.contains("heap out of memory") || cause.contains("heap limit")
 }
 
-/// What to do about a well-known cause; `cwd` is the folder that the app runs in.
+/// What to do about a well-known cause; `cwd` is the app's working directory.
 pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
     let quoted = |after: &str| {
         let rest = cause.split_once(after)?.1;
@@ -101,14 +102,14 @@ pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
     None
 }
 
-/// The environment variable that a message says is missing, as in `DATABASE_URL is not set`.
+/// The missing environment variable in a message such as `DATABASE_URL is not set`.
 fn missing_variable(cause: &str) -> Option<&str> {
     const SIGNS: [&str; 6] = ["not set", "missing", "required", "undefined", "must be set", "not defined"];
     if !SIGNS.iter().any(|sign| cause.contains(sign)) {
         return None;
     }
     let is_letter = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
-    // Codes of errors, such as ERR_MODULE_NOT_FOUND, have the same look.
+    // Error codes such as ERR_MODULE_NOT_FOUND look the same.
     cause
         .split(|letter: char| !is_letter(letter) && !letter.is_ascii_lowercase())
         .find(|word| word.chars().all(is_letter) && word.contains('_') && !word.starts_with("ERR_"))
@@ -116,12 +117,12 @@ fn missing_variable(cause: &str) -> Option<&str> {
 
 struct FoundError {
     at: usize,
-    /// Node printed it as an uncaught error: its place, a line of carets, then whatever was thrown.
+    /// Node printed it as an uncaught error: its location, a line of carets, then the thrown value.
     is_thrown: bool,
 }
 
-/// The uncaught error that ended the process, else the last line that looks like an error: lines of an error's message
-/// may look like errors too.
+/// The uncaught error that ended the process, otherwise the last line that looks like an error: lines of an
+/// error's message may look like errors too.
 fn find_error(lines: &[String]) -> Option<FoundError> {
     let uncaught = lines.iter().enumerate().rev().find_map(|(index, line)| {
         if !is_caret_line(line) {
@@ -137,12 +138,12 @@ fn find_error(lines: &[String]) -> Option<FoundError> {
         let at = (0..lines.len()).rev().find(|&index| is_error(index))?;
         Some(FoundError { at, is_thrown: false })
     };
-    // Python prints carets below an exception that another one followed.
+    // Python prints carets below an exception that was followed by another.
     let structural = [uncaught, python_error(lines)].into_iter().flatten().max_by_key(|found| found.at);
     structural.or_else(named)
 }
 
-/// The first line after the frames of the last traceback. Python names exceptions as it likes.
+/// The first line after the frames of the last traceback. Python exceptions may have any name.
 fn python_error(lines: &[String]) -> Option<FoundError> {
     let begin = lines.iter().rposition(|line| line == PYTHON_TRACEBACK)?;
     let after = lines[begin + 1..].iter().position(|line| !line.starts_with(' '))?;
@@ -152,7 +153,7 @@ fn python_error(lines: &[String]) -> Option<FoundError> {
 
 const PYTHON_TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// How many of the lines above the error belong to it: Node's place, code and carets, Python's frames.
+/// Number of lines above the error that belong to it: Node's location, code and carets, Python's frames.
 fn lead_in(above: &[String]) -> usize {
     let mut left = above.len();
     let blank = above.iter().rev().take_while(|line| line.is_empty()).count();
@@ -174,7 +175,7 @@ fn lead_in(above: &[String]) -> usize {
     above.len() - left
 }
 
-/// `lead` without what only shows the runtime's own source.
+/// `lead` without the runtime's own source.
 fn source_of(lead: &[String]) -> &[String] {
     if lead.first().is_some_and(|line| line.starts_with("node:")) { &[] } else { lead }
 }
@@ -190,7 +191,8 @@ fn is_caret_line(line: &str) -> bool {
     line.contains('^') && line.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'^' | b'~'))
 }
 
-/// Whether a line begins as runtimes begin an error: `TypeError: …`, `Error [ERR_X]: …`, `error: …`, `FATAL ERROR: …`.
+/// Whether a line begins like a runtime's error: `TypeError: …`, `Error [ERR_X]: …`, `error: …`, `FATAL
+/// ERROR: …`.
 fn is_error_line(line: &str) -> bool {
     const MARKS: [&str; 5] = ["error: ", "FATAL ERROR: ", "panic: ", "Exception in thread ", "Uncaught "];
     if MARKS.iter().any(|mark| line.starts_with(mark)) {
@@ -205,12 +207,12 @@ fn is_error_line(line: &str) -> bool {
     ends && (rest.is_empty() || rest.starts_with(':') || (rest.starts_with(" [") && rest.contains("]:")))
 }
 
-/// The first line of the excerpt. What is thrown need not be an error, as in `throw 'text'`.
+/// The first line of the excerpt. A thrown value need not be an error, as in `throw 'text'`.
 fn head(line: &str, is_thrown: bool) -> String {
     if is_thrown && !is_error_line(line) { format!("Uncaught {line}") } else { line.to_owned() }
 }
 
-/// Whether a line can be the first of an error that frames follow, whatever the error is called.
+/// Whether a line can be the first line of an error with frames, whatever the error's name.
 fn is_head(line: &str) -> bool {
     !line.is_empty() && !line.starts_with(' ') && !line.ends_with(" at:")
 }
@@ -226,7 +228,7 @@ fn is_frame(line: &str) -> bool {
         && (text.starts_with("at ") || text.starts_with("File \"") || text.starts_with("... "))
 }
 
-/// A frame of the runtime or of a loader, which says nothing about the app.
+/// A frame of the runtime or of a loader, which has no information about the app.
 fn is_internal_frame(line: &str) -> bool {
     const MARKS: [&str; 8] = [
         "(node:",
@@ -262,7 +264,7 @@ fn is_garbage_collection(line: &str) -> bool {
     line.starts_with('[') && line.contains(":0x") && line.contains(" ms: ")
 }
 
-/// Puts one line in place of each run of internal frames, and leaves out noise and blank lines.
+/// Replaces each run of internal frames with one line, and removes noise and blank lines.
 fn fold(lines: &[String]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut run = 0;

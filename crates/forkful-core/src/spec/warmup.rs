@@ -1,15 +1,15 @@
-//! What a new worker is asked before it counts as ready.
+//! Requests to a new worker before it counts as ready.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The most paths that a new worker is asked for.
+/// Maximum paths requested from a new worker.
 pub const WARMUP_PATHS_MAX: usize = 64;
-/// The most requests to each of them.
+/// Maximum requests to each path.
 pub const WARMUP_REQUESTS_MAX: u32 = 10_000;
 
-/// Requests that load and compile what clients would wait for. Any answer is as good as another.
+/// Requests that load and compile code before clients need it. Any answer counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -21,18 +21,18 @@ pub struct Warmup {
     pub paths: Vec<String>,
     /// Requests to each path; at least 1.
     pub requests: u32,
-    /// How long all of them together may take. After that the worker is ready as it is.
+    /// Time limit for all requests together. After that the worker is ready regardless.
     #[serde(rename = "timeout_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub timeout: Duration,
 }
 
 impl Warmup {
-    /// Requests to each path, unless the user says another number.
+    /// Requests to each path, by default.
     pub const REQUESTS_DEFAULT: u32 = 10;
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-    /// Whether a text is the path of a request; a line break would begin another one.
+    /// Whether a text is a valid request path; a line break would begin another request.
     pub fn is_path(text: &str) -> bool {
         text.starts_with('/') && !text.contains(|c: char| c.is_whitespace() || c.is_control())
     }

@@ -1,21 +1,22 @@
-//! What becomes of an address that only a leaving worker listens on.
+//! What happens to an address on which only a leaving worker listens.
 
-/// What is known when a worker begins to leave, about an address that no other worker of the app holds.
+/// The state when a worker begins to leave, for an address that no other worker of the app has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastHolder {
-    /// On how many addresses the leaving worker listens.
+    /// Number of addresses on which the leaving worker listens.
     pub listens_on: usize,
-    /// On how many its successor in the slot listens; `None` when the slot has none, as after a `scale`.
+    /// Number of addresses on which its successor in the slot listens; `None` if the slot has none, as after
+    /// a `scale`.
     pub successor_listens_on: Option<usize>,
     /// Whether any other worker of the app serves.
     pub others_serve: bool,
 }
 
-/// Whether the address is given up at once, so that clients are refused instead of waiting for nobody.
+/// Whether the address is closed immediately, so that clients are refused instead of waiting for no one.
 ///
-/// A successor that listens on as many addresses has moved, and a slot without a successor will not listen again. One
-/// that listens on fewer may still open the address (many apps open a port for administrators later): it is kept for
-/// a while, and so is that of the last worker.
+/// A successor that listens on the same number of addresses has moved, and a slot without a successor will
+/// not listen again. A successor that listens on fewer may still open the address (many apps open an
+/// administration port later): the address is kept for a while, and so is that of the last worker.
 pub fn is_given_up(last: LastHolder) -> bool {
     last.others_serve && last.successor_listens_on.is_none_or(|count| count >= last.listens_on)
 }

@@ -1,26 +1,26 @@
-//! The switch of the `auto` balance: a token bucket that connections empty and time fills.
+//! The switch of the `auto` balance: a token bucket, which connections empty and time fills.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// Connections that may come at once and still be spread exactly. A page full of websockets, or a
-/// load generator that opens its connections at the start, is what evenness is for; 256 handed out
-/// one by one cost some 25 ms of CPU in all, on both sides.
+/// Connections that may arrive at once and are still distributed exactly. Evenness matters for a page full of
+/// websockets, or a load generator that opens its connections at the start; handing out 256 connections one
+/// by one costs about 25 ms of CPU in total on both sides.
 pub const BURST: u32 = 256;
 
-/// Connections per second that are handed out one by one for as long as they keep coming. Above
-/// it connections are short, so that evenness comes by itself and the cost of each counts.
+/// Connections per second that are handed out one by one continuously. Above this rate connections are short,
+/// so they even out by themselves, and the cost of each matters.
 pub const RATE: u32 = 800;
 
-/// Connections after which a return to exact is given up again, if they come faster than [`RATE`].
+/// Connections after which a return to exact is cancelled, if they arrive faster than [`RATE`].
 pub const TASTE: u32 = 32;
 
-/// How long direct lasts before exact is tried again, so that a switch costs at most one
-/// `setsockopt` and [`TASTE`] hand-outs a second.
+/// How long direct lasts before exact is tried again, so that switching costs at most one `setsockopt` and
+/// [`TASTE`] hand-outs per second.
 pub const DIRECT_SPELL: Duration = Duration::from_secs(1);
 
-/// Who spreads the next connection.
+/// Who distributes the next connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dispatch {
     /// The daemon accepts it and hands it to one worker.
@@ -63,10 +63,10 @@ impl AutoBalance {
         self.dispatch()
     }
 
-    /// So many connections wait in the daemon's queue: more than it would hand over do not wait for that, and the queue does not
-    /// become full meanwhile.
+    /// The number of connections that wait in the daemon's queue: if there are more than it would hand over,
+    /// they do not wait for that, and the queue does not fill up meanwhile.
     pub fn on_waiting(&mut self, now: Time, waiting: u32) -> Dispatch {
-        // Connections that wait are counted when they are accepted.
+        // Waiting connections are counted when they are accepted.
         if self.on_accept(now, 0) == Dispatch::Exact
             && let Phase::Exact { tokens, .. } = self.phase
             && f64::from(waiting) > tokens
@@ -76,7 +76,7 @@ impl AutoBalance {
         self.dispatch()
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn on_time(&mut self, now: Time) -> Dispatch {
         match self.phase {
             Phase::Direct { until } if now >= until => {
@@ -87,7 +87,7 @@ impl AutoBalance {
         self.dispatch()
     }
 
-    /// When [`Self::on_time`] has something to decide.
+    /// When [`Self::on_time`] has to be called.
     pub fn next_check(&self) -> Option<Time> {
         match self.phase {
             Phase::Direct { until } => Some(until),
@@ -111,7 +111,7 @@ mod tests {
         Time::from_start(Duration::from_millis(millis))
     }
 
-    /// Feeds `per_second` connections evenly over `seconds`; gives the milliseconds spent in direct.
+    /// Feeds `per_second` connections evenly over `seconds`; returns the milliseconds spent in direct.
     fn run(balance: &mut AutoBalance, from_ms: u64, seconds: u64, per_second: u32) -> u64 {
         let mut due = 0.0;
         let mut direct = 0;
@@ -119,7 +119,7 @@ mod tests {
             due += f64::from(per_second) / 1000.0;
             let n = due as u32;
             due -= f64::from(n);
-            // In direct the kernel takes them; the daemon sees time only.
+            // In direct mode the kernel distributes them; the daemon only sees time pass.
             let dispatch = match balance.on_time(at(ms)) {
                 Dispatch::Exact => balance.on_accept(at(ms), n),
                 Dispatch::Direct => Dispatch::Direct,
