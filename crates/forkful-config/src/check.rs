@@ -1,4 +1,4 @@
-//! Everything that is wrong with a configuration, at once: what `forkful validate` shows.
+//! Finds all errors of a configuration at once, for `forkful validate`.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use crate::options::AppOptions;
 use crate::read::script::JsEvaluator;
 use crate::resolve::{self, Context, Resolved};
 
-/// What a configuration means, and all that is wrong with it.
+/// The content of a configuration, and all its errors.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The apps without a fault.
+    /// The valid apps.
     pub apps: Vec<Resolved>,
-    /// The deployment targets without a fault.
+    /// The valid deployment targets.
     pub targets: Vec<DeployTarget>,
-    /// Faults of the file, of its apps and of its targets; empty when the configuration can be used.
+    /// Errors of the file, its apps and its targets; empty if the configuration is usable.
     pub faults: Vec<ConfigError>,
-    /// What is odd but harmless.
+    /// Warnings.
     pub warnings: Vec<Warning>,
     /// What a JavaScript config printed while it was evaluated.
     pub output: String,
-    /// The file's text, for excerpts; empty when the file cannot be read.
+    /// The file's text, for excerpts; empty if the file cannot be read.
     pub text: String,
 }
 
 const STRICT: How<'static> = How { only: &[], is_strict: true };
 
-/// Checks a file. Unlike [`load`](crate::load()) it goes on after each fault.
+/// Checks a file. Unlike [`load`](crate::load()) it continues after each error.
 pub fn check(path: &Path, evaluator: &dyn JsEvaluator, context: &Context) -> Report {
     match file::read_with_text(path, evaluator, STRICT) {
         (text, Ok(read)) => report(text, read, context),
@@ -37,7 +37,7 @@ pub fn check(path: &Path, evaluator: &dyn JsEvaluator, context: &Context) -> Rep
     }
 }
 
-/// Checks a text; `path` is what messages call it and what relative paths start from.
+/// Checks a text; `path` is its name in messages and the base of relative paths.
 pub fn check_text(text: String, format: Format, path: &Path, context: &Context) -> Report {
     match file::read_text_as(&text, format, path, STRICT) {
         Ok(read) => report(text, read, context),
@@ -50,7 +50,8 @@ fn report(text: String, read: Read, context: &Context) -> Report {
     let targets = deploy::all_targets(&config.tree, &config.path, &mut faults);
     let mut warnings = std::mem::take(&mut config.warnings);
     let apps = std::mem::take(&mut config.apps);
-    // An app whose script or directory could not be read would only bring faults that follow from that.
+    // If the script or directory of an app is unreadable, further checks would only report consequential
+    // errors.
     let is_usable =
         |app: &AppOptions| app.origin.as_ref().is_none_or(|origin| !unusable.contains(&origin.app));
     let usable: Vec<AppOptions> = apps.into_iter().filter(is_usable).collect();
@@ -67,7 +68,7 @@ fn report(text: String, read: Read, context: &Context) -> Report {
     Report { apps: resolved, targets, faults: sorted(faults), warnings, output: config.output, text }
 }
 
-/// In the order of the file.
+/// Sorts errors by their order in the file.
 fn sorted(faults: Faults) -> Vec<ConfigError> {
     let mut list = faults.into_list();
     list.sort_by_key(|fault| fault.place().and_then(|place| place.at).map(|at| (at.line, at.start)));

@@ -1,4 +1,4 @@
-//! The `deploy` section: hosts that an app is brought to by ssh and git, one block per target.
+//! The `deploy` section: hosts to which an app is deployed with ssh and git, one block per target.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::faults::Faults;
 use crate::tree::{Entry, Node, Value};
 use crate::values::{self, Refusal};
 
-/// Targets of one configuration that may be; a bound on what one file makes us do.
+/// Maximum targets of a configuration, which limits the work for one file.
 const HOSTS_MAX: usize = 1000;
 
 /// One block of `deploy`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeployTarget {
     pub name: String,
-    /// The configuration file that it stands in.
+    /// The configuration file with the block.
     pub file: PathBuf,
     /// Hosts; at least one. `localhost` means this machine, without ssh.
     pub hosts: Vec<String>,
@@ -36,32 +36,32 @@ pub struct DeployTarget {
     pub shallow: bool,
     /// Let the hosts use this machine's ssh agent.
     pub forward_agent: bool,
-    /// Ask ssh for a terminal.
+    /// Request a terminal from ssh.
     pub needs_tty: bool,
-    /// Options of ssh, each as after `-o`.
+    /// Options of ssh, each in the format of `-o`.
     pub ssh_options: Vec<String>,
     /// Variables for `post-deploy` and the other hooks on the hosts.
     pub env: BTreeMap<String, String>,
     /// Shell commands at the five stages.
     pub hooks: DeployHooks,
-    /// A command on the host, or a URL that it gets, which must succeed after `post-deploy`.
+    /// A command on the host, or a URL that the host requests, which must succeed after `post-deploy`.
     pub health: Option<String>,
-    /// How long `health` may take to succeed.
+    /// Time limit for `health` to succeed.
     pub health_timeout: Option<std::time::Duration>,
-    /// Go back to the version before when `post-deploy` or `health` fails.
+    /// Restore the previous version if `post-deploy` or `health` fails.
     pub rollback: bool,
 }
 
 /// Shell commands of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeployHooks {
-    /// On the host, before the folders are made; the name of a local script is also possible.
+    /// On the host, before the folders are created; may also be the name of a local script.
     pub pre_setup: Option<String>,
     /// On the host, after the first clone.
     pub post_setup: Option<String>,
-    /// Here, before anything else.
+    /// On this machine, before anything else.
     pub pre_deploy_local: Option<String>,
-    /// On the host, after the fetch and before the new version is checked out.
+    /// On the host, after the fetch and before the checkout of the new version.
     pub pre_deploy: Option<String>,
     /// On the host, in the new version.
     pub post_deploy: Option<String>,
@@ -98,7 +98,7 @@ pub(crate) fn json_schema() -> Json {
     json!({ "type": "object", "required": ["host", "repo", "ref", "path"], "properties": properties })
 }
 
-/// Reads the `deploy` section of a document; no section is no targets. What is wrong is noted.
+/// Reads the `deploy` section of a document; without the section there are no targets. Errors are recorded.
 pub(crate) fn all_targets(tree: &Node, file: &Path, faults: &mut Faults) -> Vec<DeployTarget> {
     let Some(section) = tree.get("deploy").filter(|entry| !entry.node.is_null()) else {
         return Vec::new();
@@ -122,7 +122,7 @@ pub(crate) fn all_targets(tree: &Node, file: &Path, faults: &mut Faults) -> Vec<
     targets
 }
 
-/// One target, or all that is wrong with it.
+/// One target, or all its errors.
 fn target(block: &Entry, file: &Path) -> Result<DeployTarget, Vec<Refusal>> {
     let Value::Table(entries) = &block.node.value else {
         return Err(vec![Refusal::new(&block.node, "an object with host, repo, ref and path")]);
@@ -191,7 +191,7 @@ fn read(target: &mut DeployTarget, entry: &Entry) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One word that no program could take for an option.
+/// One word that no program could read as an option.
 fn word(node: &Node) -> Result<String, Refusal> {
     let word = values::filled_text(node)?;
     if word.starts_with('-') || word.contains(char::is_whitespace) {

@@ -1,4 +1,5 @@
-//! What is wrong or odd in a configuration, where, and what to do about it. The messages are where the faults are found.
+//! Errors and warnings of a configuration, with their location and a hint. The messages are defined where the
+//! errors are detected.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,19 +9,19 @@ use forkful_core::pages::{self, Hint, Page};
 use crate::keys;
 use crate::tree::{Spot, quoted};
 
-/// Where something was said: file, line and key as far as they are known, or an option of the command line.
+/// The location of a setting: file, line and key as far as they are known, or an option of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
     /// The file, as the user named it; `None` for the command line.
     pub file: Option<PathBuf>,
-    /// Where in the file, where the format has lines.
+    /// The position in the file, if the format has lines.
     pub at: Option<Spot>,
     /// The key (`apps[0].instances`) or option (`--instances`); may be empty.
     pub key: String,
 }
 
 impl Place {
-    /// Somewhere in a file.
+    /// A location in a file.
     pub(crate) fn in_file(file: &Path, at: Option<Spot>, key: impl Into<String>) -> Self {
         Self { file: Some(file.to_owned()), at, key: key.into() }
     }
@@ -31,7 +32,7 @@ impl Place {
         Self { file: None, at: None, key }
     }
 
-    /// How a key is spelled where this place is: `name` in a file, `--name` on the command line.
+    /// The spelling of a key at this location: `name` in a file, `--name` on the command line.
     pub(crate) fn option(&self, key: &str) -> String {
         match self.file {
             Some(_) => format!("`{key}`"),
@@ -40,7 +41,7 @@ impl Place {
     }
 }
 
-/// `forkful.config.json:4:18: apps[0].instances`, with what is known.
+/// `forkful.config.json:4:18: apps[0].instances`, as far as known.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
@@ -54,12 +55,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something odd that does not stop anything.
+/// A warning, which does not stop anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it was said.
+    /// Its location.
     pub place: Place,
-    /// What is odd; one sentence without a full stop.
+    /// The warning; one sentence without a full stop.
     pub message: String,
 }
 
@@ -73,8 +74,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Warnings as lines, in their order. What is said of several places becomes one line, which names the first of them and how
-/// many others there are.
+/// Warnings as lines, in their order. Equal warnings become one line, which names the first location and the
+/// number of others.
 pub fn folded(warnings: &[Warning]) -> Vec<String> {
     let mut lines: Vec<(&Warning, usize)> = Vec::new();
     for warning in warnings {
@@ -91,7 +92,7 @@ pub fn folded(warnings: &[Warning]) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// Why a configuration cannot be used: where, one sentence without a full stop, and what to do about it.
+/// Why a configuration cannot be used: the location, one sentence without a full stop, and a hint.
 #[derive(Debug)]
 pub struct ConfigError {
     place: Option<Place>,
@@ -102,17 +103,17 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// A fault of something that stands in no configuration; the message says what.
+    /// An error without a location in a configuration; the message has it.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { place: None, message: message.into(), hint: None, page: None, cause: None }
     }
 
-    /// A fault at a place, which the message follows.
+    /// An error at a location, followed by the message.
     pub(crate) fn at(place: Place, message: impl Into<String>) -> Self {
         Self { place: Some(place), ..Self::new(message) }
     }
 
-    /// A value that is not what its key takes.
+    /// A value that its key does not accept.
     pub(crate) fn value(place: Place, value: &str, expected: &str) -> Self {
         Self::at(place, format!("is {value}; expected {expected}"))
     }
@@ -123,7 +124,7 @@ impl ConfigError {
             .with_hint("give each app its own `name`; for more workers of one app use `instances`")
     }
 
-    /// More than one thing is wrong: the first, and how many there are with it.
+    /// Several errors: the first, and the number of all.
     pub(crate) fn several(first: Self, count: usize) -> Self {
         let all = format!("`forkful validate` shows all {count} faults");
         let hint = first.hint.map_or(all.clone(), |hint| format!("{hint}; {all}"));
@@ -134,7 +135,7 @@ impl ConfigError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Where the hint is explained, if not at the key.
+    /// Sets the page that explains the hint, if it is not the key's.
     pub(crate) fn with_page(self, page: Page) -> Self {
         Self { page: Some(page), ..self }
     }
@@ -143,18 +144,18 @@ impl ConfigError {
         Self { cause: Some(cause), ..self }
     }
 
-    /// Where the fault is, as far as it is in a configuration or on the command line.
+    /// The location of the error, if it is in a configuration or on the command line.
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
 
-    /// What to do about it, where there is more to say than the error itself.
+    /// What to do about it, if there is more to say than the error itself.
     pub fn hint(&self) -> Option<Hint> {
         let text = self.hint.clone()?;
         Some(Hint { text, see: self.page.map_or_else(|| self.page_of_key(), Page::url) })
     }
 
-    /// The part of the reference with the key, or all of it.
+    /// The part of the reference with the key, or the whole page.
     fn page_of_key(&self) -> String {
         let key = self.place.as_ref().map_or("", |place| place.key.rsplit('.').next().unwrap_or_default());
         let name = key.trim_start_matches("--").replace('-', "_");

@@ -1,18 +1,18 @@
-//! Faults that are collected while reading goes on, so that a user sees all of them at once.
+//! Collects errors while reading continues, so that a user sees all of them at once.
 
 use crate::error::ConfigError;
 
-/// The most faults that are kept of one configuration; a file with more is wrong as a whole.
+/// Maximum stored errors of a configuration; a file with more is wrong as a whole.
 const FAULTS_MAX: usize = 100;
 
-/// What was found to be wrong so far, in the order in which it was found.
+/// The errors so far, in the order of detection.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     found: Vec<ConfigError>,
 }
 
 impl Faults {
-    /// Notes a fault, unless it is known already.
+    /// Adds an error, unless it is already known.
     pub(crate) fn add(&mut self, fault: ConfigError) {
         let text = fault.to_string();
         if self.found.len() < FAULTS_MAX && self.found.iter().all(|known| known.to_string() != text) {
@@ -20,17 +20,17 @@ impl Faults {
         }
     }
 
-    /// The value, or `None` with its fault noted.
+    /// Returns the value, or `None` and adds its error.
     pub(crate) fn take<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
         result.map_err(|fault| self.add(fault)).ok()
     }
 
-    /// How many there are.
+    /// The number of errors.
     pub(crate) fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// Removes those that came after the first `count`.
+    /// Removes the errors after the first `count`.
     pub(crate) fn since(&mut self, count: usize) -> Vec<ConfigError> {
         self.found.split_off(count.min(self.found.len()))
     }
@@ -39,7 +39,7 @@ impl Faults {
         self.found
     }
 
-    /// The value when nothing is wrong; else the first fault, with the number of all.
+    /// The value if there is no error; otherwise the first error, with the number of all.
     pub(crate) fn or_value<T>(mut self, value: T) -> Result<T, ConfigError> {
         match self.found.len() {
             0 => Ok(value),

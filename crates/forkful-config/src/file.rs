@@ -1,4 +1,5 @@
-//! Configuration files: which files are some, and how each is read. What a document says of its apps is in `reader.rs`.
+//! Configuration files: which files are configurations, and how each is read. `reader.rs` reads the apps of a
+//! document.
 
 mod reader;
 
@@ -17,39 +18,39 @@ use crate::tree::{Lines, Node, Spot};
 use reader::apps_of;
 pub(crate) use reader::{left_out, unknown};
 
-/// The most bytes of a configuration; 1,000 apps need some 500 KB.
+/// Maximum bytes of a configuration; 1,000 apps need about 500 KB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The extensions of configurations, in the order in which [`find_default`] looks for them.
 const EXTENSIONS: &[&str] = &["js", "cjs", "mjs", "ts", "mts", "cts", "json", "yaml", "yml", "toml"];
 
-/// Keys beside `apps` that are read elsewhere or by others.
+/// Top-level keys next to `apps` that are read elsewhere or by other programs.
 const OTHER_TOP_LEVEL_KEYS: &[&str] = &["deploy", "static", "$schema"];
 
-/// Keys under which a package.json holds apps.
+/// Keys of a package.json that contain apps.
 const PACKAGE_KEYS: &[&str] = &["forkful", "pm2"];
 
-/// Without these an app cannot be looked at any further.
+/// Without these an app cannot be checked any further.
 const BASIC_KEYS: &[&str] = &["script", "cwd", "interpreter"];
 
-/// A configuration that was read.
+/// A parsed configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigFile {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// Its apps, in order, at least one.
     pub apps: Vec<AppOptions>,
-    /// What is odd about it.
+    /// Its warnings.
     pub warnings: Vec<Warning>,
     /// What a JavaScript config printed while it was evaluated.
     pub output: String,
-    /// The whole document, for what is beside the apps.
+    /// The whole document, for sections other than the apps.
     pub(crate) tree: Node,
 }
 
 impl ConfigFile {
-    /// Where the apps can be deployed to. Read only when asked for, so that a block that is not filled
-    /// in yet keeps no app from being started.
+    /// The deployment targets. Read only on request, so that an unfinished block does not prevent apps from
+    /// being started.
     pub fn deploy_targets(&self) -> Result<Vec<DeployTarget>, ConfigError> {
         let mut faults = Faults::default();
         let targets = deploy::all_targets(&self.tree, &self.path, &mut faults);
@@ -57,7 +58,7 @@ impl ConfigFile {
     }
 }
 
-/// The grammar of a text.
+/// The format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// JSON with comments and trailing commas.
@@ -66,7 +67,7 @@ pub enum Format {
     Yaml,
     /// TOML.
     Toml,
-    /// JavaScript or TypeScript, to be evaluated.
+    /// JavaScript or TypeScript, which is evaluated.
     Script,
 }
 
@@ -82,7 +83,8 @@ impl Format {
     }
 }
 
-/// Whether a path names a configuration and not a script: a data format, or a script whose name contains `.config.`.
+/// Whether a path is a configuration and not a script: a data format, or a script whose name contains
+/// `.config.`.
 pub fn is_config(path: &Path) -> bool {
     match Format::of(path) {
         Some(Format::Script) => {
@@ -93,8 +95,8 @@ pub fn is_config(path: &Path) -> bool {
     }
 }
 
-/// The configuration of a directory: `forkful.config.*`, else `ecosystem.config.*`, else PM2's older
-/// `ecosystem.*`, else a package.json that has a key for one.
+/// The configuration of a directory: `forkful.config.*`, otherwise `ecosystem.config.*`, otherwise PM2's
+/// older `ecosystem.*`, otherwise a package.json with a key for one.
 pub fn find_default(dir: &Path) -> Option<PathBuf> {
     let older = ["json", "json5", "yml", "yaml"].map(|extension| dir.join(format!("ecosystem.{extension}")));
     ["forkful.config", "ecosystem.config"]
@@ -105,19 +107,19 @@ pub fn find_default(dir: &Path) -> Option<PathBuf> {
         .or_else(|| Some(dir.join("package.json")).filter(|path| holds_apps(path)))
 }
 
-/// Whether a package.json has a key for us.
+/// Whether a package.json has one of our keys.
 fn holds_apps(path: &Path) -> bool {
     let text = read_text(path).unwrap_or_default();
     read::json::parse(&text).is_ok_and(|tree| PACKAGE_KEYS.iter().any(|key| tree.get(key).is_some()))
 }
 
-/// Reads a configuration. Nothing is looked up yet but what its syntax needs.
+/// Reads a configuration. Nothing is looked up except what its syntax needs.
 pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, ConfigError> {
     load_only(path, evaluator, &[])
 }
 
-/// [`load`] for the apps of these names (all, when there are none): a fault in another app is a warning, and that app
-/// is left out.
+/// [`load`] for the apps with these names (without names, all): an error in another app is a warning, and
+/// that app is omitted.
 pub fn load_only(
     path: &Path,
     evaluator: &dyn JsEvaluator,
@@ -130,23 +132,23 @@ pub fn load_only(
 /// How a configuration is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct How<'a> {
-    /// Apps that are wanted; all, when empty.
+    /// The wanted apps; if empty, all.
     pub(crate) only: &'a [String],
-    /// Whether what is understood, but probably not meant, is a fault too.
+    /// Whether settings that are valid but probably not intended are errors.
     pub(crate) is_strict: bool,
 }
 
-/// A configuration that was read to its end, whatever is wrong with it.
+/// A completely read configuration, with its errors.
 pub(crate) struct Read {
-    /// What is right about it.
+    /// The valid parts.
     pub(crate) config: ConfigFile,
-    /// What is wrong with it.
+    /// The errors.
     pub(crate) faults: Faults,
-    /// Apps of which so much is wrong that it makes no sense to look further, as `apps[0]`.
+    /// Apps with too many errors for further checks, as `apps[0]`.
     pub(crate) unusable: BTreeSet<String>,
 }
 
-/// Reads a file, and yields its text too.
+/// Reads a file, and returns its text too.
 pub(crate) fn read_with_text(
     path: &Path,
     evaluator: &dyn JsEvaluator,
@@ -185,14 +187,14 @@ fn evaluated(
     Ok(read)
 }
 
-/// Reads a configuration from a text; `path` is what messages call it and what relative paths start from.
-/// A script cannot be read this way.
+/// Reads a configuration from a text; `path` is its name in messages and the base of relative paths. A script
+/// cannot be read this way.
 pub fn parse(text: &str, format: Format, path: &Path) -> Result<ConfigFile, ConfigError> {
     let Read { config, faults, .. } = read_text_as(text, format, path, How::default())?;
     faults.or_value(config)
 }
 
-/// [`parse`] for the apps of these names, with all that is wrong.
+/// [`parse`] for the apps with these names, with all errors.
 pub(crate) fn read_text_as(
     text: &str,
     format: Format,
@@ -205,7 +207,7 @@ pub(crate) fn read_text_as(
     apps_of(&tree, path, how)
 }
 
-/// What a text says by its grammar; `None` for a script, which has to be evaluated.
+/// Parses a text by its format; `None` for a script, which has to be evaluated.
 pub(crate) fn tree_of(text: &str, format: Format) -> Option<Result<Node, SyntaxFault>> {
     match format {
         Format::Json => Some(read::json::parse(text)),

@@ -1,6 +1,8 @@
-//! Fuzz targets of configurations: any text in every format is read and resolved, or refused with its file and line.
+//! Fuzz targets for configurations: any text in every format is read and resolved, or refused with its file
+//! and line.
 //!
-//! Resolving looks at the file system but changes nothing. Files that a hostile text names (`env_file`) are not opened.
+//! Resolving reads the file system but changes nothing. Files that a hostile text names (`env_file`) are not
+//! opened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,10 +28,10 @@ pub fn toml(bytes: &[u8]) {
     text(bytes, Format::Toml, "forkful.config.toml");
 }
 
-/// The value that a JavaScript configuration exports, as `node` prints it.
+/// The value exported by a JavaScript configuration, as printed by `node`.
 pub fn script(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // Any text may be a script; what it is said to export is not in it.
+    // Any text may be a script; its assumed exports are not in it.
     locate(&mut Node::from_json(&serde_json::json!({ "apps": [{ "name": "api", "instances": 2 }] })), text);
     let Ok(value) = serde_json::from_str(text) else { return };
     // JSON is JavaScript, so that the result of this script is known.
@@ -37,7 +39,7 @@ pub fn script(bytes: &[u8]) {
     let mut tree = Node::from_json(&value);
     locate(&mut tree, &script);
     places_are_right(&tree, &script);
-    // A file that exists, since its text is read before `node` is asked.
+    // An existing file, because its text is read before `node` runs.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../eslint.config.mjs");
     let evaluator = Exports(ScriptResult { value, output: String::new() });
     match crate::load(&path, &evaluator) {
@@ -46,7 +48,7 @@ pub fn script(bytes: &[u8]) {
     }
 }
 
-/// A place is that of the value, or there is none.
+/// A location is that of the value, or there is none.
 fn places_are_right(node: &Node, script: &str) {
     let written = node.at.as_ref().map(|spot| &script[spot.start..spot.end]);
     let told: Option<serde_json::Value> = written.and_then(|text| serde_json::from_str(text).ok());
@@ -103,7 +105,8 @@ fn text(bytes: &[u8], format: Format, name: &str) {
     }
 }
 
-/// What was read can be resolved, or is refused in words whose length is bounded by the text's.
+/// A parsed configuration can be resolved, or is refused with a message whose length is limited by the
+/// text's.
 fn read(mut apps: Vec<AppOptions>) {
     for app in &mut apps {
         app.remove("env_file");
@@ -127,13 +130,13 @@ fn context() -> Context {
     }
 }
 
-/// A fault always names its file.
+/// An error always names its file.
 fn names_its_file(fault: &ConfigError, path: &Path) {
     let told = fault.to_string();
     assert!(told.contains(&path.display().to_string()), "{told}");
 }
 
-/// Stands for `node`.
+/// Replaces `node`.
 struct Exports(ScriptResult);
 
 impl JsEvaluator for Exports {

@@ -1,4 +1,4 @@
-//! What the table of keys says, for editors: a JSON Schema.
+//! Generates a JSON Schema from the table of keys, for editors.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ pub fn json_schema() -> Value {
 }
 
 impl KnownKey {
-    /// Its documentation; what is said of a foreign one in a message, as a sentence.
+    /// Its documentation; for a foreign key, the text of its message as a sentence.
     pub fn sentence(&self) -> String {
         match self.support {
             Support::Foreign => {

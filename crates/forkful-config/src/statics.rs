@@ -1,5 +1,5 @@
-//! The section `static` of a configuration: directories that are served as files over HTTP, each by an app
-//! of its own. `script: "serve"` in an app means the same.
+//! The section `static` of a configuration: directories that are served as files over HTTP, each by a
+//! separate app. `script: "serve"` in an app has the same effect.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::values::{self, Refusal};
 /// The key of the section.
 pub(crate) const SECTION: &str = "static";
 
-/// The script that means the built-in server of files.
+/// The script name of the built-in file server.
 pub(crate) const SCRIPT: &str = "serve";
 
-/// Keys of an entry, and the variable that each sets.
+/// Keys of an entry, and the variable for each.
 const KEYS: &[(&str, Kind, &str)] = &[
     ("port", Kind::Port, "PM2_SERVE_PORT"),
     ("host", Kind::Text, "PM2_SERVE_HOST"),
@@ -120,7 +120,7 @@ fn login(node: &Node) -> Result<BTreeMap<String, String>, Refusal> {
         let Some(entry) = node.get(key) else {
             return Err(Refusal::new(node, r#"an object such as { "username": "ann", "password": "…" }"#));
         };
-        // What was written there is a secret.
+        // The value is a secret.
         values::filled_text(&entry.node).map_err(|refusal| refusal.below(&format!(".{key}")))
     };
     Ok(BTreeMap::from([
@@ -130,14 +130,14 @@ fn login(node: &Node) -> Result<BTreeMap<String, String>, Refusal> {
     ]))
 }
 
-/// What an app that serves files is called by default.
+/// The default name of an app that serves files.
 pub(crate) fn default_name(env: &BTreeMap<String, String>) -> String {
     const PORT_DEFAULT: &str = "8080";
     let port = env.get("PM2_SERVE_PORT").map_or(PORT_DEFAULT, String::as_str);
     format!("static-page-server-{port}")
 }
 
-/// A word to those who come from PM2, which listens on all addresses.
+/// A note for users of PM2, which listens on all addresses.
 pub(crate) fn address_warning(options: &AppOptions, env: &BTreeMap<String, String>) -> Option<Warning> {
     let is_silent = env.get("PM2_SERVE_HOST").is_none_or(String::is_empty);
     (options.serves_files && is_silent).then(|| Warning {

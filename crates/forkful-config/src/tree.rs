@@ -1,18 +1,18 @@
-//! A parsed document of any format: values with the place that they stand at. Not a general JSON
-//! type: it keeps how numbers were written and where things are, for messages.
+//! A parsed document of any format: values with their locations. Not a general JSON type: it preserves the
+//! spelling of numbers and all locations, for messages.
 
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 
-/// A value and where it stands, where the format has lines.
+/// A value and its location, if the format has lines.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) at: Option<Spot>,
     pub(crate) value: Value,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -27,8 +27,8 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Number {
     pub(crate) value: f64,
-    /// As it was written when that is plain decimal (`1.10` and long integers stay as they are),
-    /// else as JavaScript prints the value.
+    /// The original spelling if it is plain decimal (`1.10` and long integers stay as they are), otherwise
+    /// the value as JavaScript prints it.
     pub(crate) text: String,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// The longest text that a message quotes in full.
+/// Maximum length of a text that a message quotes in full.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
 impl Number {
@@ -52,7 +52,7 @@ impl Number {
         Self { value, text }
     }
 
-    /// The value when it is a whole number that `f64` holds exactly.
+    /// The value if it is a whole number that `f64` represents exactly.
     pub(crate) fn whole(&self) -> Option<i64> {
         const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
         (self.value.fract() == 0.0 && self.value.abs() <= EXACT_MAX).then_some(self.value as i64)
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// The value as compact JSON, for environment variables that were given as objects.
+    /// The value as compact JSON, for environment variables given as objects.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match &self.value {
@@ -130,7 +130,7 @@ impl Node {
     }
 }
 
-/// As a message shows it: `"two"`, `0.5`, `true`, `a list`, `an object`.
+/// The value in a message: `"two"`, `0.5`, `true`, `a list`, `an object`.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
@@ -144,7 +144,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// A text in quotes, control characters escaped, cut to a length that fits a message.
+/// A text in quotes, with control characters escaped, cut to a length for a message.
 pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
     if shown.len() < text.len() {
@@ -153,27 +153,27 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("{shown:?}")
 }
 
-/// A piece of a text, in one line of it.
+/// A part of a text, within one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
     /// The line, counted from 1.
     pub line: usize,
-    /// The column of its first character, counted from 1; `None` where only the line is known.
+    /// The column of its first character, counted from 1; `None` if only the line is known.
     pub column: Option<usize>,
     /// Its first byte in the whole text.
     pub start: usize,
-    /// The byte after its last one, in the same line; `start` where the length is not known.
+    /// The byte after its last one, in the same line; `start` if the length is unknown.
     pub end: usize,
 }
 
 impl Spot {
-    /// A line of which nothing more is known.
+    /// A line without a known column.
     pub(crate) fn of_line(line: usize) -> Self {
         Self { line, column: None, start: 0, end: 0 }
     }
 }
 
-/// `4:18`, or `4` where only the line is known.
+/// `4:18`, or `4` if only the line is known.
 impl fmt::Display for Spot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.column {
@@ -183,11 +183,11 @@ impl fmt::Display for Spot {
     }
 }
 
-/// Turns byte offsets into lines and columns.
+/// Converts byte offsets to lines and columns.
 pub(crate) struct Lines<'a> {
     pub(crate) text: &'a str,
     starts: Vec<usize>,
-    /// The last place that was asked for: its line, its byte, and the characters before it in its line.
+    /// The most recent location: its line, its byte, and the number of characters before it in its line.
     counted: Cell<(usize, usize, usize)>,
 }
 
@@ -208,7 +208,8 @@ impl<'a> Lines<'a> {
         Spot { line, column: Some(self.characters_before(start, line, whole.start) + 1), start, end }
     }
 
-    /// How many characters of a line are before this byte, counted from the last place: a file may be one long line.
+    /// Number of characters of a line before this byte, counted from the last location: a file may be one
+    /// long line.
     fn characters_before(&self, at: usize, line: usize, line_start: usize) -> usize {
         let (of, byte, count) = self.counted.get();
         let (known, count) = if of == line { (byte, count) } else { (line_start, 0) };
@@ -219,7 +220,7 @@ impl<'a> Lines<'a> {
         count
     }
 
-    /// A line without its indentation, when it is not known which part of it is meant.
+    /// A line without its indentation, if the relevant part is unknown.
     pub(crate) fn whole(&self, line: usize) -> Spot {
         let bytes = self.bytes_of(line);
         let text = self.text.get(bytes.clone()).unwrap_or_default();
@@ -227,7 +228,7 @@ impl<'a> Lines<'a> {
         Spot { line, column: None, start, end: bytes.end.max(start) }
     }
 
-    /// Where the character that holds this byte starts.
+    /// The start of the character with this byte.
     fn character_start(&self, byte: usize) -> usize {
         (0..=byte.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0)
     }

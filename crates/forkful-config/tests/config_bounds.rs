@@ -1,13 +1,13 @@
-//! Configurations that unfold: what they may take of memory is bounded, and each fault names its file.
+//! Configurations that expand: their memory use is limited, and each error names its file.
 //!
-//! Any other bytes are fuzzed: see `src/fuzzing.rs` and `dev/fuzz`.
+//! All other input is fuzzed: see `src/fuzzing.rs` and `dev/fuzz`.
 #![expect(clippy::unwrap_used, reason = "a target's helpers fail the test")]
 
 use std::path::Path;
 
 use forkful_config::{ConfigError, JsEvaluator, ScriptFault, ScriptResult};
 
-/// The most memory that reading all of these may add.
+/// Maximum additional memory for reading all of these.
 const MEMORY_KIB_MAX: u64 = 256 << 10;
 
 /// A config that must not need `node`.
@@ -19,13 +19,13 @@ impl JsEvaluator for NoEvaluator {
     }
 }
 
-/// A fault always names its file.
+/// An error always names its file.
 fn names_its_file(fault: &ConfigError, path: &Path) {
     let told = fault.to_string();
     assert!(told.contains(&path.display().to_string()), "{told}");
 }
 
-/// The most memory that this process ever had, in KiB.
+/// The peak memory of this process, in KiB.
 fn memory_peak_kib() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

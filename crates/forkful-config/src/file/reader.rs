@@ -1,4 +1,4 @@
-//! What a document says: its apps, key by key, and what is wrong with them.
+//! Reads a document: its apps, key by key, and their errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn apps_of(tree: &Node, path: &Path, how: How<'_>) -> Result<Read, Co
         Reader { path, how, warnings: Vec::new(), faults: Faults::default(), unusable: BTreeSet::new() };
     let files = statics::apps(tree, path, &mut reader.warnings, &mut reader.faults);
     let mut apps = match reader.apps(tree) {
-        // A configuration may hold nothing but directories to serve.
+        // A configuration may consist only of directories to serve.
         Err(_) if has_no_apps(tree) && (!files.is_empty() || reader.faults.count() > 0) => Vec::new(),
         Err(fault) if reader.faults.count() > 0 => {
             reader.faults.add(fault);
@@ -74,7 +74,7 @@ impl Reader<'_> {
             Value::Table(entries) => {
                 let holder = std::iter::once(&"apps").chain(PACKAGE_KEYS).find_map(|key| tree.get(key));
                 match holder {
-                    // A package.json may hold all of a configuration: `{ "forkful": { "apps": […] } }`.
+                    // A package.json may contain a whole configuration: `{ "forkful": { "apps": […] } }`.
                     Some(holder) if holder.key != "apps" && holder.node.get("apps").is_some() => {
                         return self.apps(&holder.node);
                     }
@@ -108,14 +108,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether an app is certainly none of those that are wanted.
+    /// Whether an app is certainly not wanted.
     fn leaves_out(&self, app: &Node) -> bool {
         let text = |key| app.get(key).and_then(|entry| values::text(&entry.node).ok());
         let name = text("name").or_else(|| text("script").as_deref().map(default_name));
         !self.how.only.is_empty() && name.is_some_and(|name| !self.how.only.contains(&name))
     }
 
-    /// The `env` of each target of `deploy`, which PM2 adds to an app that is started with `--env <target>`.
+    /// The `env` of each `deploy` target, which PM2 adds to an app that is started with `--env <target>`.
     fn deploy_env(&mut self, tree: &Node) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut blocks = BTreeMap::new();
         let Some(Value::Table(targets)) = tree.get("deploy").map(|entry| &entry.node.value) else {
@@ -131,13 +131,13 @@ impl Reader<'_> {
     }
 
     fn check_top_level(&mut self, entries: &[Entry], holder: &str) {
-        // package.json is full of keys that are none of ours.
+        // package.json has many keys of other programs.
         if PACKAGE_KEYS.contains(&holder) {
             return;
         }
         for entry in entries {
             let key = entry.key.as_str();
-            // `x-…` is the usual place for what YAML anchors refer to.
+            // `x-…` is the usual place for values that YAML anchors refer to.
             if key == holder || OTHER_TOP_LEVEL_KEYS.contains(&key) || key.starts_with("x-") {
                 continue;
             }
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads an app; what is wrong with a key is noted, and the other keys are read.
+    /// Reads an app; errors of a key are recorded, and the other keys are read.
     fn app(&mut self, node: &Node, key: &str) -> Option<AppOptions> {
         let Value::Table(entries) = &node.value else {
             let refusal = Refusal::new(node, "an object that describes an app");
@@ -179,7 +179,7 @@ impl Reader<'_> {
         Some(options)
     }
 
-    /// Variables that are lists or objects: apps get JSON, as PM2 gives it to them for `env`. A check refuses them.
+    /// Variables that are lists or objects: apps get JSON, as with PM2's `env`. A check refuses them.
     fn structured_variables(&mut self, entry: &Entry, place: &Place) {
         let Value::Table(variables) = &entry.node.value else { return };
         for variable in variables {
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads one key into the options; yields the name of the field that it set.
+    /// Reads one key into the options; returns the name of the field that it set.
     fn read_key(
         &mut self,
         options: &mut AppOptions,
@@ -248,7 +248,7 @@ fn is_bare_app(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| keys::find(&entry.key).is_some_and(|key| key.name == "script"))
 }
 
-/// A fault in an app that is not wanted.
+/// An error in an app that is not wanted.
 pub(crate) fn left_out(error: &ConfigError) -> Warning {
     Warning { place: Place::default(), message: format!("{error} (in an app that --only leaves out)") }
 }

@@ -1,4 +1,4 @@
-//! Watching, a variable that differs from worker to worker, and the user that workers run as.
+//! Resolves file watching, a variable that differs from worker to worker, and the user of the workers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::error::{ConfigError, Warning};
 use crate::options::AppOptions;
 use crate::tree::quoted;
 
-/// How long nothing more may change, unless the user says another time: an editor's save is several changes.
+/// The default debounce time: an editor's save consists of several changes.
 const WATCH_DELAY_MS: u64 = 100;
 
-/// What is watched, as `Watch` has it.
+/// The watch settings in the format of `Watch`.
 pub(super) fn watch(
     options: &AppOptions,
     cwd: &Path,
@@ -47,7 +47,7 @@ pub(super) fn watch(
     }))
 }
 
-/// A variable that grows from worker to worker needs a number to begin with.
+/// A variable that increases from worker to worker needs a number as its first value.
 pub(super) fn check_increment(
     options: &AppOptions,
     env: &BTreeMap<String, String>,
@@ -65,8 +65,8 @@ pub(super) fn check_increment(
         .with_hint(format!("give `{name}` a number in `env`")))
 }
 
-/// Whom the workers run as; `None` when that is this process's own user. Sets HOME, USER, LOGNAME and SHELL
-/// where the app's own `env` does not.
+/// The user of the workers; `None` if it is this process's user. Sets HOME, USER, LOGNAME and SHELL unless
+/// the app's own `env` does.
 pub(super) fn run_as(
     options: &AppOptions,
     env: &mut BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Values that are lists, objects or texts with a grammar of their own.
+//! Values that are lists, objects or texts with their own grammar.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use serde_json::{Value as Json, json};
 use super::{Checked, Refusal, count, duration, each, filled_text, flag, millis, port, text, whole, words};
 use crate::tree::{Entry, Node, Value};
 
-/// Pause between looks where the kernel does not tell, as chokidar has it for most files.
+/// Polling interval without kernel notifications, equal to chokidar's for most files.
 const POLLING_INTERVAL: Duration = Duration::from_millis(300);
 const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The key under which `evaluate.cjs` hands over a regular expression.
+/// The key with which `evaluate.cjs` represents a regular expression.
 const REGEXP_KEY: &str = "$regexp";
 
-/// A size: a number of bytes, or a text as `200M`.
+/// A size: a number of bytes, or a text such as `200M`.
 pub(super) fn bytes(node: &Node) -> Checked<u64> {
     const EXPECTED: &str = r#"a number of bytes, or a string such as "200M", "1.5G" or "500K""#;
     let bytes = match &node.value {
         Value::Number(number) => whole(node).and_then(|whole| u64::try_from(whole).ok()).or_else(|| {
-            // A fraction of a byte is no size, but 1.5e9 is written so.
+            // A fraction of a byte is not a size, but 1.5e9 is allowed.
             (number.value >= 1.0 && number.value < 9e15).then(|| number.value.round() as u64)
         }),
         Value::Text(text) => parse_bytes(text),
@@ -36,7 +36,7 @@ pub(super) fn bytes(node: &Node) -> Checked<u64> {
     }
 }
 
-/// CPU: a number of cores, or a share of one as `150%`; in thousandths of a core.
+/// CPU: a number of cores, or a share of one core such as `150%`; in thousandths of a core.
 pub(super) fn cores(node: &Node) -> Checked<u32> {
     const EXPECTED: &str = r#"a number of cores as 1.5, or a text as "150%", from 0.01 to 4096"#;
     let cores = match &node.value {
@@ -54,7 +54,7 @@ pub(super) fn cores(node: &Node) -> Checked<u32> {
     Ok((cores * 1000.0).round() as u32)
 }
 
-/// `200M`, `1.5 GB`, `4096`: units of 1024, as PM2 has them.
+/// `200M`, `1.5 GB`, `4096`: units of 1024, as in PM2.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -71,7 +71,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (bytes.is_finite() && bytes < 9e15).then(|| bytes.round() as u64)
 }
 
-/// A whole number from 1, larger than 32 bits too.
+/// A whole number from 1, which may exceed 32 bits.
 pub(super) fn count_from_1(node: &Node) -> Checked<u64> {
     whole(node)
         .and_then(|number| u64::try_from(number).ok())
@@ -85,7 +85,7 @@ pub(crate) fn period(node: &Node) -> Checked<Duration> {
     if long.is_zero() { Err(Refusal::new(node, "more than 0 ms")) } else { Ok(long) }
 }
 
-/// A cron pattern; 0, `false` and `"0"` are none, with which PM2 ends one.
+/// A cron pattern; 0, `false` and `"0"` mean none, as in PM2.
 pub(super) fn cron(node: &Node) -> Checked<Option<String>> {
     let is_off = match &node.value {
         Value::Bool(flag) => !flag,
@@ -104,8 +104,8 @@ pub(super) fn cron(node: &Node) -> Checked<Option<String>> {
         .map_err(|fault| Refusal::new(node, format!(r#"a cron pattern such as "0 3 * * *" ({fault})"#)))
 }
 
-/// What of the environment is left out: `true` for all, a variable's name, or texts that names contain; `false` for
-/// nothing.
+/// Which environment variables are omitted: `true` for all, a variable's name, or texts that names contain;
+/// `false` for none.
 pub(super) fn filter_env(node: &Node) -> Checked<Json> {
     match &node.value {
         Value::List(items) if items.is_empty() => Ok(json!(false)),
@@ -130,7 +130,7 @@ pub(super) fn flag_or_path(node: &Node) -> Checked<Json> {
     filled_text(node).map(Json::from).map_err(|_| Refusal::new(node, "true, false or a path"))
 }
 
-/// A form of dates; an empty one or `false` is none.
+/// A date format; an empty one or `false` means none.
 pub(super) fn date_format(node: &Node) -> Checked<Option<String>> {
     match &node.value {
         Value::Bool(false) => Ok(None),
@@ -170,7 +170,7 @@ pub(super) fn watch(node: &Node) -> Checked<Json> {
     }
 }
 
-/// What is not watched, as `WatchIgnore` has it.
+/// Ignored patterns in the format of `WatchIgnore`.
 pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
     if matches!(node.value, Value::Bool(false)) {
         return Ok(Vec::new());
@@ -180,7 +180,7 @@ pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
             regex_ignore(item, &text(&entries[0].node)?)
         }
         Value::Text(glob) if !glob.trim().is_empty() => {
-            // Many copy PM2's own default, which is a regular expression in a text.
+            // Many users copy PM2's own default, which is a regular expression in a text.
             if glob.contains(r"[\/\\]") || glob.contains(r"[\\/]") {
                 return regex_ignore(item, glob);
             }
@@ -203,8 +203,8 @@ fn regex_ignore(node: &Node, source: &str) -> Checked<Json> {
     }
 }
 
-/// Options of the watcher: `follow_links`, `polling_ms` and `ignore` of `Watch`. Those of chokidar that mean
-/// nothing here are let pass.
+/// Options of the watcher: `follow_links`, `polling_ms` and `ignore` of `Watch`. Options of chokidar without
+/// a meaning here are accepted.
 pub(super) fn watch_options(node: &Node) -> Checked<Json> {
     let mut options = json!({});
     let (mut polls, mut interval) = (false, POLLING_INTERVAL);
@@ -233,7 +233,7 @@ fn table<'a>(node: &'a Node, expected: &str) -> Checked<&'a [Entry]> {
     }
 }
 
-/// A health check as `HealthCheck` has it, from a path, a URL, `tcp`, or an object; null for none.
+/// A health check in the format of `HealthCheck`, from a path, a URL, `tcp`, or an object; null for none.
 pub(super) fn health(node: &Node) -> Checked<Json> {
     let shorthand = |probe: Json| {
         json!({

@@ -10,7 +10,7 @@ use crate::tree::{Node, Value, quoted};
 /// The keys of `log_rotate`.
 const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
 
-/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. Null is never.
+/// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. Null means never.
 pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
     if let Ok(false) = flag(node) {
         return Ok(Json::Null);
@@ -35,7 +35,7 @@ pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
     Ok(serde_json::to_value(&rotation).expect("numbers are JSON"))
 }
 
-/// Sets one key of `log_rotate` from a text; else what was expected.
+/// Sets one key of `log_rotate` from a text; otherwise returns what was expected.
 pub fn set_log_rotation(rotation: &mut LogRotation, key: &str, text: &str) -> Result<(), String> {
     set(rotation, key, &Node { at: None, value: Value::Text(text.to_owned()) })
         .map_err(|refusal| refusal.expected)
@@ -79,7 +79,7 @@ fn set(rotation: &mut LogRotation, key: &str, node: &Node) -> Checked<()> {
     Ok(())
 }
 
-/// A bound on a file's size.
+/// A limit of a file's size.
 fn size(node: &Node) -> Checked<Option<u64>> {
     let size = or_off(node)?;
     match size {
@@ -91,7 +91,7 @@ fn size(node: &Node) -> Checked<Option<u64>> {
     }
 }
 
-/// A size; `false` and 0 are none.
+/// A size; `false` and 0 mean none.
 fn or_off(node: &Node) -> Checked<Option<u64>> {
     match &node.value {
         Value::Bool(false) => Ok(None),

@@ -1,4 +1,5 @@
-//! No text makes a parser panic, hang or overflow the stack, and what is read can be resolved or refused.
+//! No text makes a parser panic, hang or overflow the stack, and every parsed configuration can be resolved
+//! or refused.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Toml];
 
-/// Pieces that configs consist of, so that random texts get past the first character.
+/// Parts of configurations, so that random texts get past the first character.
 const PIECES: &[&str] = &[
     "apps",
     "script",

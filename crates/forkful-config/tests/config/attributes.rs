@@ -1,4 +1,4 @@
-//! Every attribute of PM2 and of ours: its types, what is refused, and what becomes of it.
+//! Every attribute of PM2 and Forkful: its types, refused values, and its effect.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A check finds all faults of a configuration at once, each with its place, and agrees with what is started.
+//! A check finds all errors of a configuration at once, each with its location, and agrees with a start.
 
 use forkful_config::{Format, Report, check, check_text, json_schema, known_keys};
 
@@ -43,7 +43,7 @@ fn all_faults_of_a_file_are_found_at_once() {
     DIR/f:9:33: deploy.live.host is "-x"; expected one word that does not begin with `-`
     DIR/f:9:75: deploy.live.path is "srv"; expected an absolute folder such as /srv/app
     "#);
-    // A start stops at the first one, and says how to see the others.
+    // A start stops at the first error, and says how to see the others.
     let error = forkful_config::parse(text, Format::Json, &place.path().join("f")).unwrap_err();
     insta::assert_snapshot!(place.shown(&error), @r#"
     DIR/f:3:38: apps[0].instances is "two"; expected a number, "max" or a negative number
@@ -122,7 +122,7 @@ fn the_schema_has_the_defaults_that_resolution_uses_and_marks_aliases() {
     place.file("a.js", "");
     let plain = place.resolve(&script("a.js")).unwrap().spec;
     for key in known_keys().iter().filter(|key| !key.default.is_empty()) {
-        // `instances` in a configuration also chooses the mode; an explicit `autorestart` is an order.
+        // `instances` in a configuration also selects the mode; an explicit `autorestart` has an effect.
         if matches!(key.name, "instances" | "autorestart") {
             continue;
         }

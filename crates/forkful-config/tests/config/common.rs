@@ -1,4 +1,4 @@
-//! What the tests share: a directory to put files into, a context, and ways to show results.
+//! Shared by the tests: a directory for files, a context, and functions that format results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use forkful_config::{
 };
 use tempfile::TempDir;
 
-/// A directory that is removed with its files, and what stands for the caller's environment.
+/// A directory that is removed with its files, and a stand-in for the caller's environment.
 pub(crate) struct Place {
     dir: TempDir,
 }
@@ -38,7 +38,7 @@ impl Place {
         path
     }
 
-    /// A `bin` directory with programs of these names that only say a Node.js version.
+    /// A `bin` directory with programs of these names that only print a Node.js version.
     pub(crate) fn fake_programs(&self, names: &[&str]) {
         for name in names {
             self.program(&format!("bin/{name}"), "#!/bin/sh\necho v24.1.0\n");
@@ -63,12 +63,12 @@ impl Place {
         }
     }
 
-    /// Resolves what the command line says.
+    /// Resolves options of the command line.
     pub(crate) fn resolve(&self, options: &AppOptions) -> Result<Resolved, ConfigError> {
         resolve(options, &self.context())
     }
 
-    /// The message, and the hint below it, with this directory's path as `DIR`.
+    /// The message and its hint, with this directory's path as `DIR`.
     pub(crate) fn shown(&self, error: &ConfigError) -> String {
         self.neutral(&show(error))
     }
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// The message, and the hint below it.
+/// The message and its hint.
 pub(crate) fn show(error: &ConfigError) -> String {
     match error.hint() {
         Some(hint) => format!("{error}\nhint: {}", hint.text),
@@ -103,7 +103,7 @@ pub(crate) fn json(text: &str) -> Result<ConfigFile, ConfigError> {
     parse(text, Format::Json, Path::new("forkful.config.json"))
 }
 
-/// The one app of a JSON text that is right.
+/// The only app of a valid JSON text.
 pub(crate) fn app(text: &str) -> AppOptions {
     let file = json(text).unwrap();
     let odd: Vec<_> =
@@ -113,7 +113,7 @@ pub(crate) fn app(text: &str) -> AppOptions {
     file.apps.into_iter().next().unwrap()
 }
 
-/// The fault of a JSON text.
+/// The error of a JSON text.
 pub(crate) fn fault(text: &str) -> String {
     show(&json(text).expect_err("the text should be refused"))
 }

@@ -1,4 +1,4 @@
-//! The message of every fault that a configuration can have.
+//! The message of every error of a configuration.
 
 use std::path::Path;
 

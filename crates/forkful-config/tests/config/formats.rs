@@ -1,4 +1,5 @@
-//! The same app in every format gives the same options; where apps may stand; what keys may be called.
+//! The same app in every format results in the same options; also the places of apps and the spellings of
+//! keys.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -163,7 +164,7 @@ fn every_name_of_a_key_sets_the_same_field() {
 
 #[test]
 fn every_key_decides_something_of_a_definition() {
-    // These are a part of the environment or of the name, or say where either comes from.
+    // These are part of the environment or of the name, or determine where either comes from.
     let parts = ["env", "env_file", "filter_env", "save_env", "port", "name_prefix", "append_env_to_name"];
     for key in supported_keys() {
         assert_eq!(key.fields.is_empty(), parts.contains(&key.name), "{}", key.name);

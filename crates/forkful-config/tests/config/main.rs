@@ -1,4 +1,4 @@
-//! Configurations from text to spec, through the crate's public face. One program, so that it links once.
+//! Configurations from text to spec, through the crate's public API. One program, so that it is linked once.
 
 #[cfg(test)]
 mod any_bytes;

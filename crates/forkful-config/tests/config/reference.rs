@@ -1,4 +1,5 @@
-//! Writes docs/CONFIG.md from the table of keys, and holds the page equal to it. `UPDATE_DOCS=1` writes it.
+//! Generates docs/CONFIG.md from the table of keys, and checks that the page is equal to it. `UPDATE_DOCS=1`
+//! writes it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,7 +56,7 @@ fn page() -> String {
     text
 }
 
-/// What is said below a group's heading.
+/// The text below a group's heading.
 fn note(group: Group) -> &'static str {
     match group {
         Group::App => "",
@@ -74,7 +75,7 @@ fn note(group: Group) -> &'static str {
     }
 }
 
-/// Which keys of an app that exists may change, and how.
+/// Which keys of an existing app may change, and how.
 fn changes() -> String {
     let of = |change: Change| {
         let names: Vec<String> = supported_keys()
@@ -108,7 +109,7 @@ fn row(key: &KnownKey) -> String {
     )
 }
 
-/// The keys of an app as TypeScript has them.
+/// The keys of an app in TypeScript.
 fn types() -> String {
     let mut text = String::new();
     for key in supported_keys() {

@@ -1,4 +1,4 @@
-//! Configs in JavaScript and TypeScript, evaluated by the real `node` of this machine's PATH.
+//! Configs in JavaScript and TypeScript, evaluated by the real `node` in this machine's PATH.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn faults_name_file_line_and_what_node_says() {
     ];
     let messages: Vec<_> =
         faults.iter().map(|(name, text)| read(&place, name, text).expect_err(name)).collect();
-    // The words are V8's and differ between versions of Node; ours around them do not.
+    // V8's part of the message differs between versions of Node; our part does not.
     insta::assert_snapshot!(lines(&messages), @r#"
     DIR/a.config.cjs:2: SyntaxError: Unexpected token ';'
     DIR/b.config.mjs:3: SyntaxError: Unexpected token ']'
@@ -152,7 +152,7 @@ fn a_config_that_waits_is_ended_with_what_it_started() {
     }
 }
 
-/// Whether a process exists and is not merely waiting for its parent to look.
+/// Whether a process exists and is not a zombie.
 fn is_running(pid: &str) -> bool {
     let state = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
