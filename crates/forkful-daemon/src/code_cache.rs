@@ -17,14 +17,14 @@ use crate::home::Home;
 
 /// Tells Node.js where to keep it.
 pub(crate) const VARIABLE: &str = "NODE_COMPILE_CACHE";
-/// With one of these in its environment, an app has decided for itself. (With coverage, functions from a cache are counted
-/// less precisely.)
+/// If its environment has one of these, the app has made its own decision. (With coverage, functions from a
+/// cache are counted less precisely.)
 const OWN_DECISIONS: [&str; 3] = [VARIABLE, "NODE_DISABLE_COMPILE_CACHE", "NODE_V8_COVERAGE"];
-/// Larger folders lose the files that were not used for longest. Next.js has 30 MB.
+/// Larger folders lose their least recently used files. Next.js needs 30 MB.
 const BYTES_MAX: u64 = 200 << 20;
-/// Files in a folder that are looked at.
+/// Maximum files examined in a folder.
 const FILES_MAX: usize = 100_000;
-/// Characters of the app's name in that of its folder; the rest tells apps apart.
+/// Characters of the app's name in the folder's name; the rest of the folder's name distinguishes apps.
 const NAME_MAX: usize = 40;
 
 /// See the module's documentation.
@@ -40,9 +40,9 @@ impl CodeCache {
         Self(home.compiled().join(format!("{name}-{:016x}", hasher.finish())))
     }
 
-    /// That of an app that is to have one. `has_agent`: Node.js below a program of another kind is reached.
+    /// The cache of an app that should have one. `has_agent`: also works for Node.js below another program.
     pub(crate) fn for_workers(spec: &AppSpec, has_agent: bool, home: &Home) -> Option<Self> {
-        // The home is closed to other users.
+        // Other users cannot access the home.
         let is_own = spec.launch.run_as.as_ref().is_none_or(|user| user.uid == forkful_os::identity::euid());
         let is_node = spec.launch.runtime == Runtime::Node || has_agent;
         let has_decided = OWN_DECISIONS.iter().any(|name| spec.launch.env.contains_key(*name));
@@ -53,12 +53,13 @@ impl CodeCache {
         &self.0
     }
 
-    /// Makes the folder, for its owner alone. Takes as long as the disk does, as all that follows.
+    /// Creates the folder with access only for its owner. This and the following functions may wait for the
+    /// disk.
     pub(crate) fn make(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
     }
 
-    /// Removes the files that were not used for longest, if all together are too large.
+    /// Removes the least recently used files if the total is too large.
     pub(crate) fn trim(&self) {
         self.trim_to(BYTES_MAX);
     }
@@ -78,14 +79,14 @@ impl CodeCache {
             if bytes <= bytes_max / 2 {
                 return;
             }
-            // One that is gone already has no size either.
+            // A removed file has no size either.
             let _gone = fs_err::remove_file(path);
             bytes = bytes.saturating_sub(size);
         }
     }
 
     pub(crate) fn remove(&self) {
-        // What cannot be removed is bounded all the same.
+        // Files that cannot be removed are limited in size all the same.
         let _gone = fs_err::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! What the API server (and the foreground mode) ask of the engine: one message per request, answered
-//! through a oneshot. The engine is the only owner of state; nobody else touches it.
+//! Requests from the API server (and the foreground mode) to the engine: one message per request, answered
+//! through a oneshot channel. Only the engine owns state.
 
 use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::stalls::StallsReply;
@@ -21,10 +21,11 @@ pub use forkful_api::types::Verb;
 pub use keep::Keep;
 pub use talk::Talk;
 
-/// Commands that wait for the engine; a bound so that a flood of clients waits at the socket instead of in memory.
+/// Maximum commands that wait for the engine, so that a flood of clients waits at the socket instead of in
+/// memory.
 pub const COMMAND_QUEUE: usize = 256;
 
-/// Answer to a command, or why it was refused.
+/// The answer to a command, or its refusal.
 pub type Reply<T> = oneshot::Sender<Result<T, ErrorReply>>;
 
 /// A request to the engine.
@@ -33,27 +34,27 @@ pub enum Command {
     /// `POST /v1/apps`.
     Start {
         request: StartRequest,
-        /// Answered when done, or at once when `request.wait` is false.
+        /// Sent when done, or immediately if `request.wait` is false.
         reply: Reply<ActionReply>,
     },
     /// `POST /v1/actions/{verb}`.
     Action { verb: Verb, request: ActionRequest, reply: Reply<ActionReply> },
     /// `POST /v1/apply`.
     Apply {
-        /// What the apps are to become.
+        /// The requested apps.
         request: ApplyRequest,
-        /// Answered when it is done, or undone.
+        /// Sent when it is done or undone.
         reply: Reply<ApplyReply>,
     },
     /// `GET /v1/apps`.
     List {
-        /// How late the event loops are is of interest, for some seconds.
+        /// Whether event-loop delays are wanted, for some seconds.
         measure: bool,
         reply: Reply<AppList>,
     },
     /// `GET /v1/table`.
     Table { reply: Reply<AppTable> },
-    /// `GET /v1/apps/{target}`: the apps that hold the target, with their workers' stderr tails.
+    /// `GET /v1/apps/{target}`: the matching apps, with their workers' stderr tails.
     Describe {
         /// A name, id or `all`.
         target: String,
@@ -70,27 +71,27 @@ pub enum Command {
         /// A name, id or `all`.
         target: Option<String>,
         format: Format,
-        /// The page, to be finished away from the loop.
+        /// The data of the page, which is completed outside of the event loop.
         reply: Reply<MetricsOrder>,
     },
     /// `GET /v1/history`.
     History {
         /// A name or an id.
         target: String,
-        /// What is to be read, away from the loop.
+        /// The requested data, which is read outside of the event loop.
         reply: Reply<HistoryOrder>,
     },
     /// `GET /v1/logs`.
     Logs { query: LogsQuery, reply: Reply<LogLines> },
-    /// What a container's probe asks; only in the foreground.
+    /// A container's probe; only in the foreground.
     Probe { probe: Probe, reply: Reply<Answer> },
-    /// About the saved state.
+    /// Commands about the saved state.
     Keep(Keep),
-    /// What changes no app.
+    /// Commands that change no app.
     Talk(Talk),
-    /// `POST /v1/kill`: stop all apps and end the daemon.
+    /// `POST /v1/kill`: stop all apps and the daemon.
     Kill {
-        /// Answered when every worker is gone, just before the daemon ends.
+        /// Sent when all workers have ended, just before the daemon ends.
         reply: Reply<ActionReply>,
     },
 }

@@ -1,5 +1,5 @@
-//! Those who watch: each has a bounded queue of events, and is never waited for. An event is written out once,
-//! for all of them; when nobody watches, it is not even made.
+//! Watching clients: each has a bounded queue of events, and the daemon never waits for it. An event is
+//! serialised once for all clients; without clients it is not even created.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,22 +8,22 @@ use forkful_api::conversation::{DaemonEvent, EventsQuery, SkippedEvents};
 use hyper::body::Bytes;
 use tokio::sync::mpsc;
 
-/// Events that wait for one watcher.
+/// Maximum events that wait for one client.
 pub(crate) const QUEUE_EVENTS_MAX: usize = 4096;
-/// Their bytes. One event that is larger passes when nothing else waits.
+/// Maximum bytes of waiting events. A larger event passes if nothing else is waiting.
 pub(crate) const QUEUE_BYTES_MAX: usize = 8 << 20;
 
-/// A watcher's end: frames of server-sent events, in order.
+/// A client's end: frames of server-sent events, in order.
 #[derive(Debug)]
 pub struct Subscription {
     frames: mpsc::Receiver<Bytes>,
-    /// Bytes that wait.
+    /// Bytes of waiting events.
     queued: Arc<AtomicUsize>,
     filter: Filter,
 }
 
 impl Subscription {
-    /// The next frame, if one is there; ends when the hub is gone.
+    /// The next frame, if any; ends when the hub is gone.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut std::task::Context<'_>,
@@ -35,7 +35,7 @@ impl Subscription {
         polled
     }
 
-    /// Nothing more is taken; what waits can still be read.
+    /// No more frames are accepted; waiting frames can still be read.
     pub(crate) fn close(&mut self) {
         self.frames.close();
     }
@@ -76,7 +76,7 @@ struct Watcher {
     queued: Arc<AtomicUsize>,
     filter: Filter,
     messages: bool,
-    /// Events left out since it was last told.
+    /// Events dropped since the last notice.
     skipped: u64,
 }
 
@@ -95,18 +95,18 @@ impl Hub {
         Subscription { frames, queued, filter }
     }
 
-    /// Whether anybody watches.
+    /// Whether there are watching clients.
     pub(crate) fn is_watched(&mut self) -> bool {
         self.watchers.retain(|watcher| !watcher.frames.is_closed());
         !self.watchers.is_empty()
     }
 
-    /// Whether anybody wants to know what apps say.
+    /// Whether any client wants messages of apps.
     pub(crate) fn wants_messages(&mut self) -> bool {
         self.is_watched() && self.watchers.iter().any(|watcher| watcher.messages)
     }
 
-    /// Tells all who want to know.
+    /// Sends an event to all clients that want it.
     pub(crate) fn publish(&mut self, app: &str, pm_id: Option<u32>, event: &DaemonEvent) {
         let is_message = matches!(event, DaemonEvent::Message(_));
         let mut written = None;
@@ -122,7 +122,7 @@ impl Watcher {
     fn offer(&mut self, frame: &Bytes) {
         if self.skipped > 0 {
             let notice = self::frame(&DaemonEvent::Skipped(SkippedEvents { count: self.skipped }));
-            // Only when there is room for a good while, so that there are few notices.
+            // Only when there is enough room, so that there are few notices.
             let roomy = self.frames.capacity() > QUEUE_EVENTS_MAX / 2
                 && self.queued.load(Ordering::Relaxed) < QUEUE_BYTES_MAX / 2;
             if !roomy || !self.push(&notice) {
@@ -141,7 +141,7 @@ impl Watcher {
         if waiting > 0 && waiting + frame.len() > QUEUE_BYTES_MAX {
             return false;
         }
-        // Counted first: the reader may be faster than we are.
+        // Counted first: the reader may be faster.
         self.queued.fetch_add(frame.len(), Ordering::Relaxed);
         let sent = self.frames.try_send(frame.clone()).is_ok();
         if !sent {
@@ -162,7 +162,7 @@ pub(crate) fn frame(event: &DaemonEvent) -> Bytes {
         DaemonEvent::Skipped(skipped) => serde_json::to_string(skipped),
         DaemonEvent::Ending(ending) => serde_json::to_string(ending),
     };
-    // JSON has no line breaks of its own, so that one line of data holds it.
+    // JSON has no line breaks, so one line of data is enough.
     let data = data.expect("our own types always have a JSON form");
     format!("event: {}\ndata: {data}\n\n", event.name()).into()
 }

@@ -16,7 +16,7 @@ use crate::command::{COMMAND_QUEUE, Command, Keep};
 use crate::server::routes;
 use crate::worker_message;
 
-/// A reply to a request that was refused; longer ones would repeat hostile input.
+/// Maximum length of a reply to a refused request; longer replies would repeat hostile input.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// A request: the first byte chooses the route, the rest is its body, or the query and path of a route without one.
@@ -35,7 +35,7 @@ thread_local! {
     };
 }
 
-/// An app to which changes are made.
+/// An existing app to be changed.
 const APP: &str = r#"{"name":"api","program":"/usr/bin/node","program_args":["/srv/app.js"],"script":"/srv/app.js",
     "args":[],"cwd":"/srv","runtime":"node","mode":"cluster","instances":2,"balance":"auto","autorestart":true,
     "max_restarts":16,"restart_window_ms":60000,"min_uptime_ms":1000,"restart_delay_ms":null,
@@ -80,7 +80,7 @@ async fn ask(request: hyper::Request<Body>) {
     }
 }
 
-/// Stands for the engine: converts what must be converted, and refuses everything.
+/// Replaces the engine: converts definitions, and refuses everything.
 async fn engine(mut commands: mpsc::Receiver<Command>) {
     let refusal = || ErrorReply::new(ErrorCode::NoSuchTarget, "no", None);
     while let Some(command) = commands.recv().await {
@@ -105,7 +105,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
     }
 }
 
-/// A definition that is accepted comes back the same from the core's specification.
+/// An accepted definition survives a round trip through the core's spec.
 fn convert(definition: AppDefinition) {
     let Ok(spec) = AppSpec::try_from(definition) else { return };
     let again = AppDefinition::from(&spec);
@@ -117,14 +117,14 @@ pub fn state(bytes: &[u8]) {
     let Ok(state) = serde_json::from_slice::<SavedState>(bytes) else { return };
     for value in state.apps {
         if let Ok((app, unknown)) = SavedApp::read(&value) {
-            // What is not known here is written again with it.
+            // Unknown keys are written again.
             assert!(SavedApp::read(&app.entry(&unknown)).is_ok(), "{value}");
             convert(app.definition);
         }
     }
 }
 
-/// A message of an app; its reports stay within their bounds.
+/// A message of an app; its reports stay within their limits.
 pub fn worker_message(bytes: &[u8]) {
     let mut reports = WorkerReports::default();
     for line in bytes.split(|byte| *byte == b'\n') {

@@ -21,7 +21,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts it. The supervisor is none the worse without one, but for its own violent end.
+    /// Starts it. Without it the supervisor only lacks the cleanup after its own violent end.
     pub(crate) fn start(instance: Instance) -> Option<Self> {
         let start = || {
             let mut process = Command::new(std::env::current_exe()?)
@@ -44,7 +44,7 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// The supervisor ends properly: there is nothing left to end.
+    /// The supervisor ends normally: nothing is left to clean up.
     fn drop(&mut self) {
         drop(self.life.take());
         // It may have been reaped as an orphan of the apps.
@@ -52,7 +52,7 @@ impl Drop for Guard {
     }
 }
 
-/// The guard's own life: waits for the end of the supervisor whose stdin it has.
+/// The guard process: waits for the end of the supervisor, which holds the other end of its stdin.
 pub fn guard(instance: &str) -> io::Result<()> {
     let Some(instance) = Instance::parse(instance) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{instance:?} marks no processes")));

@@ -1,5 +1,5 @@
-//! The history of all workers: a file in memory with an area for each, which outlives the daemon where there is a keeper. What
-//! is in an area is `forkful_core::metrics::history`'s.
+//! The history of all workers: an in-memory file with an area for each, which survives the daemon if there is
+//! a keeper. `forkful_core::metrics::history` defines the contents of an area.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,10 +13,10 @@ use forkful_core::supervisor::AppId;
 use forkful_os::keeper::{Handover, Hold, Keeping, Kept, Kind, Name};
 use forkful_os::memory_file;
 
-/// Workers whose history is kept at most; each takes 360 KiB once it has run for a week.
+/// Maximum workers with a history; each needs 360 KiB after a week.
 pub(crate) const AREAS_MAX: usize = 128;
 const AREA_BYTES: u64 = HEAD_BYTES as u64 + RINGS_BYTES;
-/// Under which the file is kept. A keeper of an earlier version knows the kind.
+/// The name under which the file is kept. A keeper of an earlier version knows its kind.
 const NAME: Name = Name { of: 1, ..Name::only(Kind::State) };
 
 /// The file; clones share it.
@@ -31,7 +31,7 @@ impl std::fmt::Debug for History {
 
 struct Inner {
     file: Arc<OwnedFd>,
-    /// Whose each area is.
+    /// The owner of each area.
     areas: RefCell<Vec<Option<(AppId, u16)>>>,
     _hold: Hold,
 }
@@ -41,7 +41,7 @@ struct Inner {
 pub(crate) struct Area(usize);
 
 impl History {
-    /// That of the daemon before, or a new one. Without memory for it there is none, and nothing is kept.
+    /// The previous daemon's file, or a new one. Without memory for it there is none, and nothing is stored.
     pub(crate) fn take(handover: &mut Handover) -> Self {
         let keeping = handover.keeping.clone();
         let before = handover.take(NAME).filter(|kept| {
@@ -76,7 +76,7 @@ impl History {
         Self(Some(Rc::new(Inner { file: Arc::new(file), areas: RefCell::new(areas), _hold: hold })))
     }
 
-    /// The area of a worker, with what is written in it; an empty one if it has none yet. `None` when there is no room.
+    /// The area of a worker, with its contents; an empty one if it has none yet. `None` if there is no room.
     pub(crate) fn area(&self, app: AppId, slot: u16) -> Option<(Area, Option<Head>)> {
         let inner = self.0.as_ref()?;
         let mut areas = inner.areas.borrow_mut();

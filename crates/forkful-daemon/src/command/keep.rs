@@ -13,27 +13,27 @@ pub enum Keep {
     /// `POST /v1/save`.
     Save {
         request: SaveRequest,
-        /// Answered when the file is there.
+        /// Sent when the file is written.
         reply: Reply<SaveReply>,
     },
     /// `POST /v1/resurrect`.
     Resurrect {
-        /// From what.
+        /// The source.
         request: ResurrectRequest,
-        /// Answered when the apps are started.
+        /// Sent when the apps are started.
         reply: Reply<ActionReply>,
     },
-    /// The home was made anew: what belongs into it is written again.
+    /// The home was created again: write its contents again.
     Rewrite,
     /// `POST /v1/update`.
     Update {
         request: UpdateRequest,
-        /// Answered when the program has agreed, or was refused.
+        /// Sent when the program has agreed, or was refused.
         reply: Reply<UpdateReply>,
     },
-    /// The program has agreed.
+    /// The program has agreed to take over.
     MakeWay {
-        /// Not its path, which may name another file by now.
+        /// A descriptor instead of its path, which may name another file by now.
         program: OwnedFd,
         reply: Reply<UpdateReply>,
     },

@@ -1,8 +1,8 @@
-//! How a daemon takes over the workers of one that died. The keeper gives it their processes, channels, sockets and pipes; the
-//! written-down state gives it all decisions about them.
+//! Takes over the workers of a daemon that died. The keeper provides their processes, channels, sockets and
+//! pipes; the stored state provides all decisions about them.
 //!
-//! A process is taken over when it was written down and all of its descriptors are there; any other ends. What follows for
-//! its slot is decided by the supervisor ([`Event::TakenOver`]).
+//! A process is taken over if it is in the stored state and all of its descriptors exist; any other process
+//! is killed. The supervisor decides what follows for its slot ([`Event::TakenOver`]).
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ use crate::logs::LogService;
 
 const SIGKILL: i32 = 9;
 
-/// The owners that an adoption is about.
+/// The owners that take part in an adoption.
 pub(super) struct Owners<'a> {
     pub(super) apps: &'a mut Apps,
     pub(super) processes: &'a mut Processes,
@@ -45,20 +45,20 @@ pub(super) struct Owners<'a> {
     pub(super) now: Time,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// What the supervisors are to hear.
+    /// Events for the supervisors.
     pub(super) events: Vec<(AppId, Event)>,
-    /// Apps that cannot be gone on with: they begin anew.
+    /// Apps that cannot be continued: they are started again.
     pub(super) lost: Vec<AppSpec>,
-    /// What the processes that were taken over are known by.
+    /// The marks of the processes that were taken over.
     pub(super) marks: HashSet<Mark>,
     /// Their process ids.
     pub(super) pids: HashSet<u32>,
 }
 
-/// The kept descriptors that nobody has taken so far; those that are left are let go of.
+/// The kept descriptors that were not taken yet; the remaining ones are closed.
 pub(super) struct Inheritance(HashMap<Name, Kept>);
 
 impl Inheritance {
@@ -133,7 +133,7 @@ impl Owners<'_> {
         self.apps.insert_again(*id, entry);
     }
 
-    /// Takes over a process with all that connects it.
+    /// Takes over a process with all its connections.
     fn take_process(
         &mut self,
         entry: &mut App,
@@ -198,7 +198,7 @@ impl Owners<'_> {
     }
 }
 
-/// Takes over the channel of a process below a worker; `false` when that is not possible.
+/// Takes over the channel of a process below a worker; `false` if that is impossible.
 fn attach_below(
     entry: &mut App,
     (below, worker): (WorkerId, WorkerId),
@@ -215,9 +215,10 @@ fn attach_below(
     is_attached
 }
 
-/// Kills the processes that carry the mark of this home's daemons and were not taken over: health checks, and processes whose start
-/// was not written down before the daemon died. Which processes there are is seen now, before this daemon starts any. Whose they
-/// are is read on a thread, since clients wait and that is two files of each process of the machine.
+/// Kills the processes with the mark of this home's daemons that were not taken over: health checks, and
+/// processes whose start was not stored before the daemon died. The list of processes is read now, before
+/// this daemon starts any. Their marks are read on a thread, because clients wait and it needs two files of
+/// each process of the machine.
 pub(super) fn end_strays(instance: Instance, taken: Taken) {
     let Ok(snapshot) = Snapshot::take(&HashSet::new()) else { return };
     let Taken { marks, pids, .. } = taken;

@@ -1,4 +1,4 @@
-//! Applies a configuration: the core's plan, one step after the other, each as a command of its own.
+//! Applies a configuration: executes the core's plan step by step, each as a separate command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,13 +27,13 @@ use crate::command::{Command, Reply};
 #[derive(Debug, Clone)]
 struct Planned {
     name: String,
-    /// What it is to become; what it is, when it is to go.
+    /// Its new definition; for a deletion, its current one.
     wanted: Box<AppDefinition>,
-    /// What it was before, if it existed.
+    /// Its previous definition, if it existed.
     before: Option<Box<AppDefinition>>,
 }
 
-/// A plan that has been carried out or undone.
+/// A plan that was executed or undone.
 #[derive(Debug)]
 pub(crate) struct Applied {
     /// The apps that it changed.
@@ -42,7 +42,7 @@ pub(crate) struct Applied {
     reply: Reply<ApplyReply>,
 }
 
-/// Plans under way.
+/// Running plans.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     /// The apps that they change.
@@ -55,7 +55,7 @@ impl Plans {
         !self.names.is_empty()
     }
 
-    /// Makes the apps what the request says, or only says what that would take.
+    /// Applies the request, or only returns its plan.
     pub(super) fn begin(
         &mut self,
         request: ApplyRequest,
@@ -85,9 +85,9 @@ impl Plans {
         });
     }
 
-    /// Notes which apps a plan changes, so that no other plan changes them before this one has ended.
+    /// Records which apps a plan changes, so that no other plan changes them until this one has ended.
     fn claim(&mut self, plan: &Apply<Planned>, roster: Roster<'_>) -> Result<BTreeSet<String>, ErrorReply> {
-        // An app that stays as it is counts too: it may have been judged in the middle of the other plan.
+        // An unchanged app counts too: it may have been compared in the middle of the other plan.
         let taken: Vec<String> = plan
             .steps()
             .iter()
@@ -136,7 +136,7 @@ impl Roster<'_> {
         Ok(Apply::new(changes.chain(removals)))
     }
 
-    /// What another command is doing to an app at this moment, so that no plan can be made for it.
+    /// The command that is currently changing an app, which prevents a plan for it.
     fn busy(self, name: &str) -> Option<String> {
         let app = &self.apps.get(&self.find(name)?)?.supervisor;
         let doing = match (app.is_reloading(), app.is_ending()) {
@@ -147,7 +147,7 @@ impl Roster<'_> {
         Some(format!("`{name}` is being {doing}"))
     }
 
-    /// The apps of the same namespaces that are not wanted, each before those that it depends on.
+    /// The unwanted apps of the same namespaces, each before its dependencies.
     fn removals(self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
         let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
         let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
@@ -166,7 +166,7 @@ impl Roster<'_> {
             .collect()
     }
 
-    /// What has to be done to one app.
+    /// The step for one app.
     fn step(
         self,
         spec: &AppSpec,
@@ -209,7 +209,7 @@ fn told(step: &Step<Planned>) -> PlannedApp {
     PlannedApp { name: name.clone(), change, notes }
 }
 
-/// Carries out a plan; what became of each step, and of each that was taken back.
+/// Executes a plan; returns the result of each step, and of each undone step.
 async fn carry_out(
     mut plan: Apply<Planned>,
     engine: &mpsc::UnboundedSender<Back>,
@@ -227,7 +227,7 @@ async fn carry_out(
     (done, undone)
 }
 
-/// How a step went.
+/// The result of a step.
 fn judged(step: &Step<Planned>, became: &AppOutcome) -> Outcome {
     let became = Became {
         is_done: became.ok,
@@ -237,7 +237,7 @@ fn judged(step: &Step<Planned>, became: &AppOutcome) -> Outcome {
     became.outcome(step.change)
 }
 
-/// Has the engine carry out an order, and waits for what becomes of it.
+/// Sends an order to the engine, and waits for its result.
 async fn ask(engine: &mpsc::UnboundedSender<Back>, app: &Planned, order: Order, is_undo: bool) -> AppOutcome {
     let Planned { name, wanted, before } = app;
     let (reply, answer) = oneshot::channel();
@@ -281,7 +281,7 @@ async fn became(
     }
     match answer.await {
         Ok(Ok(reply)) => reply.apps.into_iter().next().unwrap_or_else(|| outcome(name, None, Vec::new())),
-        // What was never made is gone.
+        // An app that was never created is already gone.
         Ok(Err(refusal)) if is_undo && refusal.code == ErrorCode::NoSuchTarget => {
             outcome(name, None, Vec::new())
         }

@@ -1,10 +1,10 @@
-//! The one place of the engine that reads clocks.
+//! The only place of the engine that reads clocks.
 
 use forkful_core::Time;
 pub(crate) use forkful_os::wall_clock::now_ms as wall_ms;
 
-/// The clock that the core's [`Time`] is of: the monotonic one of the machine as it is, so that a time that was written
-/// down means the same to another daemon.
+/// The clock of the core's [`Time`]: the machine's monotonic clock, so that a stored time has the same
+/// meaning for another daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock;
 

@@ -1,5 +1,5 @@
-//! The kernel's reports of closed connections: followed for the ports where the daemon hands
-//! connections over, as long as they are few.
+//! The kernel's reports of closed connections: used for the ports where the daemon hands connections over,
+//! while they are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,15 +14,16 @@ use super::CLOSES_TOKEN;
 use super::app::AppId;
 use super::apps::Apps;
 
-/// More closed connections than this in a second are not worth following: evenness is for few.
+/// With more closed connections per second than this, following them is not worth the cost: evenness matters
+/// for few connections.
 const CLOSES_PER_SECOND_MAX: u32 = 8_000;
-/// After that, they are not followed for so long.
+/// How long they are not followed after that.
 const CLOSES_PAUSE: Duration = Duration::from_secs(30);
 
-/// The ports where the daemon hands connections over and counts those that close.
+/// The ports where the daemon hands connections over and counts closed ones.
 #[derive(Debug, Default)]
 pub(super) struct CountedPorts {
-    /// Of each app that has any, in order.
+    /// The sorted ports of each app that has any.
     of_apps: BTreeMap<AppId, Vec<u16>>,
     /// The apps of each port.
     apps: BTreeMap<u16, BTreeSet<AppId>>,
@@ -31,7 +32,7 @@ pub(super) struct CountedPorts {
 }
 
 impl CountedPorts {
-    /// The ports of an app as they are now.
+    /// Sets the current ports of an app.
     pub(super) fn note(&mut self, app: AppId, mut ports: Vec<u16>) {
         ports.sort_unstable();
         ports.dedup();
@@ -58,9 +59,9 @@ impl CountedPorts {
 #[derive(Default)]
 pub(super) struct Closes {
     reports: Option<ClosedConnections>,
-    /// Of which ports they are.
+    /// The ports that are followed.
     ports: Vec<u16>,
-    /// How many came since then; a second at most.
+    /// The number of reports since then; for at most a second.
     seen: (Time, u32),
     /// They are not followed until then.
     pause: Option<Time>,
@@ -84,7 +85,7 @@ impl Closes {
             return self.stop(apps, reactor);
         }
         if ports != self.ports && self.subscribe(&ports, reactor).is_err() {
-            // Without it, connections are handed out in turns.
+            // Without the reports, connections are handed out in turns.
             self.pause = Some(now + CLOSES_PAUSE);
             return self.stop(apps, reactor);
         }
@@ -135,7 +136,7 @@ impl Closes {
         self.seen.1 += seen;
         let lost = !matches!(outcome, Ok(Overflow::None));
         if lost || self.seen.1 > CLOSES_PER_SECOND_MAX {
-            // Counts cannot be trusted any more, or cost more than they are worth.
+            // The counts are no longer reliable, or cost more than they are worth.
             self.pause = Some(now + CLOSES_PAUSE);
             self.follow(apps, reactor, now);
         }

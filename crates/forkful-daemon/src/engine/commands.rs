@@ -1,4 +1,4 @@
-//! What clients ask for, turned into events of slots.
+//! Converts clients' commands to events of slots.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ use crate::command::{Command, Keep, Reply, Verb};
 use crate::history::HistoryOrder;
 
 impl Engine {
-    /// Takes one command; its answer comes now or later through its own channel.
+    /// Handles a command; its answer is sent now or later through its channel.
     pub(crate) fn on_command(&mut self, command: Command) {
         match command {
             Command::Keep(Keep::Resurrect { reply, .. })
@@ -75,8 +75,8 @@ impl Engine {
         }
     }
 
-    /// Has the agents report while somebody looks. A worker deals with the order before it answers whether its loop turns,
-    /// so that the first look has a report already.
+    /// Lets the agents report while clients need it. A worker handles the order before it answers a probe of
+    /// its event loop, so the first reply already has a report.
     fn measure_for(&mut self, command: &Command) {
         let now = self.clock.now();
         let apps: Vec<AppId> = match command {
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Answers what asks for the state of workers.
+    /// Answers commands that read the state of workers.
     pub(super) fn answer_look(&mut self, command: Command) {
         match command {
             Command::List { reply, .. } => answer(reply, Ok(self.list())),
@@ -186,7 +186,7 @@ impl Engine {
                 }
                 Verb::Flush => self.flush(app, &slots, job),
                 Verb::ReloadLogs => {
-                    // All log files of all apps are opened anew, whichever apps were named.
+                    // All log files of all apps are reopened, whichever apps were named.
                     let done = self.logs.reopen();
                     self.await_logs(app, job, done);
                 }
@@ -206,7 +206,7 @@ impl Engine {
         self.jobs.answer_at_once(job, at_once);
     }
 
-    /// What is kept of the first app that a target names.
+    /// The stored history of the first app matched by a target.
     fn history(&self, target: &str) -> Result<HistoryOrder, ErrorReply> {
         let selection = self.roster().select(&[target.to_owned()])?;
         let found = selection.into_iter().find_map(|(app, slots)| Some((self.apps.get(&app)?, slots)));
@@ -218,7 +218,7 @@ impl Engine {
         Roster::of(&self.apps, self.persistence.as_ref())
     }
 
-    /// Leaves an app alone that a configuration file has not changed; says whether it did.
+    /// Leaves an app unchanged if a configuration file has not changed it; returns whether it did.
     fn leave_alone(
         &mut self,
         app: AppId,
@@ -239,13 +239,13 @@ impl Engine {
         true
     }
 
-    /// What a configuration file has changed about an app.
+    /// Reports the changes of an app by a configuration file.
     fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
         self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
     }
 
-    /// Stops or deletes slots of several apps, those that depend on others first.
+    /// Stops or deletes slots of several apps, dependents first.
     fn stop_in_order(&mut self, selection: Selection, verb: SlotVerb, job: JobId) {
         let chosen: Vec<AppId> = selection.keys().copied().collect();
         for (app, slots) in selection {
@@ -329,14 +329,14 @@ impl Engine {
         self.order(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }), job);
     }
 
-    /// Feeds an order to an app; its client is told how memory is divided then.
+    /// Feeds an order to an app; then reports to its client how memory is divided.
     fn order(&mut self, app: AppId, event: Event, job: JobId) {
         self.supervise(app, event);
         self.jobs.note(job, app, self.apps.memory_note(app, self.clock.now()));
     }
 }
 
-/// What ends workers, in the order in which apps depend on each other.
+/// Commands that end workers, in the order of dependencies.
 fn ending(verb: Verb) -> Option<SlotVerb> {
     match verb {
         Verb::Stop => Some(SlotVerb::Stop),
@@ -351,7 +351,7 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
     }
 }
 
-/// Refuses what would start something while the daemon is ending.
+/// Refuses commands that would start something while the daemon is ending.
 fn refuse_at_the_end<T>(reply: Reply<T>) {
     let hint = Some(Page::Daemon.hint("try again when it has ended"));
     answer(reply, Err(refuse(ErrorCode::Conflict, "the daemon is ending", hint)));
@@ -361,7 +361,7 @@ pub(crate) fn refuse(code: ErrorCode, error: &str, hint: Option<Hint>) -> ErrorR
     ErrorReply::new(code, error, hint)
 }
 
-/// A client that has gone needs no answer.
+/// A client that has disconnected needs no answer.
 pub(crate) fn answer<T>(reply: Reply<T>, result: Result<T, ErrorReply>) {
     let _gone = reply.send(result);
 }

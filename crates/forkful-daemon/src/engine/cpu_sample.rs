@@ -1,11 +1,11 @@
-//! How much CPU a process or a control group uses: the share of one core between two looks at its CPU time.
+//! CPU use of a process or a control group: the share of one core between two samples of its CPU time.
 
 use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_os::procinfo;
 
-/// The last sample of a CPU time, and the share between it and the one before.
+/// The last sample of a CPU time, and the share between the last two samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuSample {
     pid: u32,
@@ -15,10 +15,10 @@ pub(crate) struct CpuSample {
 }
 
 impl CpuSample {
-    /// The time between two samples, at least, so that a share means something.
+    /// The minimum time between two samples, so that a share is meaningful.
     const PAUSE_MIN: Duration = Duration::from_millis(500);
 
-    /// Begins anew when the process is another one: it had used nothing when it was spawned.
+    /// Starts again if the process is a new one: it had used no CPU time when it was spawned.
     pub(crate) fn follow(&mut self, pid: u32, spawned: Time) {
         if self.pid != pid {
             *self = Self { pid, at: spawned, ..Self::default() };
@@ -30,8 +30,8 @@ impl CpuSample {
         now.since(self.at) >= Self::PAUSE_MIN
     }
 
-    /// Looks at a process and takes a sample when one is due. A process that is younger than that has no share yet: it may
-    /// have used more CPU time before its start was noted than since.
+    /// Samples a process if a sample is due. A process that is younger than the interval has no share yet: it
+    /// may have used more CPU time before its start was recorded than since.
     pub(crate) fn look(&mut self, pid: u32, spawned: Time, now: Time) {
         self.follow(pid, spawned);
         if self.is_due(now)

@@ -1,5 +1,5 @@
-//! Apps that need each other: one that depends on others is started when they are ready, and they are
-//! stopped when it is gone.
+//! Dependencies between apps: an app is started when its dependencies are ready, and they are stopped after
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,7 @@ use super::commands::refuse;
 use super::targets::Selection;
 
 impl Apps {
-    /// Whether apps can be started or get another definition while others are deleted, as far as they depend on each
-    /// other.
+    /// Whether dependencies allow apps to be started or changed while others are deleted.
     pub(crate) fn check_needs<'a>(
         &self,
         wanted: impl Iterator<Item = &'a AppSpec>,
@@ -25,7 +24,7 @@ impl Apps {
             .map_err(|fault| refuse(ErrorCode::BadRequest, &fault.to_string(), fault.hint()))
     }
 
-    /// Whether workers may be deleted: no app that stays may depend on an app that goes as a whole.
+    /// Whether workers may be deleted: no remaining app may depend on a completely deleted app.
     pub(crate) fn check_deletion(&self, selection: &Selection) -> Result<(), ErrorReply> {
         let whole = selection.iter().filter_map(|(app, slots)| {
             self.get(app)
@@ -35,7 +34,7 @@ impl Apps {
         self.check_needs(std::iter::empty(), &whole.collect())
     }
 
-    /// The same apps, each after those that it depends on.
+    /// The same apps, each after its dependencies.
     pub(crate) fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
         let mut selection: Vec<_> = selection.into_iter().collect();
         order::sort_by_needs(&mut selection, |(app, _)| {

@@ -1,16 +1,16 @@
-//! What the process that ended last wrote to stderr: asked of the log service when the process ends, kept for those who
-//! ask why.
+//! The last stderr lines of the process that exited last: requested from the log service at the exit, kept
+//! for later questions.
 
 use forkful_core::stderr_excerpt;
 use tokio::sync::oneshot;
 
-/// The last lines of stderr of the process that ended last.
+/// The last stderr lines of the process that exited last.
 #[derive(Debug, Default)]
 pub(crate) enum ExitTail {
     /// No process has ended.
     #[default]
     None,
-    /// The log service has not answered, or its answer has not been looked at.
+    /// The log service has not answered, or its answer was not read yet.
     Awaited(oneshot::Receiver<Vec<String>>),
     /// The lines, error first.
     Known(Vec<String>),
@@ -22,7 +22,7 @@ impl ExitTail {
         Self::Awaited(answer)
     }
 
-    /// The lines that are known by now.
+    /// The lines known so far.
     pub(crate) fn lines(&mut self) -> &[String] {
         if let Self::Awaited(answer) = self
             && let Ok(lines) = answer.try_recv()

@@ -1,4 +1,4 @@
-//! Commands about the saved state: saved, brought back, forgotten.
+//! Commands about the saved state: save, restore, delete.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -35,14 +35,14 @@ impl Engine {
         }
     }
 
-    /// What should run is not any more what was saved.
+    /// The desired state differs from the saved one.
     pub(super) fn note_change(&mut self) {
         if let Some(persistence) = &mut self.persistence {
             persistence.note_change();
         }
     }
 
-    /// What another daemon has to know is written down, if there is a keeper.
+    /// Stores what another daemon has to know, if there is a keeper.
     pub(super) fn write_down(&mut self) {
         let Some(persistence) = &mut self.persistence else { return };
         let (marks, jobs, phase) = (self.starts.marks(), &self.jobs, self.life.phase);
@@ -62,7 +62,7 @@ impl Engine {
         self.options.keeping.let_go();
     }
 
-    /// All that was written down, if a program of another version may take it up now.
+    /// The complete stored state, if a program of another version may take it over now.
     fn hand_over_state(&mut self) -> Result<Vec<u8>, String> {
         if self.life.phase != Phase::Serving {
             return Err("the daemon is ending".to_owned());
@@ -77,7 +77,7 @@ impl Engine {
         persistence.ok_or("the foreground keeps no state".to_owned()).and_then(Persistence::written)
     }
 
-    /// Has the program of another version look at what was written down.
+    /// Lets the program of another version read the stored state.
     fn update(&mut self, request: &UpdateRequest, reply: Reply<UpdateReply>) {
         let state = match self.hand_over_state() {
             Ok(state) => state,
@@ -86,7 +86,7 @@ impl Engine {
         update::check(request, &state, reply, &mut self.starts, self.inbox.back.clone());
     }
 
-    /// The program can go on from there: it takes this daemon's place.
+    /// The program can continue from there: it replaces this daemon.
     fn make_way(&mut self, program: OwnedFd, reply: Reply<UpdateReply>) {
         self.write_down();
         let keeper = self.options.keeping.keeper();
@@ -105,7 +105,7 @@ impl Engine {
         answer(reply, Err(update::refusal(&refused)));
     }
 
-    /// The program for which this daemon has made way, if it has. Whoever waits for a command is told to look there.
+    /// The program that replaces this daemon, if any. Waiting clients are told to look there.
     pub(crate) fn successor(&mut self) -> Option<OwnedFd> {
         if self.life.phase != Phase::MakingWay {
             return None;
@@ -114,14 +114,14 @@ impl Engine {
         self.life.successor.take().map(|(program, _)| program)
     }
 
-    /// From now on, what another daemon has to know is written down.
+    /// From now on, what another daemon has to know is stored.
     pub(crate) fn write_to(&mut self, file: StateFile) {
         if let Some(persistence) = &mut self.persistence {
             persistence.write_to(file);
         }
     }
 
-    /// Goes on with the workers of a daemon before this one.
+    /// Continues with the workers of the previous daemon.
     pub(crate) fn take_up(&mut self, written: Written, kept: Vec<Kept>) {
         let Written { daemon, apps } = written;
         self.apps.resume_numbers((daemon.last_app, daemon.next_pm_id));
@@ -142,7 +142,7 @@ impl Engine {
         for app in apps {
             owners.take_up(app, &mut inheritance, &mut taken);
         }
-        // What nobody has taken is let go of.
+        // Descriptors that were not taken are closed.
         drop(inheritance);
         self.processes.reap_orphans(|pid| self.starts.is_being_started(pid));
         let now = self.clock.now();
@@ -169,7 +169,7 @@ impl Engine {
         self.settle();
     }
 
-    /// A daemon that ends saves nothing more: what ran then is what should run again.
+    /// An ending daemon saves nothing more: what ran then should run again.
     pub(super) fn save_changes(&mut self) {
         if let Some(persistence) = &mut self.persistence
             && self.life.phase == Phase::Serving
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// What a user should know of the saved state, of log files and of what apps expect in vain, whatever is listed.
+    /// Notes for the user about the saved state, log files, and unmet expectations of apps, for every list.
     pub(super) fn notes(&self) -> Vec<String> {
         let saved = self.persistence.as_ref().map(|persistence| persistence.notes(&self.apps));
         let faults = self.apps.log_faults(&self.logs);
@@ -206,18 +206,18 @@ impl Engine {
         }
     }
 
-    /// The home was made anew: everything that was in it is written again.
+    /// The home was created again: all its contents are written again.
     fn rewrite_home(&mut self) {
         if let Some(persistence) = &mut self.persistence {
             persistence.rewrite(&self.apps);
         }
         self.starts.listen(&self.options.home, self.wake.reactor(), &self.options.keeping);
-        // Nobody waits for it.
+        // No client waits for it.
         drop(self.logs.reopen());
     }
 
-    /// Starts what was saved, without a client. Values that were not saved are taken from the home's file `environment`,
-    /// else from this process's environment.
+    /// Starts the saved apps, without a client. Values that were not saved are taken from the home's file
+    /// `environment`, otherwise from this process's environment.
     pub(crate) fn resurrect_now(&mut self) -> Started {
         let (reply, started) = tokio::sync::oneshot::channel();
         let request = self.own_request();
@@ -226,7 +226,7 @@ impl Engine {
         started
     }
 
-    /// What is asked for without a client.
+    /// The request without a client.
     fn own_request(&self) -> ResurrectRequest {
         let texts = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -239,8 +239,8 @@ impl Engine {
         ResurrectRequest { saved: false, env, wait: true, ..ResurrectRequest::default() }
     }
 
-    /// Starts what the daemon before this one was about to start: what it had read of the saved state, and all of that
-    /// where it had not read it.
+    /// Starts the apps that the previous daemon was about to start: those that it had read from the saved
+    /// state, or all of them if it had not read it.
     fn go_on_resurrecting(&mut self, is_unread: bool) {
         let Some(persistence) = &self.persistence else { return };
         let pending: Vec<_> =
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// `resurrect`: starts what was saved and does not exist, each worker in the state that it had.
+    /// `resurrect`: starts saved apps that do not exist, each worker in its saved state.
     pub(crate) fn resurrect(&mut self, request: ResurrectRequest, reply: Reply<ActionReply>) {
         let Some(persistence) = &mut self.persistence else {
             let error = "the foreground keeps no state";
@@ -303,7 +303,7 @@ impl Engine {
         resurrection.read_env_files(wanted, self.inbox.back.clone());
     }
 
-    /// The `.env` files have been read: the apps are made.
+    /// The `.env` files have been read: the apps are created.
     pub(super) fn on_revived(&mut self, resurrection: Resurrection, candidates: Vec<Candidate>) {
         if let Some(persistence) = &mut self.persistence {
             persistence.take_pending(&candidates);
@@ -320,7 +320,7 @@ impl Engine {
     fn revive(&mut self, candidate: Candidate, request: &ResurrectRequest, job: JobId) {
         let name = candidate.name().to_owned();
         if self.apps.find(&name).is_some() {
-            // Somebody was faster.
+            // Another request was faster.
             return self.jobs.note_all_known(job, vec![exists_already(&name)]);
         }
         match candidate.prepare(request) {

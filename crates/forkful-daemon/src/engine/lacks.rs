@@ -1,5 +1,5 @@
-//! What workers expect of a primary written in JavaScript: done in its place where that is possible, told to the user
-//! where it is not. The rules are in [`forkful_core::primary_habits`].
+//! What workers expect of a primary written in JavaScript: emulated if possible, otherwise reported to the
+//! user. The rules are in [`forkful_core::primary_habits`].
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use super::apps::Apps;
 use super::launch::{other_user, script_of};
 use crate::worker_message;
 
-/// The script to look into when a process is started: the first worker's, and never with root's rights that of another
-/// user.
+/// The script to examine when a process is started: the first worker's, and never one of another user with
+/// root's rights.
 pub(super) fn script_to_look_into(spec: &AppSpec, slot: u16) -> Option<PathBuf> {
     let is_asked = slot == 0
         && spec.mode == Mode::Cluster
@@ -26,13 +26,13 @@ pub(super) fn script_to_look_into(spec: &AppSpec, slot: u16) -> Option<PathBuf> 
     script_of(spec).filter(|_| is_asked)
 }
 
-/// Whether a script has a primary part of its own; `false` where it cannot be read. Takes as long as the disk does.
+/// Whether a script has its own primary part; `false` if it cannot be read. May wait for the disk.
 pub(super) fn has_own_primary(script: &std::path::Path) -> bool {
     behalf::read_whole(script, SCRIPT_BYTES_MAX).is_ok_and(|text| calls_cluster_fork(&text))
 }
 
 impl Apps {
-    /// What the workers of all apps expect in vain.
+    /// The unmet expectations of all apps' workers.
     pub(super) fn lack_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.values()
             .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec().name)))
@@ -40,14 +40,14 @@ impl Apps {
 }
 
 impl App {
-    /// A script that was looked into has a primary part of its own.
+    /// An examined script has its own primary part.
     pub(super) fn note_own_primary(&mut self, slot: u16, generation: Generation) {
         if let Some(worker) = self.worker(slot, generation) {
             self.note_lack(worker, Lack::OwnPrimary);
         }
     }
 
-    /// A worker expects something that there is not. The daemon's log has it once.
+    /// A worker expects something that does not exist. The daemon's log reports it once.
     pub(super) fn note_lack(&mut self, worker: WorkerId, lack: Lack) {
         let Some(process) = self.process_of(worker) else { return };
         process.lacks.insert(lack);
@@ -56,7 +56,7 @@ impl App {
         }
     }
 
-    /// log4js in a worker has a line for another process; says whether this is such a line.
+    /// log4js in a worker sends a line for another process; returns whether this is such a line.
     pub(super) fn on_log4js(&mut self, worker: WorkerId, line: &[u8], now: Time) -> bool {
         let Some((slot, _)) = self.find_worker(worker) else { return false };
         let Some((message, line)) = worker_message::log4js(line, slot) else { return false };
@@ -83,7 +83,7 @@ impl App {
         self.current(0).filter(|process| process.ended.is_none())
     }
 
-    /// What its present workers expect in vain.
+    /// The unmet expectations of its current workers.
     pub(super) fn lacks(&self) -> BTreeSet<Lack> {
         let processes = self.shown();
         let living = processes.filter(|process| process.ended.is_none());

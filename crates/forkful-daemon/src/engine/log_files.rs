@@ -1,4 +1,4 @@
-//! Which files the output of workers goes to.
+//! The files for the output of workers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,11 +12,12 @@ pub(crate) struct LogFiles {
     pub(crate) combined: Option<PathBuf>,
 }
 
-/// Log files that were given and are no plain files: devices, pipes and descriptors, which all workers share. What a path
-/// is, is looked up off the loop, at each start (see [`LogPlaces`]); until then it counts as a plain file.
+/// Configured log files that are not plain files: devices, pipes and descriptors, which all workers share.
+/// The type of a path is determined outside of the event loop at each start (see [`LogPlaces`]); until then
+/// it counts as a plain file.
 pub(crate) type SpecialFiles = BTreeSet<PathBuf>;
 
-/// A worker's log files, as PM2 names them: `-<id>` unless one file serves all.
+/// A worker's log files, with PM2's names: `-<id>` unless one file is used for all.
 pub(crate) fn log_files(
     spec: &AppSpec,
     folder: &std::path::Path,
@@ -47,18 +48,18 @@ pub(crate) fn log_files(
     }
 }
 
-/// Whether a path is that of a device or a descriptor by its name alone.
+/// Whether a path is a device or a descriptor by its name alone.
 fn is_devices(path: &std::path::Path) -> bool {
-    // Shared memory holds plain files.
+    // Shared memory has plain files.
     (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || path.starts_with("/proc")
 }
 
-/// The log files of an app that are to be looked at before a start, each of which gets a number if it is a plain file.
+/// The log files of an app to examine before a start, each of which gets a number if it is a plain file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogPlaces(Vec<PathBuf>);
 
 impl LogPlaces {
-    /// Files whose names do not say so.
+    /// Files whose names do not determine their type.
     pub(crate) fn of(spec: &AppSpec) -> Self {
         if spec.logs.disabled || spec.logs.merge {
             return Self::default();
@@ -72,7 +73,7 @@ impl LogPlaces {
         self.0.iter().any(|own| own == path)
     }
 
-    /// Looks at them, which may wait for a file system: not on the loop. `before` is told each path.
+    /// Examines them, which may wait for a file system: not in the event loop. `before` gets each path.
     pub(crate) fn special(self, mut before: impl FnMut(&std::path::Path)) -> SpecialFiles {
         let mut special = SpecialFiles::new();
         for path in self.0 {
@@ -85,7 +86,7 @@ impl LogPlaces {
     }
 }
 
-/// A worker's own file, by the path that was given for all.
+/// A worker's own file, from the configured path for all.
 fn own_file(path: &std::path::Path, pm_id: u32) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match path.extension() {

@@ -1,4 +1,4 @@
-//! `GET /v1/logs`: which files and workers a request means.
+//! `GET /v1/logs`: the files and workers of a request.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::targets::Roster;
 use crate::logs::{FollowFilter, FollowRequest, Followed, LogLines, LogService, TailFile};
 
 impl Roster<'_> {
-    /// The lines that a client asks for.
+    /// The lines that a client requests.
     pub(super) fn logs_for(self, query: &LogsQuery, logs: &LogService) -> Result<LogLines, ErrorReply> {
         let targets: Vec<String> =
             if query.targets.is_empty() { vec!["all".to_owned()] } else { split_targets(&query.targets) };
