@@ -429,7 +429,14 @@ const DEEDS = {
   report: (message) => report(message.every_ms, message.quiet_ms),
   // libuv's pool has threads.
   pool: () => reporter?.usePool(),
-  metrics: () => (prom ??= new (require('./prom.cjs').Prom)(agent, merger)).tell(),
+  metrics() {
+    try {
+      (prom ??= new (require('./prom.cjs').Prom)(agent, merger)).tell();
+    } catch {
+      // Without an answer, the primary would ask again only after a while.
+      tell({ act: 'metrics' });
+    }
+  },
   merged: (message) => merger?.hear(message),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),

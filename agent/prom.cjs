@@ -4,7 +4,7 @@
 
 /** The entry of prom-client in `require.cache`; as an ES module it is loaded from there, too. */
 const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
-/** A longer report is not sent. */
+/** What does not fit into so many bytes is not sent. */
 const BYTES_MAX = 480 * 1024;
 /** The estimate for a sample without its labels, in bytes. */
 const SAMPLE_BYTES = 40;
@@ -71,43 +71,81 @@ class Prom {
     timer(guarded(answer), COLLECT_MS_MAX, {}).unref();
     const failed = () => guarded(answer)({});
     Promise.all(found.map(read))
-      .then((lists) => answer({ metrics: shortened(lists) }))
+      .then((lists) => answer(fitting(lists)))
       .catch(failed);
   }
 }
 
 /**
- * What is needed of prom-client's lists; nothing when it is too long.
+ * What is needed of a metric, and an estimate of its bytes in JSON; without `family` when it is too long by itself.
+ * @param {any} metric
+ */
+function shortened({ name, registry, help, type, aggregator, values }) {
+  let bytes = 2 * SAMPLE_BYTES + String(name).length + String(help).length;
+  const samples = [];
+  for (const { metricName, labels, value } of values) {
+    const texts = {};
+    for (const [label, text] of Object.entries(labels ?? {})) {
+      texts[label] = String(text);
+      bytes += label.length + texts[label].length + 6;
+    }
+    const isOther = metricName !== undefined && metricName !== name;
+    bytes += SAMPLE_BYTES + (isOther ? metricName.length + 16 : 0);
+    if (bytes > BYTES_MAX) return { bytes, count: values.length };
+    const shown = number(value);
+    if (shown !== undefined) samples.push({ ...(isOther && { metricName }), labels: texts, value: shown });
+  }
+  return { family: { name, ...(registry && { registry }), help: String(help), type, aggregator, values: samples }, bytes, count: values.length };
+}
+
+/** The metrics that fit into an answer. The largest ones are left out first: they are the same in each answer, as a rule. */
+class Fitting {
+  constructor() {
+    /** @type {{ family?: object, bytes: number, count: number }[]} */
+    this.kept = [];
+    this.bytes = 0;
+    this.leftOut = 0;
+  }
+
+  /** @param {{ family?: object, bytes: number, count: number }} entry */
+  add(entry) {
+    this.kept.push(entry);
+    this.bytes += entry.bytes;
+    while (this.bytes > BYTES_MAX) this.drop();
+  }
+
+  drop() {
+    const at = this.kept.reduce((largest, { bytes }, index) => (bytes > this.kept[largest].bytes ? index : largest), 0);
+    const [{ bytes, count }] = this.kept.splice(at, 1);
+    this.bytes -= bytes;
+    this.leftOut += count;
+  }
+
+  /** The estimates count letters; only a long answer has to be measured. */
+  measure() {
+    if (this.bytes * LETTER_BYTES_MAX <= BYTES_MAX) return;
+    for (const entry of this.kept) entry.bytes = Buffer.byteLength(JSON.stringify(entry.family)) + 1;
+    this.bytes = this.kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    while (this.bytes > BYTES_MAX) this.drop();
+  }
+}
+
+/**
+ * What is needed of prom-client's lists, as far as it fits into an answer, and how many samples are left out.
  * @param {any[][]} lists
  */
-function shortened(lists) {
-  let bytes = 0;
-  const families = [];
+function fitting(lists) {
+  const fits = new Fitting();
   const seen = new Set();
-  for (const { name, registry, help, type, aggregator, values } of lists.flat()) {
+  for (const metric of lists.flat()) {
     // Two copies of prom-client measure the same things of the process.
-    const key = `${registry} ${name}`;
+    const key = `${metric.registry} ${metric.name}`;
     if (seen.has(key)) continue;
     seen.add(key);
-    bytes += 2 * SAMPLE_BYTES + String(name).length + String(help).length;
-    const samples = [];
-    for (const { metricName, labels, value } of values) {
-      const texts = {};
-      for (const [label, text] of Object.entries(labels ?? {})) {
-        texts[label] = String(text);
-        bytes += label.length + texts[label].length + 6;
-      }
-      const isOther = metricName !== undefined && metricName !== name;
-      bytes += SAMPLE_BYTES + (isOther ? metricName.length + 16 : 0);
-      if (bytes > BYTES_MAX) return undefined;
-      const shown = number(value);
-      if (shown !== undefined) samples.push({ ...(isOther && { metricName }), labels: texts, value: shown });
-    }
-    families.push({ name, ...(registry && { registry }), help: String(help), type, aggregator, values: samples });
+    fits.add(shortened(metric));
   }
-  // The estimate counts letters; only a long report has to be measured.
-  const isLong = bytes * LETTER_BYTES_MAX > BYTES_MAX && Buffer.byteLength(JSON.stringify(families)) > BYTES_MAX;
-  return isLong ? undefined : families;
+  fits.measure();
+  return { metrics: fits.kept.map(({ family }) => family), ...(fits.leftOut > 0 && { leftOut: fits.leftOut }) };
 }
 
 module.exports = { Prom, ENTRY, isOpenMetrics, packages };

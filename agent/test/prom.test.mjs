@@ -77,26 +77,46 @@ for (const major of MAJORS) {
       ]);
     });
 
-    test('a metric that throws, too many of them, and one that is never there do no harm to the app', async (t) => {
+    test('a metric that throws, strange ones, and one that is never there do no harm to the app', async (t) => {
       const worker = await launch(t, major, `
         const { Gauge, register } = prom();
         const steps = {
           throws: () => new Gauge({ name: 'throws', help: 'Throws.', collect() { throw new Error('no'); } }),
           rejects: () => new Gauge({ name: 'rejects', help: 'Rejects.', async collect() { throw new Error('no'); } }),
-          many: () => { const gauge = new Gauge({ name: 'many', help: 'Many.', labelNames: ['n'] }); for (let n = 0; n < 20000; n += 1) gauge.set({ n: 'label' + n }, n); },
-          strange: () => { register.getMetricsAsJSON = () => [null]; },
+          proxied: () => { Object.defineProperty(require.cache, '/proxied/prom-client/index.js', { configurable: true, enumerable: true, get() { throw new Error('no'); } }); },
+          strange: () => { delete require.cache['/proxied/prom-client/index.js']; register.getMetricsAsJSON = () => [null]; },
           never: () => { register.getMetricsAsJSON = () => new Promise(() => {}); },
         };
         process.on('message', (step) => { register.clear(); steps[step](); process.send(step); });
         for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, (error) => process.send({ [event]: String(error) }));
       `);
-      for (const step of ['throws', 'rejects', 'many', 'strange', 'never']) {
+      for (const step of ['throws', 'rejects', 'proxied', 'strange', 'never']) {
         worker.child.send(step);
         await waitUntil(step, () => worker.said.includes(step));
         assert.deepEqual(await worker.ask(), {}, step);
       }
       assert.deepEqual(worker.said.filter((said) => typeof said === 'object'), []);
       assert.equal(worker.output, '');
+    });
+
+    test('of too many metrics the largest ones are left out, and counted', async (t) => {
+      const worker = await launch(t, major, `
+        process.on('message', () => {});
+        const { Gauge } = prom();
+        const many = (name, count, text) => {
+          const gauge = new Gauge({ name, help: 'Many.', labelNames: ['n'] });
+          for (let n = 0; n < count; n += 1) gauge.set({ n: text + n }, n);
+        };
+        many('few', 3, '');
+        many('far_too_many', 20000, 'label');
+        // Neither is too long by the number of its letters; in JSON each letter has six bytes.
+        many('controls', 350, '\\0'.repeat(200));
+        many('fewer_controls', 100, '\\0'.repeat(200));
+        new Gauge({ name: 'last', help: 'Last.' }).set(1);
+      `);
+      const { metrics, leftOut } = await worker.ask();
+      assert.deepEqual(metrics.map(({ name }) => name), ['few', 'fewer_controls', 'last']);
+      assert.equal(leftOut, 20350);
     });
 
     test('a worker that was asked says what it has counted once more before it has drained, and ends when it wants to', async (t) => {
