@@ -164,12 +164,13 @@ for (const major of MAJORS) {
           parentPort.postMessage([typeof process.send, process.execArgv.length, process.listenerCount('internalMessage')]);
           if (require('worker_threads').workerData === 'exits') process.exit(3);
         } else {
-          const ended = [undefined, 'exits'].map((workerData) => new Promise((resolve) => {
+          // One after the other, so that what is printed has an order.
+          const run = (workerData) => new Promise((resolve) => {
             const worker = new Worker(__filename, { workerData });
             worker.on('message', (message) => console.log(JSON.stringify([workerData, message])));
             worker.on('exit', resolve);
-          }));
-          Promise.all(ended).then((codes) => { console.log(JSON.stringify(codes)); ${SERVES} });
+          });
+          run(undefined).then(async (code) => { console.log(JSON.stringify([code, await run('exits')])); ${SERVES} });
         }`.replace(SAY, `const say = process.send?.bind(process);\n`));
       const held = await serves(t, major, script);
       assert.equal(held.internal.filter(({ act }) => act === 'hello').length, 1, 'threads say nothing');
