@@ -1,7 +1,7 @@
-//! Keeps a daemon reachable when its home is removed or moved away under it: it makes the home anew, with lock, socket,
-//! notes and state, before a command finds none and starts a second daemon beside the one that lives.
+//! Keeps a daemon reachable when its home is removed or moved away: creates the home again, with lock,
+//! socket, records and state, before a command finds none and starts a second daemon.
 //!
-//! The kernel tells of the removal (inotify), so that nothing is looked at while nothing happens.
+//! The kernel reports the removal (inotify), so nothing is polled.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,22 +24,23 @@ use crate::command::{Command, Keep};
 use crate::inherited::{ApiSocket, HomeLock};
 use crate::{left_behind, server};
 
-/// How long a removal that has begun may go on before what is missing is made anew: `rm -r` removes the folder last.
+/// How long a removal in progress may take before missing files are created again: `rm -r` removes the folder
+/// last.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Pause between two tries to make the home anew.
+/// Interval between two attempts to create the home again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What a living daemon holds of its home.
+/// What a running daemon has in its home.
 pub(crate) struct Hold {
     pub(crate) home: Home,
-    /// What its workers are known by.
+    /// The marks of its workers.
     pub(crate) instance: String,
     lock: RefCell<HomeLock>,
     servers: RefCell<Vec<JoinHandle<()>>>,
     keeping: Keeping,
-    /// For as long as the API's socket is the home's.
+    /// Exists as long as the API's socket is the home's.
     api: RefCell<forkful_os::keeper::Hold>,
-    /// What this process writes to stderr is the log of the home.
+    /// This process's stderr is the home's log.
     logs_here: bool,
     /// Another daemon has the home now.
     is_lost: Cell<bool>,
@@ -58,7 +59,7 @@ impl Hold {
         Rc::new(Self { home, instance, lock, servers, keeping, api, logs_here, is_lost: Cell::new(false) })
     }
 
-    /// Whether the files of the home are another daemon's.
+    /// Whether the home's files belong to another daemon.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.get()
     }
@@ -66,12 +67,12 @@ impl Hold {
     /// Waits until all replies have reached their clients.
     pub(crate) async fn finish(&self) {
         for server in self.servers.take() {
-            // A server that panicked has nobody to tell.
+            // A server that panicked has no receiver for it.
             let _ended = server.await;
         }
     }
 
-    /// Makes anew what is missing; `false` when another daemon was faster.
+    /// Creates missing files again; `false` if another daemon was faster.
     fn restore(&self, commands: &mpsc::Sender<Command>) -> io::Result<bool> {
         let home = &self.home;
         if home.path().parent().is_some_and(|parent| !parent.is_dir()) {
@@ -100,7 +101,7 @@ impl Hold {
     }
 }
 
-/// Watches over the home for as long as the daemon lives.
+/// Watches the home as long as the daemon runs.
 pub(crate) async fn keep(hold: Rc<Hold>, commands: mpsc::Sender<Command>) {
     loop {
         let place = || (identity(hold.home.path()), identity(&hold.home.socket()));
@@ -124,7 +125,7 @@ pub(crate) async fn keep(hold: Rc<Hold>, commands: mpsc::Sender<Command>) {
     }
 }
 
-/// Tries until the home is there; `false` when it is another daemon's.
+/// Retries until the home exists; `false` if it belongs to another daemon.
 async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
     let path = hold.home.path().display();
     let mut is_told = false;
@@ -156,13 +157,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs_err::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// The file that stderr is.
+/// The file behind stderr.
 fn own_log_identity() -> Option<(u64, u64)> {
     rustix::fs::fstat(rustix::stdio::stderr()).ok().map(|found| (found.st_dev, found.st_ino))
 }
 
-/// A log that was removed with the home is still the stderr that this process has from its keeper: it logs to the one
-/// that is there now.
+/// A removed log is still this process's stderr, which it has from its keeper: it switches to the log that
+/// exists now.
 pub(crate) fn find_own_log(home: &Home) {
     let is_removed = |found: &rustix::fs::Stat| {
         rustix::fs::FileType::from_raw_mode(found.st_mode).is_file() && found.st_nlink == 0
@@ -174,7 +175,7 @@ pub(crate) fn find_own_log(home: &Home) {
     }
 }
 
-/// What this process writes to its log goes into the home that is there now.
+/// This process's log goes to the existing home.
 fn reopen_own_log(home: &Home) -> io::Result<()> {
     use fs_err::os::unix::fs::OpenOptionsExt as _;
     let log = fs_err::OpenOptions::new().append(true).create(true).mode(0o600).open(home.daemon_log())?;
@@ -184,7 +185,7 @@ fn reopen_own_log(home: &Home) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells of removals in a folder, and of its own. The default one watches nothing and tells at once.
+/// Reports removals in a folder, and of the folder. The default one watches nothing and reports immediately.
 #[derive(Default)]
 struct Watch(Option<AsyncFd<OwnedFd>>);
 
@@ -200,7 +201,7 @@ impl Watch {
         Ok(Self(Some(AsyncFd::with_interest(fd, Interest::READABLE)?)))
     }
 
-    /// Waits for the next news, and takes all that is there.
+    /// Waits for the next report, and reads all pending ones.
     async fn changed(&self) -> io::Result<()> {
         let Some(fd) = &self.0 else { return Ok(()) };
         let mut guard = fd.readable().await?;

@@ -1,5 +1,5 @@
-//! What each daemon of a home has, and gets from the keeper if there was a daemon before it: the lock, the API's socket, and the
-//! descriptor by which a command waits until the daemon serves.
+//! The resources of each daemon of a home, which the keeper provides if there was a previous daemon: the
+//! lock, the API's socket, and the descriptor on which a command waits until the daemon serves.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,23 +25,23 @@ pub(crate) struct ApiSocket {
     pub(crate) hold: Hold,
 }
 
-/// The file in memory in which the daemon writes down what another one needs to go on.
+/// The in-memory file in which the daemon stores what another one needs to continue.
 pub(crate) struct StateFile {
     pub(crate) areas: Areas,
-    /// The program before may have to go on from what this one writes.
+    /// The previous program may have to continue from what this one writes.
     pub(crate) is_on_trial: bool,
     _hold: Hold,
 }
 
-/// After so many daemons that died before they served, the next one takes nothing over: the written-down state may be what kills
-/// them.
+/// After this many daemons that died before they served, the next one takes nothing over: the stored state
+/// may be what kills them.
 const DEATHS_MAX: u32 = 2;
 
-/// Who waits to hear that the daemon serves, or why it does not.
+/// The process that waits until the daemon serves, or for the reason why it does not.
 #[derive(Default)]
 pub(crate) struct Ready(Option<(OwnedFd, Hold)>);
 
-/// What the keeper has for this daemon; without a keeper, nothing.
+/// The keeper's resources for this daemon; without a keeper, nothing.
 pub(crate) fn receive(socket: Option<OwnedFd>) -> io::Result<Handover> {
     let Some(socket) = socket else { return Ok(Handover::default()) };
     let handover = Handover::receive(socket)
@@ -51,7 +51,7 @@ pub(crate) fn receive(socket: Option<OwnedFd>) -> io::Result<Handover> {
 }
 
 impl HomeLock {
-    /// The lock of the daemon before, or a new one; `None` when somebody else has it.
+    /// The previous daemon's lock, or a new one; `None` if another process has it.
     pub(crate) fn take(home: &Home, handover: &mut Handover) -> io::Result<Option<Self>> {
         match handover.take(Name::only(Kind::Lock)) {
             Some(Kept { fd, hold, .. }) => Ok(Some(Self { lock: LockFile::handed_over(fd), _hold: hold })),
@@ -59,7 +59,7 @@ impl HomeLock {
         }
     }
 
-    /// A new one, which is the keeper's as well.
+    /// A new one, which the keeper gets too.
     pub(crate) fn acquire(home: &Home, keeping: &Keeping) -> io::Result<Option<Self>> {
         let holder = keeping.keeper().unwrap_or_else(std::process::id);
         let Some(lock) = LockFile::acquire_for(holder, &home.lock())? else { return Ok(None) };
@@ -67,20 +67,20 @@ impl HomeLock {
         Ok(Some(Self { lock, _hold: hold }))
     }
 
-    /// Which file is locked.
+    /// The locked file.
     pub(crate) fn identity(&self) -> io::Result<(u64, u64)> {
         self.lock.identity()
     }
 }
 
 impl StateFile {
-    /// A file that nobody keeps.
+    /// A file that is not kept.
     #[cfg(test)]
     pub(crate) fn of(file: OwnedFd) -> Self {
         Self { areas: Areas::open(file).unwrap().0, is_on_trial: false, _hold: Hold::default() }
     }
 
-    /// The file, and what the daemon before has written down, if this one can go on from there.
+    /// The file, and the previous daemon's stored state, if this one can continue from there.
     pub(crate) fn take(handover: &mut Handover) -> (Option<Self>, Option<Written>) {
         let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::State)) else { return (None, None) };
         let (areas, found) = match Areas::open(fd) {
@@ -101,7 +101,7 @@ impl StateFile {
 }
 
 impl ApiSocket {
-    /// The socket of the daemon before, where clients wait meanwhile, or a new one.
+    /// The previous daemon's socket, where clients wait meanwhile, or a new one.
     pub(crate) fn take(home: &Home, handover: &mut Handover) -> io::Result<Self> {
         let Some(Kept { fd, hold, .. }) = handover.take(Name::only(Kind::Api)) else {
             return Self::bind(home, &handover.keeping);
@@ -111,15 +111,15 @@ impl ApiSocket {
         Ok(Self { listener: UnixListener::from_std(listener)?, hold })
     }
 
-    /// A new one, which is the keeper's as well.
+    /// A new one, which the keeper gets too.
     pub(crate) fn bind(home: &Home, keeping: &Keeping) -> io::Result<Self> {
         let path = home.socket();
-        // We hold the lock, so a socket that is there belongs to a daemon that is gone.
+        // We hold the lock, so an existing socket belongs to a dead daemon.
         let _gone = fs_err::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot bind {}: {error}", path.display()))
         })?;
-        // The folder is private already; this is for a home that was made otherwise.
+        // The folder is already private; this is for a home that was created otherwise.
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let hold = keeping.keep(Name::only(Kind::Api), listener.as_fd());
         Ok(Self { listener, hold })
@@ -127,16 +127,16 @@ impl ApiSocket {
 }
 
 impl Ready {
-    /// Of this daemon, or of the first one of its keeper.
+    /// Of this daemon, or of the first daemon of its keeper.
     pub(crate) fn new(own: Option<OwnedFd>, handover: &mut Handover) -> Self {
         let kept = || handover.take(Name::only(Kind::Ready)).map(|Kept { fd, hold, .. }| (fd, hold));
         Self(own.map(|fd| (fd, Hold::default())).or_else(kept))
     }
 
-    /// Tells once.
+    /// Reports once.
     pub(crate) fn tell(&mut self, text: &str) {
         if let Some((pipe, hold)) = self.0.take() {
-            // The command that started us may be gone; then nobody wants to know.
+            // The command that started us may be gone; then the report is not needed.
             let _gone = std::fs::File::from(pipe).write_all(text.as_bytes());
             drop(hold);
         }

@@ -18,17 +18,18 @@ use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
 
 use crate::Home;
 
-/// From SIGTERM to SIGKILL: who waits for the daemon waits for this too, and only when something ignores SIGTERM.
+/// From SIGTERM to SIGKILL: clients that wait for the daemon wait for this too, but only if a process ignores
+/// SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// What survives SIGKILL for so long waits in the kernel and is left to it.
+/// A process that survives SIGKILL for this long waits in the kernel and is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pauses between two looks at all processes: the first, and the longest.
+/// Intervals between two scans of all processes: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
-/// Ends what the daemon before has left behind, and notes the marks of this one.
+/// Ends the processes that the previous daemon has left, and records this daemon's marks.
 pub(crate) fn take_over(home: &Home) -> Marks {
     if let Some(ended) = end_noted(home) {
         log_line!("forkful: the daemon before did not end properly; {}", in_words(ended));
@@ -39,20 +40,20 @@ pub(crate) fn take_over(home: &Home) -> Marks {
     marks
 }
 
-/// Notes what this daemon's workers are known by.
+/// Records the marks of this daemon's workers.
 pub(crate) fn note_instance(home: &Home, instance: &str) {
     if let Err(error) = crate::store::write_note(&home.instance(), format!("{instance}\n").as_bytes()) {
         log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
 }
 
-/// Ends what a daemon that was killed has left behind, without another daemon: says how many processes it were. `None`
-/// when there is nothing to end: the daemon before ended properly, or there is one.
+/// Ends the processes that a killed daemon has left, without another daemon: returns their number. `None` if
+/// there is nothing to do: the previous daemon ended normally, or one is running.
 pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     if !home.instance().exists() {
         return Ok(None);
     }
-    // Held meanwhile: a daemon that starts now waits for nobody, it is refused.
+    // Held meanwhile: a daemon that starts now does not wait, it is refused.
     let Some(_lock) = LockFile::acquire(&home.lock())? else { return Ok(None) };
     let ended = end_noted(home);
     remove_dead_sockets(home);
@@ -63,14 +64,14 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     Ok(ended)
 }
 
-/// How many processes of a daemon that was killed still run without one.
+/// Number of processes of a killed daemon that still run without one.
 pub fn count_left_behind(home: &Home) -> usize {
     let Ok(before) = fs_err::read_to_string(home.instance()) else { return 0 };
     let Some(instance) = DaemonInstance::parse(before.trim()) else { return 0 };
     Snapshot::take(&HashSet::new()).map_or(0, |snapshot| snapshot.of_instance(instance).len())
 }
 
-/// The number of left processes, in words.
+/// The number of remaining processes, in words.
 pub fn in_words(ended: usize) -> String {
     match ended {
         0 => "nothing of its apps was left".to_owned(),
@@ -79,19 +80,19 @@ pub fn in_words(ended: usize) -> String {
     }
 }
 
-/// Ends the processes of the daemon that has left its note.
+/// Ends the processes of the daemon that has left its record.
 fn end_noted(home: &Home) -> Option<usize> {
     let before = fs_err::read_to_string(home.instance()).ok()?;
     DaemonInstance::parse(before.trim()).map(end)
 }
 
-/// The daemon ends properly, with all its workers.
+/// The daemon ends normally, with all its workers.
 pub(crate) fn leave(home: &Home) {
     let _gone = fs_err::remove_file(home.instance());
     let _gone = fs_err::remove_file(home.sockets());
 }
 
-/// Notes the files of the apps' unix sockets: the kernel removes none of them with its listener.
+/// Records the files of the apps' unix sockets: the kernel does not remove them with their listeners.
 pub(crate) fn note_sockets(home: &Home, files: &BTreeSet<PathBuf>) {
     let written = serde_json::to_vec(files)
         .map_err(io::Error::from)
@@ -101,7 +102,7 @@ pub(crate) fn note_sockets(home: &Home, files: &BTreeSet<PathBuf>) {
     }
 }
 
-/// Removes the sockets of the daemon before that nobody listens on; what is none, or is used by somebody, stays.
+/// Removes the previous daemon's sockets without a listener; other files, and sockets in use, stay.
 fn remove_dead_sockets(home: &Home) {
     let Ok(text) = fs_err::read(home.sockets()) else { return };
     let files: BTreeSet<PathBuf> = serde_json::from_slice(&text).unwrap_or_default();
@@ -111,10 +112,10 @@ fn remove_dead_sockets(home: &Home) {
     let _gone = fs_err::remove_file(home.sockets());
 }
 
-/// Ends every process of another daemon's workers; says how many there were.
+/// Ends every process of another daemon's workers; returns their number.
 pub(crate) fn end(instance: DaemonInstance) -> usize {
     let mut ended = end_marked(instance);
-    // Those that have shed every mark are in the groups still.
+    // Processes that have removed every mark are still in the groups.
     let began = Instant::now();
     let mut pause = LOOKS.0;
     loop {
@@ -140,7 +141,7 @@ fn end_marked(instance: DaemonInstance) -> usize {
         }
         let in_grace = began.elapsed() < GRACE;
         for member in left {
-            // Each is asked once, and killed in every round after that.
+            // Each gets SIGTERM once, and SIGKILL in every later round.
             if asked.insert(member.pid) && in_grace {
                 let _ended = member.signal(SIGTERM);
             } else if !in_grace {

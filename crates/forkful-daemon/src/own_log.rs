@@ -16,20 +16,21 @@ use std::time::{Duration, Instant};
 
 use forkful_os::output::Output;
 
-/// Text that waits to be written; more is dropped. A burst of thousands of workers' exits fits in.
+/// Maximum bytes waiting to be written; more is dropped. A burst of thousands of workers' exits fits in.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// How long the end of the process waits for a reader of its log.
+/// How long the exiting process waits for a reader of its log.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long the writer waits for room before it looks again.
+/// How long the writer waits for room before it checks again.
 const ROOM_WAIT: Duration = Duration::from_secs(60);
-/// For the last words of a process whose log is in use: tries to get at the queue, and the pause between two.
+/// For the last message of a process whose log is locked: the number of attempts to get the queue, and the
+/// interval between two.
 const LAST_TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 /// Stack of the thread, which only writes.
 const STACK_BYTES: usize = 64 * 1024;
 
 static LOG: OnceLock<OwnLog> = OnceLock::new();
 
-/// Writes a line to the supervisor's own log, as `eprintln!` would, but without waiting and without panics.
+/// Writes a line to the supervisor's own log, like `eprintln!`, but without waiting and without panics.
 macro_rules! log_line {
     ($($argument:tt)*) => { $crate::own_log::line(format!($($argument)*)) };
 }
@@ -38,7 +39,7 @@ struct OwnLog {
     queue: Mutex<Queue>,
     /// Something was queued.
     queued: Condvar,
-    /// Everything that was queued has been written or dropped.
+    /// Everything queued has been written or dropped.
     empty: Condvar,
     writer: OnceLock<ThreadId>,
     /// Each line begins with the time.
@@ -49,15 +50,15 @@ struct OwnLog {
 struct Queue {
     waiting: VecDeque<String>,
     bytes: usize,
-    /// Lines that were dropped and not told of.
+    /// Dropped lines that were not reported yet.
     dropped: u64,
-    /// The thread writes a line.
+    /// The thread is writing a line.
     is_writing: bool,
-    /// Where the next lines go: stderr is another file now.
+    /// The target of the next lines: stderr is another file now.
     reopened: Option<Output>,
 }
 
-/// Starts the thread that writes; `has_times` puts the time before each line.
+/// Starts the writing thread; `has_times` adds the time before each line.
 pub(crate) fn start(has_times: bool) {
     if LOG.set(OwnLog::new(has_times)).is_err() {
         return;
@@ -71,14 +72,14 @@ pub(crate) fn start(has_times: bool) {
     }
 }
 
-/// What is queued from now on goes to what stderr is now.
+/// Lines queued from now on go to the current stderr.
 pub(crate) fn reopen() {
     if let (Some(log), Ok(output)) = (LOG.get(), Output::of(io::stderr().as_fd())) {
         log.queue().reopened = Some(output);
     }
 }
 
-/// Queues a line, or several; their line feed is added.
+/// Queues one or more lines; adds their line feed.
 pub(crate) fn line(text: String) {
     match LOG.get().filter(|log| log.writer.get().is_some()) {
         Some(log) => log.put(text),
@@ -86,15 +87,15 @@ pub(crate) fn line(text: String) {
     }
 }
 
-/// Waits until what was queued is written, or cannot be.
+/// Waits until everything queued is written, or cannot be.
 pub(crate) fn flush() {
     if let Some(log) = LOG.get().filter(|log| log.writer.get().is_some()) {
         log.wait_until_empty(log.queue(), Instant::now() + FLUSH_WAIT_MAX);
     }
 }
 
-/// Writes what a process that is about to abort has to say. Whatever state the log is in, this neither panics nor waits
-/// for long.
+/// Writes the last message of a process that is about to abort. Whatever the log's state, this neither panics
+/// nor waits long.
 pub(crate) fn last_words(text: &str) {
     let text = text.trim_end();
     if let Some(log) = LOG.get()
@@ -119,7 +120,7 @@ pub(crate) fn last_words(text: &str) {
     write_now(io::stderr().as_fd(), &format!("{text}\n"));
 }
 
-/// Writes as much as the stream takes at once.
+/// Writes as much as the stream accepts immediately.
 fn write_now(stream: BorrowedFd<'_>, text: &str) {
     let Ok(output) = Output::of(stream) else { return };
     let mut left = text.as_bytes();
@@ -162,7 +163,7 @@ impl OwnLog {
         queue
     }
 
-    /// False when `deadline` came first.
+    /// False if `deadline` came first.
     fn wait_until_empty(&self, mut queue: MutexGuard<'_, Queue>, deadline: Instant) -> bool {
         while queue.is_writing || !queue.waiting.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -174,7 +175,7 @@ impl OwnLog {
         true
     }
 
-    /// The thread's life, which is as long as that of the process.
+    /// The thread's main function, which runs as long as the process.
     fn write_all(&self, output: Output) {
         let mut pen = Pen { output, torn: false };
         loop {
@@ -209,7 +210,7 @@ impl OwnLog {
     }
 }
 
-/// What writes to the stream.
+/// The writer of the stream.
 struct Pen {
     output: Output,
     /// The last write ended within a line.
@@ -217,7 +218,7 @@ struct Pen {
 }
 
 impl Pen {
-    /// Waits for a reader that reads slowly. False when the stream does not take it: no space, no reader any more.
+    /// Waits for a slow reader. False if the stream accepts nothing: no space, or no reader any more.
     fn write(&mut self, text: &str) -> bool {
         let text = if self.torn { format!("\n{text}") } else { text.to_owned() };
         let mut left = text.as_bytes();
@@ -252,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// A log on a stream of the test's; its thread ends with the test's process, as it does in a daemon.
+    /// A log on a stream of the test; its thread ends with the test's process, as in a daemon.
     fn log_on(stream: BorrowedFd<'_>, has_times: bool) -> &'static OwnLog {
         let log: &'static OwnLog = Box::leak(Box::new(OwnLog::new(has_times)));
         let output = Output::of(stream).unwrap();
@@ -269,7 +270,7 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         let log = log_on(writer.as_fd(), false);
         let long = "x".repeat(999);
-        // More than pipe and queue hold; a write that waited would wait for ever.
+        // More than pipe and queue can hold; a write that waited would wait forever.
         let sent = 4 * QUEUE_BYTES_MAX / 1000;
         for _ in 0..sent {
             log.put(long.clone());
@@ -281,7 +282,7 @@ mod tests {
         );
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
         let (mut whole, mut dropped) = (0, 0);
-        // The count is told before the line that follows.
+        // The count is reported before the following line.
         while whole + dropped < sent {
             let line = lines.next().unwrap();
             if let Some(told) = line.strip_prefix("forkful: ") {

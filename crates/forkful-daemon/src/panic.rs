@@ -14,7 +14,7 @@ use std::panic::PanicHookInfo;
 
 use forkful_core::spec::environment::{REDACTED, has_secret_name, looks_secret};
 
-/// As much of a message as is worth a place in the log.
+/// Maximum length of a message in the log.
 const MESSAGE_CHARACTERS_MAX: usize = 2000;
 
 /// From now on a panic ends the process.
@@ -33,7 +33,7 @@ fn report(info: &PanicHookInfo<'_>) -> String {
         thread.name().unwrap_or("without a name"),
         without_secrets(message(info.payload())),
     );
-    // Only where RUST_BACKTRACE asks for it.
+    // Only if RUST_BACKTRACE requests it.
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         writeln!(text, "{trace}").expect("a String takes everything");
@@ -46,7 +46,7 @@ fn message(payload: &dyn Any) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// A message on one line, without the words that look like secrets, or follow the name of one.
+/// A message on one line, without words that look like secrets, or follow the name of a secret.
 fn without_secrets(message: &str) -> String {
     let mut told = String::new();
     let mut after_name = false;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::testing::alone_with_children;
 
-    /// Says to a process of this test that it is to panic.
+    /// Tells a process of this test to panic.
     const PANICS: &str = "FORKFUL_TEST_PANICS";
 
     const SIGABRT: i32 = 6;

@@ -1,4 +1,4 @@
-//! What went wrong, in words.
+//! Error descriptions in words.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,14 +17,14 @@ const EACCES: i32 = 13;
 
 const OTHER_PORT: &str = "give the app another port, as in `PORT=… forkful start …`";
 
-/// Which ports and processes this daemon's apps have.
+/// The ports and processes of this daemon's apps.
 #[derive(Debug, Default)]
 pub(crate) struct Ours {
-    /// Ports that the primaries have, with the app's name.
+    /// Ports of the primaries, with the app's name.
     ports: Vec<(Port, String)>,
     /// Workers, with the app's name.
     workers: BTreeMap<u32, String>,
-    /// Whether the daemon is root's.
+    /// Whether the daemon runs as root.
     is_root: bool,
 }
 
@@ -84,7 +84,7 @@ fn denied(port: Option<Port>, is_root: bool) -> &'static str {
         None => {
             "the app's user may not make the socket's file in that folder: change the folder's owner or rights"
         }
-        // The kernel refuses root nothing, so that it was refused for the app's user.
+        // The kernel refuses root nothing, so the app's user lacked the permission.
         Some(_) if is_root => {
             "the app runs as another user: `low_ports: true` (`--low-ports`) in its configuration lets it listen on \
              ports below 1024, or give it another port"
@@ -116,7 +116,7 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     }
     let owner = match port {
         Some(Port::Tcp(port)) => owner_of_port(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))),
-        // The kernel's list of UDP sockets is not asked.
+        // The kernel's list of UDP sockets is not read.
         Some(Port::Udp(_)) | None => None,
     };
     let Some(PortOwner { pid, command, uid, user, .. }) = owner else {
@@ -139,8 +139,8 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     fault(&who, format!("stop that process (`kill {pid}`), or {OTHER_PORT}"))
 }
 
-/// Whose a socket is whose process was not found: `uid` and `user` are the socket's, `own` is this daemon's user. Root sees
-/// every process, and everybody their own, but for those of another container.
+/// The owner of a socket whose process was not found: `uid` and `user` are the socket's, `own` is this
+/// daemon's user. Root sees every process, and other users their own, except those of another container.
 fn unseen(uid: u32, user: Option<String>, own: u32) -> String {
     if own == 0 || own == uid {
         return " by a process that cannot be seen here, such as one of another container".to_owned();
@@ -149,14 +149,14 @@ fn unseen(uid: u32, user: Option<String>, own: u32) -> String {
     format!(" by a process of the user {user}")
 }
 
-/// Whether a command line is that of a daemon, whose end would end all its apps.
+/// Whether a command line is that of a daemon; stopping it would stop all its apps.
 fn is_forkful(command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or_default();
     Path::new(program).file_name().is_some_and(|name| name == "forkful")
 }
 
-/// A port that an app could not bind by itself (fork mode, `exclusive`), found in what Node wrote:
-/// `Error: listen EADDRINUSE: address already in use :::3000`, and `bind EADDRINUSE 0.0.0.0:3000` of UDP.
+/// A port that an app could not bind itself (fork mode, `exclusive`), parsed from Node's output: `Error:
+/// listen EADDRINUSE: address already in use :::3000`, and `bind EADDRINUSE 0.0.0.0:3000` of UDP.
 pub(crate) fn listen_fault_in(asking: &str, stderr_tail: &[String], ours: &Ours) -> Option<ListenFault> {
     let port_in = |line: &str| line.rsplit(' ').next()?.rsplit(':').next()?.parse().ok();
     let port = stderr_tail.iter().find_map(|line| {
@@ -172,7 +172,7 @@ pub(crate) fn listen_fault_in(asking: &str, stderr_tail: &[String], ours: &Ours)
     Some(listen_fault(asking, &format!("port {number}"), EADDRINUSE, Some(port), ours))
 }
 
-/// What the daemon's own log says of a report; `None` for everyday ones.
+/// The line for a report in the daemon's own log; `None` for common reports.
 pub(crate) fn report_text(report: &Report) -> Option<String> {
     match report {
         Report::Online { confirmed: true, .. }

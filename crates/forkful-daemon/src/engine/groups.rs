@@ -1,6 +1,7 @@
-//! The control groups of apps: joined by each process before its program runs, emptied when its worker has ended.
+//! The control groups of apps: each process joins its group before its program runs, and the group is emptied
+//! when its worker has ended.
 //!
-//! Without a hierarchy that can be written to there are none, and only limits are refused.
+//! Without a writable hierarchy there are none, and only limits are refused.
 
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
@@ -15,8 +16,8 @@ use forkful_api::types::{AppUsage, WorkerUsage};
 /// A thousandth of a core is the unit of `cpu_max`.
 const MILLICORES: f64 = 1000.0;
 
-/// Makes the group of a worker that is about to start, in that of its app. Without `groups` none can be made. The text says
-/// which limit cannot be had.
+/// Creates the group of a worker that is about to start, within its app's group. Without `groups` none can be
+/// created. The text says which limit is unavailable.
 pub(super) fn join_group(
     groups: Option<&Groups>,
     app: AppId,
@@ -41,13 +42,13 @@ pub(super) fn join_group(
         });
     match joined {
         Ok(joined) => Ok(Some(joined)),
-        // A start matters more than its group.
+        // A start is more important than its group.
         Err(_) if limits == ResourceLimits::default() => Ok(None),
         Err((what, error)) => Err(format!("{what}: {error}")),
     }
 }
 
-/// The group of a worker that is taken over, in that of its app.
+/// The group of a worker that is taken over, within its app's group.
 pub(super) fn find_group(
     groups: Option<&Groups>,
     app: AppId,
@@ -78,7 +79,7 @@ fn limits_of(limits: ResourceLimits) -> GroupLimits {
 }
 
 impl App {
-    /// What all its processes use, by the kernel's accounts.
+    /// The use of all its processes, by the kernel's accounts.
     pub(super) fn usage(&mut self, now: Time) -> Option<AppUsage> {
         let group = self.group.as_ref()?;
         let usage = group.usage();
@@ -88,20 +89,20 @@ impl App {
         Some(AppUsage { memory_bytes, cpu_percent, cpu_time_ms, out_of_memory_kills })
     }
 
-    /// Begins to notice when the kernel kills a process of it for lack of memory.
+    /// Begins to detect when the kernel kills one of its processes for lack of memory.
     pub(super) fn watch_out_of_memory(&mut self) {
         if self.out_of_memory_kills.is_none() {
             self.out_of_memory_kills = Some(self.kills_so_far());
         }
     }
 
-    /// Counted for its group; where it has none, for that of this daemon.
+    /// Counted for its group; without a group, for this daemon's.
     fn kills_so_far(&self) -> u64 {
         let of_group = self.group.as_ref().and_then(AppGroup::out_of_memory_kills);
         of_group.unwrap_or_else(forkful_os::memory_limit::out_of_memory_kills)
     }
 
-    /// Says in words that the kernel has killed a process of it for lack of memory since the last call, if it has.
+    /// Reports in words if the kernel has killed one of its processes for lack of memory since the last call.
     pub(super) fn out_of_memory(&mut self) -> Option<String> {
         let kills = self.kills_so_far();
         let is_new = self.out_of_memory_kills.replace(kills).is_some_and(|before| kills > before);
@@ -115,7 +116,7 @@ impl App {
     }
 }
 
-/// What a worker's process and all that it started use, by the kernel's accounts.
+/// The use of a worker's process and all descendants, by the kernel's accounts.
 pub(super) fn worker_usage(record: &SlotRecord, place: &mut Place, now: Time) -> Option<WorkerUsage> {
     let process = place.current(record).filter(|process| process.ended.is_none())?;
     let (pid, spawned) = (process.child.pid, process.spawned);
@@ -127,7 +128,7 @@ pub(super) fn worker_usage(record: &SlotRecord, place: &mut Place, now: Time) ->
     Some(figures(&usage, &mut place.group_cpu, now))
 }
 
-/// The figures of a group; takes a sample of its CPU time, unless the last one was just now.
+/// The values of a group; takes a sample of its CPU time, unless the last sample is very recent.
 fn figures(usage: &GroupUsage, cpu: &mut CpuSample, now: Time) -> WorkerUsage {
     if let Some(used) = usage.cpu_time
         && cpu.is_due(now)
@@ -141,7 +142,7 @@ fn figures(usage: &GroupUsage, cpu: &mut CpuSample, now: Time) -> WorkerUsage {
     }
 }
 
-/// The limits that an app asks for.
+/// The limits of an app.
 fn limit_names(spec: &AppSpec) -> Option<&'static str> {
     match (spec.limits.memory_bytes, spec.limits.millicores) {
         (None, None) => None,

@@ -1,4 +1,4 @@
-//! Commands under way: which slots still owe an answer, and what the client is told at the end.
+//! Running commands: which slots still owe an answer, and the final reply to the client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,44 +22,44 @@ use crate::logs::LogService;
 
 pub(crate) use forkful_core::supervisor::JobId;
 
-/// A command under way.
+/// A running command.
 pub(crate) struct Job {
-    /// Who waits; `None` when the client did not want to.
+    /// The waiting client; `None` if it does not wait.
     reply: Option<Reply<ActionReply>>,
-    /// Answers still owed.
+    /// Number of missing answers.
     open: usize,
     parts: BTreeMap<AppId, Part>,
-    /// What is known already of apps that take no part.
+    /// Results that are already known, of apps that do not take part.
     known: Vec<AppOutcome>,
-    /// The whole daemon ends when this one does.
+    /// The daemon stops when this command is done.
     pub(crate) ends_daemon: bool,
 }
 
-/// What a command has come to at one app.
+/// The result of a command for one app.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// The folder that the app runs in.
+    /// The app's working directory.
     pub(crate) cwd: String,
     pub(crate) pm_ids: Vec<u32>,
     pub(crate) failures: Vec<SlotFailure>,
     pub(crate) notes: Vec<String>,
-    /// Sentence that goes before the first failure, such as that a reload kept the old version.
+    /// A sentence before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
     pub(crate) hint: Option<Hint>,
-    /// Workers that have ended with code 0 and rest.
+    /// Workers that have ended with code 0 and stay stopped.
     pub(crate) finished: usize,
-    /// Nothing has changed, and so nothing was done.
+    /// Nothing has changed, so nothing was done.
     pub(crate) unchanged: bool,
     /// The app did not exist before.
     pub(crate) started: bool,
-    /// `scale`: the number of workers before and from now on.
+    /// `scale`: the numbers of workers before and after.
     pub(crate) scaled: Option<Scaled>,
     /// Workers that ignored the stop signal and were killed.
     pub(crate) killed: Killed,
 }
 
-/// Workers that ignored the stop signal, and which signal that was.
+/// Workers that ignored the stop signal, and the signal.
 #[derive(Debug, Default)]
 pub(crate) struct Killed {
     pm_ids: Vec<u32>,
@@ -101,7 +101,7 @@ impl Part {
         Self { name: name.to_owned(), cwd: cwd.display().to_string(), ..Self::default() }
     }
 
-    /// Notes a slot's answer.
+    /// Records a slot's answer.
     pub(crate) fn take(
         &mut self,
         pm_id: u32,
@@ -215,15 +215,15 @@ fn explain(
     }
 }
 
-/// Commands under way, and the answers that are being put together.
+/// Running commands, and their partial results.
 #[derive(Default)]
 pub(crate) struct Jobs {
     open: BTreeMap<JobId, Job>,
     /// The number of the newest job.
     last: u64,
-    /// The number of the newest job of the daemons before this one.
+    /// The number of the newest job of previous daemons.
     before: u64,
-    /// Those of them that nobody has waited for.
+    /// Those of them without a waiting client.
     unwatched_before: BTreeSet<JobId>,
     replies: Vec<JoinHandle<()>>,
 }
@@ -234,18 +234,19 @@ impl Jobs {
         self.last
     }
 
-    /// The commands under way that nobody waits for.
+    /// Running commands without a waiting client.
     pub(super) fn unwatched(&self) -> BTreeSet<JobId> {
         let unwatched = self.open.iter().filter(|(_, job)| job.reply.is_none()).map(|(id, _)| *id);
         unwatched.chain(self.unwatched_before.iter().copied()).collect()
     }
 
-    /// Goes on after the jobs of a daemon before this one, whose clients are gone; nobody has waited for some of them.
+    /// Continues the numbering of a previous daemon's jobs, whose clients are gone; some had no waiting
+    /// client.
     pub(super) fn resume_after(&mut self, last: u64, unwatched: BTreeSet<JobId>) {
         (self.last, self.before, self.unwatched_before) = (last, last, unwatched);
     }
 
-    /// A command begins; without a `reply` nobody waits for its end.
+    /// A command begins; without a `reply` no client waits for its end.
     pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
         self.last += 1;
         let id = JobId(self.last);
@@ -254,7 +255,7 @@ impl Jobs {
         id
     }
 
-    /// A command that is refused after all: its client, if one waits.
+    /// A command that is refused after all; returns its waiting client, if any.
     pub(crate) fn give_up(&mut self, job: JobId) -> Option<Reply<ActionReply>> {
         self.open.remove(&job).and_then(|job| job.reply)
     }
@@ -263,14 +264,14 @@ impl Jobs {
         self.open.is_empty()
     }
 
-    /// The whole daemon ends when this job does.
+    /// The daemon stops when this job is done.
     pub(crate) fn ends_daemon(&mut self, job: JobId) {
         if let Some(job) = self.open.get_mut(&job) {
             job.ends_daemon = true;
         }
     }
 
-    /// Whether somebody waited for the answer and does not any more.
+    /// Whether a client waited for the answer and has disconnected.
     pub(super) fn has_client_left(&self, job: JobId) -> bool {
         let of_before = || job.0 <= self.before && !self.unwatched_before.contains(&job);
         self.open.get(&job).map_or_else(of_before, Job::has_client_left)
@@ -286,34 +287,34 @@ impl Jobs {
         }
     }
 
-    /// What a job has come to at an app that takes part in it.
+    /// The result of a job for an app that takes part.
     pub(crate) fn part(&mut self, job: JobId, app: AppId) -> Option<&mut Part> {
         self.open.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
     }
 
-    /// Has the client of a job told something about an app.
+    /// Adds a note about an app to the client's reply.
     pub(crate) fn note(&mut self, job: JobId, app: AppId, notes: impl IntoIterator<Item = String>) {
         if let Some(part) = self.part(job, app) {
             notes.into_iter().for_each(|note| part.note(note));
         }
     }
 
-    /// How many workers an app had and is to have.
+    /// The numbers of workers of an app before and after.
     pub(super) fn note_scaled(&mut self, job: JobId, app: AppId, scaled: Scaled) {
         if let Some(part) = self.part(job, app) {
             part.scaled = Some(scaled);
         }
     }
 
-    /// What is known already of apps that take no part in a job.
+    /// Known results of apps that do not take part in a job.
     pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
         if let Some(job) = self.open.get_mut(&job) {
             job.known.extend(outcomes);
         }
     }
 
-    /// A worker ignored the stop signal for as long as it may, and was killed: every command under way for its app says
-    /// so.
+    /// A worker ignored the stop signal until its timeout, and was killed: every running command for its app
+    /// reports that.
     pub(crate) fn note_killed(&mut self, app: AppId, slot: u16, apps: &Apps) {
         let Some(entry) = apps.get(&app) else { return };
         let Some(place) = entry.places.get(&slot) else { return };
@@ -324,28 +325,28 @@ impl Jobs {
         }
     }
 
-    /// It did not come to what was asked of a slot.
+    /// A command failed in a slot.
     pub(super) fn note_failed(&mut self, job: JobId, app: AppId, pm_id: Option<u32>, fault: Fault) {
         if let Some(part) = self.part(job, app) {
             part.failures.push(SlotFailure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
         }
     }
 
-    /// The program of a slot had done its work before.
+    /// The program of a slot had already finished.
     pub(super) fn note_finished_before(&mut self, job: JobId, app: AppId, pm_id: Option<u32>) {
         if let (Some(pm_id), Some(part)) = (pm_id, self.part(job, app)) {
             part.note_finished_before(pm_id);
         }
     }
 
-    /// Notes how a reload has ended.
+    /// Records how a reload has ended.
     pub(super) fn note_reloaded(&mut self, job: JobId, app: AppId, result: ReloadResult, apps: &Apps) {
         if let (Some(entry), Some(part)) = (apps.get(&app), self.part(job, app)) {
             part.note_reloaded(entry, result);
         }
     }
 
-    /// Notes a slot's answer.
+    /// Records a slot's answer.
     pub(super) fn note_outcome(&mut self, job: JobId, app: AppId, answer: Answer, apps: &Apps) {
         let listens = apps.get(&app).is_some_and(|entry| entry.spec().mode == Mode::Cluster);
         let pm_id = apps.pm_id(app, answer.slot).unwrap_or(0);
@@ -358,34 +359,34 @@ impl Jobs {
         self.answered(job);
     }
 
-    /// A job owes one answer more, of an app.
+    /// A job expects one more answer, of an app.
     pub(crate) fn expect_answer(&mut self, job: JobId, app: AppId, apps: &Apps) {
         self.join(job, app, apps);
         self.expect(job);
     }
 
-    /// A job owes one answer more.
+    /// A job expects one more answer.
     pub(crate) fn expect(&mut self, job: JobId) {
         if let Some(job) = self.open.get_mut(&job) {
             job.open += 1;
         }
     }
 
-    /// A job has got one of its answers.
+    /// A job has received one of its answers.
     pub(crate) fn answered(&mut self, job: JobId) {
         if let Some(job) = self.open.get_mut(&job) {
             job.open = job.open.saturating_sub(1);
         }
     }
 
-    /// The jobs that have all their answers; they are not under way any more.
+    /// Removes and returns the jobs that have all their answers.
     pub(crate) fn take_done(&mut self) -> Vec<Job> {
         let is_done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
         let done: Vec<JobId> = self.open.iter().filter_map(is_done).collect();
         done.iter().filter_map(|id| self.open.remove(id)).collect()
     }
 
-    /// Replies to the client of a job that is done, when the lines of stderr are there that say why workers failed, and
+    /// Replies to the client of a finished job, when the stderr lines that explain failures have arrived, and
     /// the state is saved.
     pub(crate) fn reply(&mut self, job: Job, apps: &mut Apps, logs: &LogService, saved: Option<SaveTicket>) {
         let Some(reply) = job.reply else { return };
@@ -430,7 +431,7 @@ impl Jobs {
         answer(reply, Ok(ActionReply { apps }));
     }
 
-    /// Another daemon goes on with what is under way: its clients are told so.
+    /// Another daemon continues the running commands: their clients are told so.
     pub(crate) fn leave_to_successor(&mut self) {
         for reply in std::mem::take(&mut self.open).into_values().filter_map(|job| job.reply) {
             let error = "the daemon is being updated; what was begun goes on, see `forkful list`";
@@ -438,15 +439,15 @@ impl Jobs {
         }
     }
 
-    /// Forgets the replies that are given.
+    /// Removes the sent replies.
     pub(crate) fn forget_given(&mut self) {
         self.replies.retain(|reply| !reply.is_finished());
     }
 
-    /// Waits until every reply is given.
+    /// Waits until every reply is sent.
     pub(crate) async fn give_all(&mut self) {
         for reply in self.replies.drain(..) {
-            // A reply that panicked has nobody to tell.
+            // A reply that panicked has no receiver.
             let _ended = reply.await;
         }
     }

@@ -1,4 +1,4 @@
-//! What should run, as it is saved. The way back is in `resurrect`.
+//! Saves the desired state. `resurrect` restores it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,25 @@ use crate::command::Reply;
 use crate::inherited::StateFile;
 use crate::store::{Carried, STATE_BYTES_MAX, Saved, Writer};
 
-/// How long a reply waits for the state to be on disk; then it tells that it is not.
+/// How long a reply waits for the state to reach the disk; after that it reports that it is not saved.
 const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The saved state of one daemon: the writer, and what belongs into the state beside the apps that exist.
+/// The saved state of one daemon: the writer, and the parts of the state other than the existing apps.
 pub(crate) struct Persistence {
     pub(crate) writer: Writer,
     /// When the state is saved, and which replies wait for it.
     pub(super) saving: Saving,
-    /// Entries that cannot be started by this version: they stay in every state until they are deleted by name.
+    /// Entries that this version cannot start: they stay in every state until they are deleted by name.
     pub(super) carried: Vec<Carried>,
     /// Entries that are about to be started: a crash in the meantime does not lose them.
     pub(super) pending: Vec<Value>,
-    /// How many times the saved state is being read, to be started.
+    /// Number of running reads of the saved state, for starting its apps.
     pub(super) loading: usize,
-    /// The apps' unix sockets, as the next daemon would find them noted.
+    /// The apps' unix sockets, as recorded for the next daemon.
     noted_sockets: BTreeSet<PathBuf>,
-    /// Some app has a socket that is not noted yet.
+    /// Some app has a socket that is not recorded yet.
     has_new_sockets: bool,
-    /// What a daemon that follows this one is told, with a keeper.
+    /// The state for the next daemon, with a keeper.
     writing: Option<Writing>,
 }
 
@@ -59,12 +59,12 @@ impl Persistence {
         })
     }
 
-    /// From now on, what another daemon has to know is written down.
+    /// From now on, what another daemon has to know is stored.
     pub(super) fn write_to(&mut self, file: StateFile) {
         self.writing = Some(Writing::new(file));
     }
 
-    /// Writes down what has changed.
+    /// Stores the changes.
     pub(super) fn write_down(&mut self, apps: &mut Apps, daemon: impl FnOnce(&Apps) -> WrittenDaemon) {
         let changed = apps.take_unwritten();
         let Some(writing) = &mut self.writing else { return };
@@ -82,12 +82,12 @@ impl Persistence {
         writing.write(&changed, daemon, apps);
     }
 
-    /// All that was written down, or why another daemon could not go on from there.
+    /// The complete stored state, or why another daemon could not continue from there.
     pub(super) fn written(&mut self) -> Result<Vec<u8>, String> {
         self.writing.as_mut().map_or(Err("nothing is written down".to_owned()), Writing::whole)
     }
 
-    /// Goes on with what a daemon before this one had saved.
+    /// Continues with the saved state of the previous daemon.
     pub(super) fn resume(&mut self, written: &WrittenDaemon) {
         if written.owns_saved {
             self.saving.take_up(true);
@@ -102,12 +102,12 @@ impl Persistence {
         self.note_change();
     }
 
-    /// What should run is not any more what was saved.
+    /// The desired state differs from the saved one.
     pub(crate) fn note_change(&mut self) {
         self.saving.note_change();
     }
 
-    /// Hands the state to the writer if there is something new.
+    /// Hands the state to the writer if it has changed.
     pub(crate) fn save_changes(&mut self, home: &Home, apps: &Apps) {
         if self.has_new_sockets {
             self.write_sockets(home, apps);
@@ -119,12 +119,12 @@ impl Persistence {
         }
     }
 
-    /// For a reply: whether the state as it is now gets to disk.
+    /// For a reply: whether the current state reaches the disk.
     pub(crate) fn ticket(&self) -> Option<SaveTicket> {
         self.saving.ticket().map(|number| SaveTicket { number, saved: self.writer.saved() })
     }
 
-    /// What a user should know of the saved state, whatever is listed.
+    /// Notes for the user about the saved state, for every list.
     pub(crate) fn notes(&self, apps: &Apps) -> Vec<String> {
         let carried = self.carried.iter().map(|carried| {
             let name = &carried.name;
@@ -141,7 +141,7 @@ impl Persistence {
         carried.chain(missing).chain(fault).collect()
     }
 
-    /// The state as it is saved, or why it cannot be.
+    /// The state to save, or why it cannot be saved.
     fn state_text(&self, apps: &Apps) -> Result<String, String> {
         let carried = self.carried.iter().map(|carried| &carried.value);
         let others = self.pending.iter().chain(carried).cloned();
@@ -150,7 +150,7 @@ impl Persistence {
         check_size(text.len(), apps, STATE_BYTES_MAX).map(|()| text)
     }
 
-    /// `save`: the state to a file of its own.
+    /// `save`: writes the state to a separate file.
     pub(crate) fn save_dump(&self, apps: &Apps, reply: Reply<SaveReply>) {
         let fail = |fault: String| Err(refuse(ErrorCode::Internal, &format!("cannot save: {fault}"), None));
         let names: Vec<SavedName> = apps.values().map(|app| saved_name(app.spec())).collect();
@@ -170,12 +170,12 @@ impl Persistence {
         });
     }
 
-    /// An app may listen on another unix socket. The note of all sockets is written with the next changes.
+    /// An app may listen on another unix socket. The record of all sockets is written with the next changes.
     pub(super) fn note_sockets<'a>(&mut self, mut files: impl Iterator<Item = &'a Path>) {
         self.has_new_sockets |= files.any(|file| !self.noted_sockets.contains(file));
     }
 
-    /// Writes the note of the apps' unix sockets.
+    /// Writes the record of the apps' unix sockets.
     fn write_sockets(&mut self, home: &Home, apps: &Apps) {
         let files = apps.values().flat_map(|entry| entry.primary.socket_files());
         self.noted_sockets = files.map(Path::to_owned).collect();
@@ -184,14 +184,14 @@ impl Persistence {
         self.writer.errand(move |_| crate::left_behind::note_sockets(&home, &noted));
     }
 
-    /// The home was made anew: everything that was in it is written again.
+    /// The home was created again: all its contents are written again.
     pub(crate) fn rewrite(&mut self, apps: &Apps) {
         self.noted_sockets.clear();
         apps.values().for_each(|entry| self.note_sockets(entry.primary.socket_files()));
         self.note_change();
     }
 
-    /// `cleardump`: forgets what was saved, but for what runs now.
+    /// `cleardump`: deletes the saved state, except for the running apps.
     pub(crate) fn clear(&self, reply: Reply<ClearReply>) {
         self.writer.errand(move |shelf| {
             let cleared = shelf.clear();
@@ -207,7 +207,7 @@ impl Persistence {
         });
     }
 
-    /// Takes the names out of `targets` that are saved but cannot be started, and forgets these entries.
+    /// Removes the names from `targets` that are saved but cannot be started, and deletes these entries.
     pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>, apps: &Apps) -> Vec<AppOutcome> {
         let is_app = |name: &str| apps.find(name).is_some();
         let takes_all = targets.iter().any(|target| target == "all");
@@ -228,7 +228,7 @@ impl Persistence {
     }
 }
 
-/// A reply's way to learn whether the state behind it is safe.
+/// Lets a reply wait until the state behind it is saved.
 pub(crate) struct SaveTicket {
     number: u64,
     saved: watch::Receiver<Saved>,
@@ -254,7 +254,7 @@ impl SaveTicket {
     }
 }
 
-/// Variables of a shell that an app had, is likely to need, and does not have.
+/// Shell variables that an app had, probably needs, and does not have now.
 fn missing_variables(spec: &AppSpec) -> Option<String> {
     let launch = &spec.launch;
     // Both lists of names are sorted, so one pass over both finds the missing names. This must be fast: `list` calls it for

@@ -1,4 +1,4 @@
-//! What processes listen on: through the primary, and by themselves.
+//! The sockets on which processes listen: through the primary, and by themselves.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -16,12 +16,13 @@ use super::app::{App, Later, ListenFault, Process};
 use super::launch::{inspect_port, inspector_number};
 use super::processes::Processes;
 
-/// How often a process is looked at that has opened no socket by itself, and the first pause; the next ones double.
+/// How often a process without a socket of its own is checked, and the first interval; it doubles after each
+/// check.
 pub(super) const SOCKETS_LOOKS: u8 = 6;
 const SOCKETS_PAUSE: Duration = Duration::from_secs(1);
 
 impl App {
-    /// Looks at what a process listens on; nothing when it has ended.
+    /// Checks on what a process listens; nothing if it has ended.
     pub(super) fn look_at_sockets(
         &self,
         slot: u16,
@@ -39,7 +40,7 @@ impl App {
             seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
         }
         if self.is_lent_files_alone(listener) {
-            // It may be a tool's, as one of its own.
+            // It may belong to a tool.
             (seen.has_asked, seen.own) = (false, seen.shares.then_some(OwnSocket::Unix));
         } else if !seen.has_asked {
             seen.own = self.own_socket_at_start(process, processes, now);
@@ -47,7 +48,7 @@ impl App {
         Some(Event::Sockets(slot, generation, seen))
     }
 
-    /// What a starting process listens on by itself. A compiler may run the app in a process of its own.
+    /// What a starting process listens on by itself. A compiler may run the app in a child process.
     fn own_socket_at_start(
         &self,
         process: &Process,
@@ -60,9 +61,9 @@ impl App {
         own_socket(self, process).into_iter().chain(kinds).min_by_key(|socket| *socket != OwnSocket::Tcp)
     }
 
-    /// Takes duplicates of the sockets that a process has opened by itself and shares with others of the app (`reusePort`), so
-    /// that nothing is lost that waits in them. A process that has none (yet) is looked at again later, `looks` times. Where it
-    /// is not permitted, the log says so once.
+    /// Duplicates the sockets that a process has opened itself and shares with others of the app
+    /// (`reusePort`), so that waiting connections are not lost. A process without such a socket (so far) is
+    /// checked again later, `looks` times. If it is not permitted, the log reports that once.
     pub(super) fn adopt_sockets(&mut self, slot: u16, generation: Generation, looks: u8, now: Time) {
         let Some(process) = self.process(slot, generation).filter(|process| process.ended.is_none()) else {
             return;
@@ -86,7 +87,7 @@ impl App {
                 return;
             }
             Ok(sockets) => self.primary.adopt(worker, sockets, now),
-            // It has ended, or it is another user's.
+            // It has ended, or belongs to another user.
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return,
             Err(error) => Err(error),
         };
@@ -100,8 +101,8 @@ impl App {
         }
     }
 
-    /// Whether a process that listens is still not ready, because an address is missing: one on which the process before it
-    /// listens, or, in fork mode, any address but the file of a unix socket.
+    /// Whether a listening process is still not ready because an address is missing: one on which the
+    /// previous process listens, or, in fork mode, any address other than a unix socket's file.
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
         let has_only_files =
             |process: &Process| self.is_lent_files_alone(self.listener_of(slot, process, generation));
@@ -109,14 +110,15 @@ impl App {
             || self.process(slot, generation).is_some_and(has_only_files)
     }
 
-    /// Whether a process that is lent sockets has none of a port.
+    /// Whether a process that is lent sockets has none with a port.
     fn is_lent_files_alone(&self, listener: WorkerId) -> bool {
         self.spec().mode == Mode::Fork
             && self.primary.has_asked(listener)
             && !self.primary.shares_tcp(listener)
     }
 
-    /// Why successors are given up whose time is over: they listen, but not wherever the old workers do.
+    /// Why successors whose time limit has passed are given up: they listen, but not on all addresses of the
+    /// old workers.
     pub(super) fn missing_faults(&self, now: Time) -> Vec<(u16, ListenFault)> {
         let late = self.supervisor.late_successors(now);
         late.into_iter().filter_map(|late| self.missing_fault(late)).collect()
@@ -144,13 +146,13 @@ impl App {
         Some((slot, ListenFault { error, hint: Some(hint) }))
     }
 
-    /// The process that serves in a slot while this one starts to follow it.
+    /// The serving process in a slot while this one starts as its successor.
     fn followed_by(&self, slot: u16, successor: Generation) -> Option<(Generation, &Process)> {
         let old = self.supervisor.slot(slot)?.followed_by(successor)?;
         Some((old, self.process(slot, old)?))
     }
 
-    /// Where a successor does not listen, and the process that it follows does.
+    /// The addresses on which a successor does not listen, but its predecessor does.
     fn missing(&self, slot: u16, successor: Generation) -> Vec<&str> {
         let both = self.followed_by(slot, successor).zip(self.process(slot, successor));
         both.map_or_else(Vec::new, |((generation, old), new)| {
@@ -159,7 +161,7 @@ impl App {
         })
     }
 
-    /// What a process listens on, for people.
+    /// The listen addresses of a process, for people.
     fn addresses_of(&self, process: &Process, listener: WorkerId) -> Vec<&str> {
         if self.primary.has_asked(listener) {
             self.primary.listening_on(listener)
@@ -171,12 +173,12 @@ impl App {
     }
 }
 
-/// What a process listens on by itself, the inspector apart; a port before a unix socket.
+/// What a process listens on by itself, except the inspector; a port before a unix socket.
 fn own_socket(app: &App, process: &Process) -> Option<OwnSocket> {
     own_socket_of(app, process, process.child.pid)
 }
 
-/// The same of any process that it has started.
+/// The same for any of its descendants.
 fn own_socket_of(app: &App, process: &Process, pid: u32) -> Option<OwnSocket> {
     let slot = app.find_worker(process.worker).map_or(0, |(slot, _)| slot);
     let number = inspector_number(app.spec().mode, slot, process.worker.0);

@@ -1,8 +1,9 @@
-//! Processes below a worker's own, in fork mode, that listen: a wrapper such as `npm start` passes no channel on to them. They
-//! connect to a socket in the home, and are workers of the app's primary from then on, as their worker's own process is.
+//! Listening processes below a worker's own process, in fork mode: a wrapper such as `npm start` does not
+//! pass a channel on to them. They connect to a socket in the home, and are then workers of the app's
+//! primary, like their worker's own process.
 //!
-//! Whoever connects is hostile until it has shown that it is of the daemon's user and belongs to a worker; then it may say no
-//! more than the worker itself.
+//! A connected process is treated as hostile until it has proven that it runs as the daemon's user and
+//! belongs to a worker; then it may send no more than the worker itself.
 
 use std::fs::Permissions;
 use std::io;
@@ -26,7 +27,7 @@ use super::app::{App, AppId};
 use super::apps::Apps;
 use crate::home::Home;
 
-/// Processes below one worker that may be connected at a time.
+/// Maximum connected processes below one worker.
 const RELATIVES_MAX: usize = 64;
 
 /// See the module's documentation.
@@ -49,16 +50,16 @@ impl Relatives {
         Ok(Self { listener, path, reactor: Rc::clone(reactor), keeping })
     }
 
-    /// Accepts a connection of a process that asks for listening sockets.
+    /// Accepts a connection of a process that needs listening sockets.
     pub(super) fn accept(&self, apps: &mut Apps, now: Time) {
         match self.listener.accept() {
             Ok((stream, _)) => {
-                // A stranger is answered by the end of the connection.
+                // The connection of a foreign process is closed without an answer.
                 let _stranger = welcome(stream, apps, &self.keeping, now);
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
-                // It would be told again and again.
+                // Otherwise it would be reported repeatedly.
                 log_line!("forkful: processes below workers open their sockets by themselves: {error}");
                 let _gone = self.reactor.remove(self.listener.as_fd());
             }
@@ -89,7 +90,7 @@ fn welcome(stream: UnixStream, apps: &mut Apps, keeping: &Keeping, now: Time) ->
 }
 
 impl App {
-    /// The living process in fork mode that is known by a mark.
+    /// The living process in fork mode with this mark.
     fn lives_as(&self, mark: Mark) -> Option<(u16, Generation)> {
         if self.spec().mode != Mode::Fork || !self.spec().agent {
             return None;

@@ -1,4 +1,4 @@
-//! What the client of a reload is told of its end.
+//! Reports the end of a reload to its client.
 
 use forkful_core::slot::Fault;
 use forkful_core::supervisor::{ReloadFailure, ReloadResult};
@@ -7,7 +7,7 @@ use super::app::App;
 use super::jobs::{Part, SlotFailure};
 
 impl Part {
-    /// Notes how a reload of an app has ended.
+    /// Records how a reload of an app has ended.
     pub(super) fn note_reloaded(&mut self, entry: &App, result: ReloadResult) {
         let ReloadResult { rolling, replaced, total, failure } = result;
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
@@ -27,7 +27,7 @@ impl Part {
         self.failures.extend(failure);
     }
 
-    /// The program of a slot has done its work under an earlier daemon: its command is told that it is not started.
+    /// The program of a slot finished under an earlier daemon: its command reports that it is not started.
     pub(super) fn note_finished_before(&mut self, pm_id: u32) {
         self.pm_ids.push(pm_id);
         self.finished += 1;
@@ -37,7 +37,7 @@ impl Part {
         ));
     }
 
-    /// Nothing was done, since nothing has changed.
+    /// Nothing was done, because nothing has changed.
     pub(super) fn note_unchanged(&mut self, entry: &App) {
         self.unchanged = true;
         self.pm_ids = entry.places.values().map(|place| place.pm_id).collect();

@@ -1,5 +1,5 @@
-//! The way back from a saved state: it is read by the thread that owns it, `.env` files by threads of their own, and
-//! only then are the apps made. What cannot be started stays in the state as it is.
+//! Restores apps from a saved state: the thread that owns it reads it, other threads read `.env` files, and
+//! only then are the apps created. Entries that cannot be started stay in the state unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,20 +24,20 @@ use super::persistence::{Persistence, outcome};
 use crate::command::Reply;
 use crate::store::{Carried, Entry, Loaded, Source};
 
-/// How long the `.env` files of one app may take, on a disk that hangs.
+/// Time limit for reading the `.env` files of one app, in case a disk hangs.
 const ENV_FILES_PATIENCE: Duration = Duration::from_secs(3);
 
-/// A `resurrect` on its way.
+/// A running `resurrect`.
 #[derive(Debug)]
 pub(crate) struct Resurrection {
     pub(super) request: ResurrectRequest,
     pub(super) job: JobId,
-    /// Who wants to know only what was begun.
+    /// A client that does not wait for the end.
     at_once: Option<Reply<ActionReply>>,
     pub(super) source: Source,
 }
 
-/// An app that is to be started, when its `.env` files have been read.
+/// An app to be started when its `.env` files have been read.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     app: SavedApp,
@@ -45,7 +45,7 @@ pub(crate) struct Candidate {
     files: EnvFiles,
 }
 
-/// What the `.env` files of an app hold.
+/// The variables of an app's `.env` files.
 #[derive(Debug, Default)]
 struct EnvFiles {
     variables: BTreeMap<String, String>,
@@ -55,7 +55,8 @@ struct EnvFiles {
 }
 
 impl Resurrection {
-    /// From what the apps come back. A state that this daemon has written says what exists anyway.
+    /// If this daemon has written the newest state, the source is the previous state, because its own contains only
+    /// existing apps.
     pub(super) fn new(
         request: ResurrectRequest,
         job: JobId,
@@ -70,7 +71,7 @@ impl Resurrection {
         Self { request, job, at_once, source }
     }
 
-    /// Has the saved state read.
+    /// Starts reading the saved state.
     pub(super) fn load(self, persistence: &Persistence, back: mpsc::UnboundedSender<Back>) {
         persistence.writer.errand(move |shelf| {
             let loaded = shelf.load(self.source);
@@ -79,7 +80,7 @@ impl Resurrection {
         });
     }
 
-    /// Has the `.env` files of the apps read that are to be started.
+    /// Starts reading the `.env` files of the apps to be started.
     pub(super) fn read_env_files(
         self,
         wanted: Vec<(SavedApp, Vec<UnknownKey>)>,
@@ -96,14 +97,14 @@ impl Resurrection {
         });
     }
 
-    /// Answers the client that waits, or that only wants to know what was begun.
+    /// Answers the client, whether or not it waits for the end.
     pub(super) fn refuse(self, jobs: &mut Jobs, refusal: ErrorReply) {
         if let Some(reply) = jobs.give_up(self.job).or(self.at_once) {
             answer(reply, Err(refusal));
         }
     }
 
-    /// Nothing is saved beyond what this daemon has.
+    /// Nothing is saved beyond this daemon's apps.
     pub(super) fn nothing_saved(self, apps: &Apps, jobs: &mut Jobs) {
         if apps.is_empty() || self.source != Source::Previous {
             let error = "there is nothing saved";
@@ -115,7 +116,7 @@ impl Resurrection {
         self.begun(jobs);
     }
 
-    /// All that can be started is being started.
+    /// All startable apps are being started.
     pub(super) fn begun(self, jobs: &mut Jobs) {
         jobs.answer_at_once(self.job, self.at_once);
         jobs.answered(self.job);
@@ -127,7 +128,7 @@ impl Candidate {
         &self.app.definition.name
     }
 
-    /// The app as it is made, or the entry that stays saved since it cannot be.
+    /// The new app, or the entry that stays saved because it cannot be started.
     pub(super) fn prepare(self, request: &ResurrectRequest) -> Result<Revived, Carried> {
         let Self { app, unknown, files } = self;
         let name = app.definition.name.clone();
@@ -151,19 +152,19 @@ impl Candidate {
     }
 }
 
-/// An app that comes back.
+/// An app to restore.
 pub(super) struct Revived {
     pub(super) spec: AppSpec,
     pub(super) first: FirstStates,
-    /// What only another version knows of it.
+    /// Keys that only another version knows.
     pub(super) unknown: Vec<UnknownKey>,
-    /// What the client is told.
+    /// The client's notes.
     pub(super) notes: Vec<String>,
 }
 
 impl Persistence {
-    /// What was found belongs to this daemon from now on; yields what could not be started before and is tried
-    /// again.
+    /// The state that was read belongs to this daemon from now on; returns the entries that could not be
+    /// started before and are tried again.
     pub(super) fn take_up(&mut self, source: Source, loaded: &Loaded, state: &Path) -> Vec<Entry> {
         if source == Source::Newest {
             let is_whole = loaded.entries.iter().all(|entry| matches!(entry, Entry::App(..)));
@@ -184,7 +185,7 @@ impl Persistence {
             .collect()
     }
 
-    /// Sorts what was read: the apps that are to be started, and what the client is told of the others.
+    /// Sorts the entries: the apps to be started, and the client's notes about the others.
     pub(super) fn sort_entries(
         &mut self,
         entries: impl Iterator<Item = Entry>,
@@ -205,7 +206,7 @@ impl Persistence {
         (wanted, told)
     }
 
-    /// These are about to be started now, and not pending any more.
+    /// These are about to be started, and no longer pending.
     pub(super) fn take_pending(&mut self, candidates: &[Candidate]) {
         let of_these = |value: &serde_json::Value| {
             let name = SavedApp::name_in(value);
@@ -214,7 +215,7 @@ impl Persistence {
         self.pending.retain(|value| !of_these(value));
     }
 
-    /// An entry that cannot be started stays saved as it is, unless an app of its name exists.
+    /// An entry that cannot be started stays saved unchanged, unless an app with its name exists.
     pub(super) fn carry(&mut self, carried: Carried, apps: &Apps) -> AppOutcome {
         if apps.find(&carried.name).is_some() {
             return exists_already(&carried.name);
@@ -231,7 +232,7 @@ impl Persistence {
     }
 }
 
-/// What the client is told of broken files.
+/// The client's notes about broken files.
 pub(super) fn broken_states(broken: Vec<String>) -> Vec<AppOutcome> {
     broken.into_iter().map(|broken| outcome("saved state", Some(broken), Vec::new())).collect()
 }
@@ -242,7 +243,7 @@ pub(super) fn exists_already(name: &str) -> AppOutcome {
 
 type Reading = oneshot::Receiver<EnvFiles>;
 
-/// Has the `.env` files of an app read by a thread of its own; `None` when it has none.
+/// Reads the `.env` files of an app on a separate thread; `None` if it has none.
 fn read_aside(definition: &AppDefinition) -> Option<io::Result<Reading>> {
     let paths = definition.env_sources.files.clone();
     if paths.is_empty() {
@@ -255,7 +256,7 @@ fn read_aside(definition: &AppDefinition) -> Option<io::Result<Reading>> {
     });
     let (tell, told) = oneshot::channel();
     let thread = thread::Builder::new().name("env files".to_owned()).spawn(move || {
-        // Who has waited long enough does not want to know any more.
+        // After the time limit the result is no longer wanted.
         let _gone = tell.send(read_env_files(&paths, rights.as_ref()));
     });
     Some(thread.map(|_detached| told))
@@ -274,8 +275,9 @@ async fn in_time(reading: Option<io::Result<Reading>>) -> EnvFiles {
     EnvFiles { fault: Some(fault), ..EnvFiles::default() }
 }
 
-/// Reads the files as regular files of a bounded size, without waiting and without links that the app's user may have
-/// placed. A file that is gone or is no `.env` file is left out and told; anything else keeps the app from starting.
+/// Reads the files as regular files of limited size, without waiting and without following links that the
+/// app's user may have created. A missing file, or one that is not a `.env` file, is skipped and reported;
+/// any other error prevents the app's start.
 fn read_env_files(paths: &[PathBuf], user: Option<&behalf::Rights>) -> EnvFiles {
     let mut found = EnvFiles::default();
     for path in paths {
@@ -303,7 +305,7 @@ fn read_env_files(paths: &[PathBuf], user: Option<&behalf::Rights>) -> EnvFiles 
 fn read_env_file(path: &Path, user: Option<&behalf::Rights>) -> io::Result<String> {
     let read = || behalf::read_whole(path, ENV_FILE_BYTES_MAX);
     let bytes = match (read(), user) {
-        // A folder that is closed to root, as those of FUSE are.
+        // A folder that root cannot access, such as one of FUSE.
         (Err(error), Some(user))
             if error.kind() == io::ErrorKind::PermissionDenied && !behalf::is_refusal(&error) =>
         {
@@ -314,15 +316,15 @@ fn read_env_file(path: &Path, user: Option<&behalf::Rights>) -> io::Result<Strin
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Where values come from that were not saved.
+/// The sources of values that were not saved.
 struct Values<'a> {
-    /// What the app had under the daemon before.
+    /// The app's values under the previous daemon.
     before: &'a BTreeMap<String, String>,
-    /// What the caller has.
+    /// The caller's values.
     caller: &'a BTreeMap<String, String>,
 }
 
-/// A spec from what was saved: values that were not come from the `.env` files and from `env`.
+/// A spec from a saved definition: values that were not saved come from the `.env` files and from `env`.
 fn spec_of(
     mut definition: AppDefinition,
     files: EnvFiles,
@@ -339,7 +341,7 @@ fn spec_of(
         }
     }
     let mut missing = Vec::new();
-    // As for a new app: what is in the caller's environment may not be meant for another user.
+    // As for a new app: the caller's environment may not be meant for another user.
     let withholds = definition.is_of_another_user(forkful_os::identity::euid());
     let from_caller = |name: &String| env.caller.get(name).filter(|_| !withholds || is_for_other_users(name));
     for variable in &definition.env_sources.inherited {

@@ -1,18 +1,18 @@
-//! Signals that the process gets, and what they mean for the workers.
+//! Signals to the daemon's process, and their meaning for the workers.
 
 use std::io;
 
-/// What the process is told by signals.
+/// The meanings of signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A child has ended.
     Child,
-    /// End in an orderly way.
+    /// Shut down in order.
     Stop(i32),
     Forward(i32),
 }
 
-/// The signals that are listened to.
+/// The handled signals.
 pub(crate) struct Signals {
     child: tokio::signal::unix::Signal,
     stop: Vec<(i32, tokio::signal::unix::Signal)>,

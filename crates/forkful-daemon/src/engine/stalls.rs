@@ -1,5 +1,5 @@
-//! What agents tell of event loops that stood still goes into the ledger of the app, and to those who watch. What is
-//! kept and grouped is `forkful_core::stalls`.
+//! Agents' reports of blocked event loops go into the app's ledger, and to watching clients.
+//! `forkful_core::stalls` stores and groups them.
 
 use forkful_api::stalls::{
     AppStalls, StallEvent, StallGroupView, StallsReply, StandingView, WorkerStallView,
@@ -16,7 +16,7 @@ use super::apps::Apps;
 use super::targets::Selection;
 
 impl App {
-    /// Takes what an agent tells of its worker; gives it for those who watch.
+    /// Adds an agent's report about its worker; returns it for watching clients.
     pub(super) fn note_stalls(&mut self, worker: WorkerId, stalls: Vec<Stall>) -> Vec<StallEvent> {
         let Some((slot, _)) = self.find_worker(worker) else { return Vec::new() };
         let Some(pm_id) = self.places.get(&slot).map(|place| place.pm_id) else { return Vec::new() };
@@ -28,7 +28,7 @@ impl App {
         stalls.into_iter().map(note).collect()
     }
 
-    /// Where a worker last stood still, in words.
+    /// Where a worker was last blocked, in words.
     pub(super) fn last_stood_in(&self, pm_id: u32) -> Option<String> {
         let last = self.stalls.recent().find(|noted| noted.pm_id == pm_id)?;
         match (&last.stall.function, &last.stall.route) {
@@ -58,7 +58,7 @@ impl App {
         }
     }
 
-    /// The workers whose event loop stands now.
+    /// The workers whose event loop is blocked now.
     fn standing(&self, now: Time) -> Vec<StandingView> {
         let places =
             self.slots().filter_map(|(_, record, place)| Some((place.pm_id, place.current(record)?)));
@@ -88,7 +88,7 @@ fn view(noted: &WorkerStall) -> WorkerStallView {
     WorkerStallView { at_ms: noted.at_ms, pm_id: noted.pm_id, stall: noted.stall.clone() }
 }
 
-/// What a process does whose event loop does not turn, as far as the kernel knows.
+/// What a process with a blocked event loop is doing, as far as the kernel knows.
 fn doing(pid: u32) -> String {
     match (procinfo::is_running(pid), procinfo::waits_in(pid)) {
         (Ok(true), _) => "busy in JavaScript or native code".to_owned(),

@@ -1,6 +1,7 @@
-//! Text for the standard input of workers in fork mode.
+//! Writes text to the standard input of workers in fork mode.
 //!
-//! A pipe takes 64 KB that nobody has read; who writes more waits for the reader, aside of the loop and not for ever.
+//! A pipe holds 64 KB of unread data; longer writes wait for the reader, outside of the event loop and with a
+//! time limit.
 
 use std::cell::Cell;
 use std::io;
@@ -17,10 +18,10 @@ use super::commands::answer;
 use super::conversation::Partner;
 use crate::command::Reply;
 
-/// How long a worker may take to read what is written to it; a bound on what a client can leave behind.
+/// Time limit for a worker to read the text, which limits what a client can leave behind.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes a text to the stdin of each of some workers, and answers when all have taken it or their time is over.
+/// Writes a text to the stdin of several workers, and answers when all have accepted it or timed out.
 pub(super) fn write_to_all(apps: &Apps, partners: Vec<Partner>, text: &str, reply: Reply<WorkersReply>) {
     let begin = |partner: Partner| {
         let stdin = stdin_of(apps, &partner);
@@ -37,7 +38,7 @@ pub(super) fn write_to_all(apps: &Apps, partners: Vec<Partner>, text: &str, repl
     tokio::task::spawn_local(async move {
         let mut workers = Vec::with_capacity(writes.len());
         for write in writes {
-            // It ends early only with the daemon, and then nobody waits for the answer.
+            // It ends early only with the daemon, and then no client waits for the answer.
             workers.extend(write.await);
         }
         answer(reply, Ok(WorkersReply { workers }));
@@ -57,7 +58,7 @@ fn stdin_of(apps: &Apps, partner: &Partner) -> Result<Stdin, &'static str> {
     process.stdin.clone().ok_or(GONE)
 }
 
-/// Writes all of a text, or says how much of it was taken.
+/// Writes a complete text, or reports how much of it was accepted.
 async fn write(stdin: &Stdin, text: &[u8]) -> Result<(), String> {
     let taken = Cell::new(0);
     match timeout(WRITE_TIMEOUT, write_all(stdin, text, &taken)).await {
@@ -76,7 +77,7 @@ async fn write(stdin: &Stdin, text: &[u8]) -> Result<(), String> {
 }
 
 async fn write_all(stdin: &Stdin, text: &[u8], taken: &Cell<usize>) -> io::Result<()> {
-    // Ours alone until it is done, so that two texts are not mixed.
+    // Exclusive until it is done, so that two texts are not mixed.
     let pipe = stdin.lock().await;
     let pipe = pipe::Sender::from_owned_fd(pipe.try_clone()?)?;
     while taken.get() < text.len() {

@@ -1,4 +1,4 @@
-//! What clients mean by a name, an id, a pattern, a script or `all`.
+//! Resolves the clients' targets: a name, an id, a pattern, a script or `all`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use super::commands::refuse;
 use super::persistence::Persistence;
 use crate::store::Carried;
 
-/// What a list of targets came to: apps, each with the slots that are meant.
+/// Resolved targets: apps, each with its slots.
 pub(super) type Selection = BTreeMap<AppId, Vec<u16>>;
 
-/// The apps that exist, and the entries that are only saved since they cannot be started.
+/// The existing apps, and the entries that are only saved because they cannot be started.
 #[derive(Clone, Copy)]
 pub(super) struct Roster<'a> {
     pub(super) apps: &'a Apps,
@@ -34,12 +34,12 @@ impl<'a> Roster<'a> {
         self.apps.find(name)
     }
 
-    /// An entry of this name that is saved but cannot be started.
+    /// An entry with this name that is saved but cannot be started.
     pub(super) fn carried(self, name: &str) -> Option<&'a Carried> {
         self.carried.iter().find(|carried| carried.name == name)
     }
 
-    /// What targets mean; each must mean something.
+    /// Resolves targets; each must match something.
     pub(super) fn select(self, targets: &[String]) -> Result<Selection, ErrorReply> {
         let mut selection = Selection::new();
         if targets.is_empty() {
@@ -61,7 +61,7 @@ impl<'a> Roster<'a> {
         Ok(selection)
     }
 
-    /// What one target means.
+    /// Resolves one target.
     fn meant(self, text: &str) -> Result<Selection, ErrorReply> {
         let target = Target::parse(text).map_err(|fault| match fault {
             TargetFault::EmptyPattern(_) => bad_pattern(&fault.to_string()),
@@ -77,7 +77,7 @@ impl<'a> Roster<'a> {
             Target::Script(path) => self.all_of(|spec| runs(spec, path)),
             Target::Name(name) => {
                 let of_name = self.all_of(|spec| spec.name == *name);
-                // A group's name means all its apps, unless an app has that name.
+                // A namespace means all its apps, unless an app has that name.
                 if of_name.is_empty() {
                     self.all_of(|spec| spec.namespace.as_str() == name.as_str())
                 } else {
@@ -122,7 +122,7 @@ impl<'a> Roster<'a> {
     }
 }
 
-/// Whether an app was made from this script. A program that runs itself is its own script.
+/// Whether an app was created from this script. A program that runs itself is its own script.
 fn runs(spec: &AppSpec, path: &str) -> bool {
     match &spec.launch.script {
         Some(script) => script == path,
@@ -130,10 +130,10 @@ fn runs(spec: &AppSpec, path: &str) -> bool {
     }
 }
 
-/// Matching takes time in proportion to the text, whatever the pattern; its size is bounded by the library.
+/// Matching takes time proportional to the text, whatever the pattern; the library limits the pattern's size.
 fn compiled(pattern: &str) -> Result<Regex, ErrorReply> {
     Regex::new(pattern).map_err(|fault| {
-        // The library draws the place over several lines; its last one says what is wrong.
+        // The library shows the location over several lines; its last line has the error.
         let told = fault.to_string();
         let what = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
         bad_pattern(&format!("/{pattern}/ is no regular expression: {what}"))

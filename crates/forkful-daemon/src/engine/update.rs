@@ -1,5 +1,5 @@
-//! An update: the program of another version reads what this daemon has written down and says whether it can go on from
-//! there. Only then this daemon makes way for it.
+//! An update: the program of another version reads this daemon's stored state and reports whether it can
+//! continue from there. Only then does it replace this daemon.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -19,16 +19,16 @@ use super::starting::Starts;
 use crate::command::{Command, Keep, Reply};
 use crate::wait::ended;
 
-/// The other program has this long to answer; it takes some milliseconds.
+/// Time limit for the other program's answer; it needs some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For how long connections that were accepted are handed over, before this daemon ends.
+/// How long accepted connections are still handed over before this daemon ends.
 pub(super) const HANDOVER_MAX: Duration = Duration::from_millis(100);
-/// The most of what it says.
+/// Maximum length of its output.
 const WORDS_BYTES: usize = 4096;
 
 const SIGKILL: i32 = 9;
 
-/// Has a program check a state, which is what was written down last, and then has this daemon make way.
+/// Lets a program check the state that was stored last, and then replace this daemon.
 pub(super) fn check(
     request: &UpdateRequest,
     state: &[u8],
@@ -99,7 +99,7 @@ fn plan(program: &OwnedFd, state: OwnedFd, words: &OwnedFd) -> Result<SpawnPlan,
         run_as: None,
         mark: None,
         groups: None,
-        // It ends with the daemon whose question it answers.
+        // It ends with the daemon whose request it answers.
         keeping: forkful_os::keeper::Keeping::default(),
     })
 }
@@ -124,7 +124,7 @@ async fn listen(child: &Child) -> Result<(), String> {
     }
 }
 
-/// What the program has said.
+/// The program's output.
 fn told(words: &OwnedFd) -> Option<String> {
     let mut bytes = [0; WORDS_BYTES];
     memory_file::read_at(words, 0, &mut bytes).ok()?;
@@ -134,8 +134,9 @@ fn told(words: &OwnedFd) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Whether this program can take over from the written-down state of a running daemon, and whether the program of that daemon could
-/// take over again from this one. `way_back`: the newest version of the format that the program of the running daemon reads.
+/// Whether this program can take over from the stored state of a running daemon, and whether the program of
+/// that daemon could take over again from this one. `way_back`: the newest format version that the running
+/// daemon's program reads.
 pub fn check_state(state: &OwnedFd, way_back: u16) -> Result<(), String> {
     let mut bytes = memory_file::length(state).map(|length| vec![0; length]).map_err(|e| e.to_string())?;
     memory_file::read_at(state, 0, &mut bytes).map_err(|error| error.to_string())?;

@@ -31,22 +31,22 @@ use super::metrics::{USUAL_PACE, WATCHED_PACE};
 use super::written::WrittenUpkeep;
 use crate::watch::{News, Watcher};
 
-/// Agents report for so long after somebody has looked.
+/// How long agents report after a client has asked for measurements.
 const MEASURED_FOR: Duration = Duration::from_secs(15);
 
-/// What is kept of an app for this.
+/// The data of an app for this.
 #[derive(Default)]
 pub(crate) struct AppUpkeep {
-    /// Until when somebody wants to know what agents measure.
+    /// Until when clients want measurements of agents.
     measured_until: Option<Time>,
     cron: Option<Cron>,
-    /// Watches the app's files, while that is asked for.
+    /// Watches the app's files, while requested.
     watcher: Option<Watcher>,
-    /// Changes of the app's files up to here have been followed.
+    /// Changes of the app's files up to here have been handled.
     files_seen: Option<SystemTime>,
     /// Why the app's files cannot be watched.
     pub(crate) watch_fault: Option<String>,
-    /// How its memory is divided, as of the last start or look.
+    /// The division of its memory, at the last start or check.
     pub(super) memory: Option<MemoryPlan>,
 }
 
@@ -71,13 +71,13 @@ impl App {
 }
 
 impl App {
-    /// Agents report without pauses while somebody looks.
+    /// Agents report continuously while clients watch.
     fn order_reports(&mut self, now: Time) {
         let is_watched = self.upkeep.measured_until.is_some();
         self.primary.want_reports(Some(if is_watched { WATCHED_PACE } else { USUAL_PACE }), now);
     }
 
-    /// Agents tell when the event loop stood still, where the app wants that.
+    /// Agents report blocked event loops, if the app wants that.
     fn order_stalls(&mut self, now: Time) {
         let from = self.spec().stall_threshold;
         self.primary.want_stalls((!from.is_zero()).then_some(from), now);
@@ -85,7 +85,7 @@ impl App {
 }
 
 impl App {
-    /// Somebody looks who wants to know what the agents measure.
+    /// A client asks for measurements of the agents.
     pub(crate) fn measure(&mut self, now: Time) {
         self.upkeep.measured_until = Some(now + MEASURED_FOR);
         self.order_reports(now);
@@ -93,7 +93,7 @@ impl App {
 }
 
 impl App {
-    /// Goes on where the daemon before was; [`Self::begin_upkeep`] follows.
+    /// Continues from the previous daemon; [`Self::begin_upkeep`] follows.
     pub(super) fn resume_upkeep(&mut self, written: WrittenUpkeep, now: Time) {
         let pattern = self.spec().renewal.cron.as_ref();
         self.upkeep.cron =
@@ -101,7 +101,8 @@ impl App {
         self.upkeep.files_seen = written.files_seen_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
     }
 
-    /// It is new or has another spec: what is looked after follows. `home` is never watched; news of the files go `back`.
+    /// The app is new or has another spec: updates the maintenance. `home` is never watched; file changes go
+    /// `back`.
     pub(crate) fn begin_upkeep(
         &mut self,
         app: AppId,
@@ -139,7 +140,7 @@ impl App {
         strikes.then(|| Event::Renew { why: "its hour has come (`cron_restart`)".to_owned() })
     }
 
-    /// What a worker's agent says of it.
+    /// A report of a worker's agent.
     pub(crate) fn on_agent_report(
         &mut self,
         worker: WorkerId,
@@ -154,12 +155,12 @@ impl App {
         if let Some(process) = self.process_of(worker) {
             process.metrics.on_report(report, now);
         }
-        // Without a limit nobody asks for their number: the supervisor, and what is written of it, stay as they are.
+        // Without a limit their number is not needed: the supervisor, and its stored state, stay unchanged.
         self.spec().renewal.max_requests?;
         Some(Event::Requests { slot, generation, served })
     }
 
-    /// What a watch of its files has to tell.
+    /// A report of the file watcher.
     pub(crate) fn on_files(&mut self, news: News) -> Option<Event> {
         match news {
             News::Changed { paths, seen } => {
@@ -175,7 +176,7 @@ impl App {
         }
     }
 
-    /// Files that it consists of have changed.
+    /// Files of the app have changed.
     fn files_changed(&self, paths: &[PathBuf]) -> Option<Event> {
         self.spec().watch.as_ref()?;
         let first = paths.first().map_or_else(String::new, |path| {
@@ -188,7 +189,7 @@ impl App {
         Some(Event::Renew { why: format!("{first}{more} changed (`watch`)") })
     }
 
-    /// Since when changes of the files that are to be watched were not followed: those of a daemon before.
+    /// Since when changes of watched files were not handled: since a previous daemon.
     fn files_unseen(&self) -> Option<SystemTime> {
         self.upkeep.files_seen.filter(|_| self.upkeep.watcher.is_none())
     }
@@ -220,7 +221,7 @@ impl App {
     }
 }
 
-/// What becomes of an app's watcher.
+/// What happens to an app's watcher.
 enum WatcherChange {
     Unchanged,
     /// Another watcher or none; and why there is none, if it could not be started.

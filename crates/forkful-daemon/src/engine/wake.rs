@@ -1,4 +1,4 @@
-//! What wakes the loop: the reactor, which tokio watches, and the timer in it.
+//! Wakes the event loop: the reactor, which tokio watches, and its timer.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use super::TIMER_TOKEN;
 pub(super) struct Wake {
     reactor: Rc<Reactor>,
     timer: Timer,
-    /// What the timer is set to.
+    /// The timer's setting.
     set: Option<Time>,
 }
 
@@ -40,12 +40,12 @@ impl Wake {
         AsyncFd::with_interest(fd, tokio::io::Interest::READABLE)
     }
 
-    /// The timer has rung.
+    /// The timer has expired.
     pub(super) fn note_rung(&mut self) {
         self.set = None;
     }
 
-    /// Has the reactor wake at a point in time.
+    /// Sets the reactor's wake-up time.
     pub(super) fn wake_at(&mut self, at: Option<Time>, now: Time) -> io::Result<()> {
         if at != self.set {
             self.timer.set(at.map(|at| at.since(now)))?;

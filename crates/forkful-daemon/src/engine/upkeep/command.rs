@@ -1,5 +1,5 @@
-//! Health checks by a program of the user's: it runs in the app's directory with the worker's environment,
-//! and 0 is health.
+//! Health checks with a program of the user: it runs in the app's directory with the worker's environment,
+//! and exit code 0 is healthy.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,11 +17,11 @@ use super::super::starting::Starts;
 use super::health::Asker;
 use crate::wait::ended;
 
-/// After SIGKILL a process is waited for no longer than this.
+/// After SIGKILL, the maximum wait for a process.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 
 impl App {
-    /// Asks by a program, which is told which worker is meant.
+    /// Runs a check program, which is told the worker.
     pub(super) fn ask_command(&self, words: &[String], asker: Asker, starts: &mut Starts) {
         let Asker { key: (app, slot, generation), timeout, back } = asker;
         let Some(place) = self.places.get(&slot) else { return };
@@ -42,18 +42,18 @@ impl App {
     }
 }
 
-/// A command of an app that is no worker.
+/// A command of an app that is not a worker.
 pub(in crate::engine) struct Helper {
-    /// What it is for.
+    /// Its purpose.
     pub(in crate::engine) what: &'static str,
     pub(in crate::engine) words: Vec<String>,
-    /// Variables beside those of the app.
+    /// Variables in addition to the app's.
     pub(in crate::engine) identity: Vec<(String, String)>,
     pub(in crate::engine) stdin: Option<OwnedFd>,
 }
 
 impl Helper {
-    /// Starts the command now, and gives how it ended, or why it did not within `timeout`.
+    /// Starts the command, and returns how it ended, or why it did not within `timeout`.
     pub(in crate::engine) fn run(
         self,
         launch: Launch,
@@ -108,14 +108,14 @@ impl Helper {
             run_as: launch.run_as.as_ref().map(super::super::launch::run_as),
             mark: Some(mark),
             groups: None,
-            // It ends with the daemon whose question it answers.
+            // It ends with the daemon whose request it answers.
             keeping: forkful_os::keeper::Keeping::default(),
         };
         process::spawn_watched(plan, flight).map_err(|error| error.to_string())
     }
 }
 
-/// A program by its name, as a shell would find it.
+/// Finds a program by name, like a shell.
 fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(cwd.join(word)).filter(|file| file.is_file());
@@ -123,13 +123,13 @@ fn find(word: &str, cwd: &Path, path: &str) -> Option<PathBuf> {
     path.split(':').map(|folder| cwd.join(folder).join(word)).find(|file| file.is_file())
 }
 
-/// Waits for the command's answer; whatever it has started goes with it.
+/// Waits for the command's exit; then kills everything it has started.
 async fn watch(child: &Child, mark: Mark, deadline: Instant, timeout: Duration) -> Result<(), String> {
     let outcome = tokio::time::timeout_at(deadline, ended(child)).await;
-    // What it has left in its group, while its own number is still its own.
+    // The processes left in its group, while its process id is not reused.
     let _gone = child.signal_group(9);
     if outcome.is_err() {
-        // Somebody may have a session of his own.
+        // A process may have its own session.
         tree::signal_tree(child, mark, 9);
         let _ended = tokio::time::timeout(KILL_WAIT, ended(child)).await;
     }

@@ -1,6 +1,6 @@
-//! Questions to workers: does it answer an HTTP request, does it take a connection, does a program that
-//! knows say so. A worker that shares its port is asked by a connection that is handed to it alone, so
-//! the answer is this worker's, whatever the others do.
+//! Health checks of workers: whether a worker answers an HTTP request, accepts a connection, or whether a
+//! program reports it as healthy. A worker that shares its port is checked with a connection that is handed
+//! only to it, so the answer comes from this worker.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,23 +18,24 @@ use super::super::Back;
 use super::super::app::{App, ProcessKey};
 use super::super::starting::Starts;
 
-/// A worker that accepts a connection waits for the first bytes; a worker that refuses it has closed it by then.
+/// A worker that accepts a connection waits for the first bytes; a worker that refuses it has closed it by
+/// then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(20);
-/// The most of an answer that is read for its status.
+/// Maximum bytes of an answer that are read for its status.
 const HEAD_BYTES_MAX: usize = 4096;
 
 /// How a worker can be reached.
 pub(super) enum Way {
     /// Wait for its channel.
     Busy,
-    /// A connection of its own.
+    /// A connection to it.
     Connection(TcpStream),
     Address(SocketAddr),
     /// Not at all.
     None(String),
 }
 
-/// Answers a question later.
+/// Answers a check later.
 pub(super) struct Asker {
     pub(super) key: ProcessKey,
     pub(super) timeout: Duration,
@@ -42,7 +43,7 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Has the answer told that comes in time.
+    /// Reports the answer if it arrives in time.
     fn await_answer(self, asked: impl Future<Output = io::Result<()>> + 'static) {
         let Self { key: (app, slot, generation), timeout, back } = self;
         tokio::task::spawn_local(async move {
@@ -58,7 +59,7 @@ impl Asker {
 }
 
 impl App {
-    /// Asks a worker whether it is well. What is known at once is returned; what comes later goes `back`.
+    /// Checks a worker. An immediate result is returned; a later one goes `back`.
     pub(in crate::engine) fn ask_worker(
         &mut self,
         key: ProcessKey,
@@ -68,7 +69,8 @@ impl App {
     ) -> Vec<Event> {
         let (_, slot, generation) = key;
         let Some(check) = self.spec().health.clone() else { return Vec::new() };
-        // First, since a connection needs the worker's channel to be free; the answer to it shows that the loop turns, too.
+        // First, because a connection needs the worker's channel to be free; the answer also shows that the
+        // event loop runs.
         let answer = self.ask_by_probe(key, &check, starts, back, now);
         let owes = check.stuck_limit.and_then(|_| self.ask_whether_it_turns(slot, generation, now));
         owes.into_iter().chain(answer).collect()
@@ -109,7 +111,7 @@ impl App {
                 let stream = tokio::net::TcpStream::connect(address).await?;
                 match http {
                     Some(_) => talk(stream, http).await,
-                    // To connect was the question.
+                    // Connecting was the check.
                     None => Ok(()),
                 }
             }),
@@ -150,13 +152,13 @@ impl App {
     }
 }
 
-/// The two ends of a TCP connection over loopback: what clients of the app come by.
+/// The two ends of a TCP connection over loopback, like the connections of the app's clients.
 fn connected_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let ours = TcpStream::connect(listener.local_addr()?)?;
     let own = ours.local_addr()?;
     loop {
-        // Somebody else may have been faster; that one is closed.
+        // Another client may have connected first; that connection is closed.
         let (theirs, peer) = listener.accept()?;
         if peer == own {
             return Ok((ours, theirs));
@@ -190,7 +192,7 @@ async fn talk(mut stream: tokio::net::TcpStream, path: Option<String>) -> io::Re
     judge(&head)
 }
 
-/// What a status line says.
+/// Judges a status line.
 fn judge(head: &[u8]) -> io::Result<()> {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let text = String::from_utf8_lossy(line);

@@ -1,5 +1,5 @@
-//! Workers whose event loop does not turn. By the probe that steering uses too: a line that every Node
-//! answers from JavaScript. Nobody is killed unless the user has set a limit, and never without a report
+//! Workers with a blocked event loop, detected with the same probe as steering: a line that every Node
+//! answers from JavaScript. A worker is killed only if the user has set a limit, and never without a report
 //! of what the process was doing.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::super::app::{App, Doubt};
 const BUSY_SHARE: f64 = 0.5;
 
 impl App {
-    /// Asks a worker whether its loop turns; tells since when it owes an answer.
+    /// Probes a worker's event loop; returns since when an answer has been due.
     pub(super) fn ask_whether_it_turns(
         &mut self,
         slot: u16,
@@ -33,7 +33,7 @@ impl App {
         Some(Event::Owes { slot, generation, since })
     }
 
-    /// The limit of a worker that owed an answer is over: the supervisor is told how long it has been silent.
+    /// A worker without an answer has reached its limit: the supervisor is told how long it has been silent.
     pub(in crate::engine) fn look_whether_stuck(
         &self,
         slot: u16,

@@ -1,4 +1,4 @@
-//! Requests to a worker that has no traffic yet: by a connection that is handed to it alone, or at a port that is its own.
+//! Requests to a worker without traffic: with a connection that is handed only to it, or at its own port.
 
 use std::io;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::super::Back;
 use super::super::app::{App, ProcessKey};
 use super::health::Way;
 
-/// What each answer begins with.
+/// The beginning of each answer.
 const BEGINNING: &[u8] = b"HTTP/1.";
 
 impl App {
-    /// Sends a worker a request. What is known at once is returned; what comes later goes `back`.
+    /// Sends a request to a worker. An immediate result is returned; a later one goes `back`.
     pub(in crate::engine) fn warm_up(
         &mut self,
         key: ProcessKey,
@@ -65,7 +65,7 @@ impl Asker {
     }
 }
 
-/// Sends a request and reads its answer to the end.
+/// Sends a request and reads the complete answer.
 async fn request(mut stream: TcpStream, path: &str) -> io::Result<()> {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: forkful-warmup\r\nAccept: */*\r\nConnection: close\r\n\r\n"
