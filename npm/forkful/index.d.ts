@@ -56,6 +56,8 @@ export interface App {
   stall_threshold?: number | string;
   /** What a scrape of the app's own prom-client gives: `"own"` the values of the worker that answers, `"merge"` those of all workers together, by prom-client's rules. */
   metrics?: 'own' | 'merge';
+  /** Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object with `endpoint` and `interval` (60s; at least 1s). Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment. */
+  otlp?: string | false | Record<string, unknown>;
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;
   /** Prefix of the name, joined by a colon. */

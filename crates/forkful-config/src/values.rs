@@ -2,6 +2,7 @@
 //! expected instead, in words that fit after "expected".
 
 mod alerts;
+mod otlp;
 mod parts;
 mod rotation;
 mod warmup;
@@ -18,6 +19,7 @@ use crate::keys::Kind;
 use crate::tree::{Node, Spot, Value};
 
 use alerts::alerts;
+use otlp::otlp;
 pub use parts::parse_bytes;
 use parts::{bytes, cores, count_from_1, cron, date_format, filter_env, flag_or_path, health};
 pub(crate) use parts::{names, period};
@@ -95,6 +97,7 @@ pub(crate) fn read(kind: Kind, node: &Node) -> Checked<Json> {
         Kind::Health => health(node)?,
         Kind::Warmup => warmup(node)?,
         Kind::Alerts => alerts(node)?,
+        Kind::Otlp => otlp(node)?,
         Kind::LogRotation => log_rotation(node)?,
         Kind::Paths | Kind::Names => names(node)?.into(),
         // `env` has a place of its own, and `Any` is not read.

@@ -27,6 +27,7 @@ pub mod logs;
 pub mod memory_plan;
 pub mod metrics;
 mod millis;
+pub mod otlp;
 pub mod pages;
 pub mod primary_habits;
 pub mod probes;

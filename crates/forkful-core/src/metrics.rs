@@ -20,5 +20,5 @@ pub use head::{HEAD_BYTES, Head};
 pub use histogram::{GC_BOUNDS_MS, GcPauses, Histogram, LATENCY_BOUNDS_MS, Latency};
 pub use readings::{Readings, Sample};
 pub use report::{AgentReport, Follower, GC_KINDS, QUIET_EVERY, REPORT_EVERY};
-pub use table::{Exported, Kind, METRICS, Metric, Pm2Metric, Source, Unit};
+pub use table::{Exported, Instrument, Kind, METRICS, Metric, OtelMetric, Pm2Metric, Source, Unit};
 pub use totals::{Counts, Totals};

@@ -26,6 +26,7 @@ pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
 use crate::alerts::AlertPolicy;
 use crate::named;
+use crate::otlp::OtlpPolicy;
 pub use environment::{EnvBlocks, EnvSources};
 pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
@@ -76,6 +77,9 @@ pub struct AppSpec {
     /// An event loop that stands still for so long is told by its agent; zero tells of none.
     #[serde(default = "stall_threshold")]
     pub stall_threshold: Duration,
+    /// Where its metrics are sent for OpenTelemetry.
+    #[serde(default)]
+    pub otlp: Option<OtlpPolicy>,
     /// Whether a scrape of the app's own prom-client metrics gives those of all workers.
     #[serde(default)]
     pub merge_metrics: bool,
@@ -143,6 +147,7 @@ impl AppSpec {
             logs: LogSpec::default(),
             agent: true,
             stall_threshold: stall_threshold(),
+            otlp: None,
             merge_metrics: false,
             compile_cache: true,
             autostart: true,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use forkful_core::metrics::{Kind, METRICS, Metric, Source, Unit};
+use forkful_core::metrics::{Instrument, Kind, METRICS, Metric, OtelMetric, Source, Unit};
 
 const HEAD: &str = "\
 # What is measured in a worker
@@ -18,7 +18,7 @@ Until the daemon asks for the first report, right after the start, the agent mea
 - `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name; what an app reports of itself with `@pm2/io` under the same name comes first.
 - `forkful metrics` prints the page for Prometheus; see below.
 
-The kernel is asked through `/proc` and control groups: a value is missing where it does not tell. Busy threads of the pool are known by their name on Node.js 24 and
+The kernel is asked through `/proc` and control groups: a value is missing if the kernel does not provide it. Busy threads of the pool are known by their name on Node.js 24 and
 later; before, the threads that come after those of the start are taken for them.
 
 ## Values of the last second
@@ -28,7 +28,7 @@ later; before, the threads that come after those of the start are taken for them
 
 const COUNTERS: &str = "
 ## Counters
-They go on over all processes of a slot: what a worker has counted stays when it ends, but for what came after its last report.
+They continue over all processes of a slot: a worker's counts are kept when it exits, except those after its last report.
 
 | in JSON | unit | measured by | for Prometheus | what it is |
 | --- | --- | --- | --- | --- |
@@ -61,7 +61,7 @@ and without `worker`.
   summaries as well. `first` is the worker that was started first.
 - A worker that does not answer within 1 s, because its event loop is blocked, counts with its last answer.
 - Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
-  leave says what it has counted up to then; a worker that crashes loses what came after the last scrape.
+  leave reports its counts; a worker that crashes loses its counts since the last scrape.
 - Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
 - At most 10,000 series and 1,000 metrics of an app, and about 480 KB of a worker's answer. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`; a longer answer
   is not taken at all.
@@ -80,6 +80,25 @@ the configuration, or `--metrics merge`, a scrape of the app's own port gives th
 - Where the daemon does not answer within 5 s, or all metrics together are longer than 500 KB, the scrape gives the worker's own values; the daemon's log and `forkful list` say so once.
 - A label that differs in each worker (a process id as a default label) makes a series for each worker, and those of workers that have ended stay: leave it out.
 
+## OpenTelemetry
+With `otlp: \"http://localhost:4318\"` in the configuration of an app, or `--otlp URL`, Forkful sends its metrics to a receiver of OTLP over HTTP (OpenTelemetry's Collector, or a product
+that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 60 s by default, at least 1 s apart. `/v1/metrics` is added to the URL unless its path ends so.
+
+- Headers, such as an API key, come from `OTEL_EXPORTER_OTLP_METRICS_HEADERS` or `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment (`name=value,name=value`), which no list and no
+  log shows. With headers, the receiver has to be at an https URL, or on the same machine. Put them in an `env_file`: inherited variables that may be secrets are not saved.
+- Each slot of an app is an instance: `service.name` is the app, `service.namespace` its namespace, `service.instance.id` is `HOST:APP:SLOT`. Further attributes: `host.name`,
+  `process.runtime.name`, `process.runtime.version`. Counters are cumulative, and go on over restarts of workers.
+- Names are those of OpenTelemetry's semantic conventions where they have one, and begin with `forkful.` otherwise. Beside the table below: the histograms `http.server.request.duration`
+  and `v8js.gc.duration` (by `v8js.gc.type`), `process.uptime`, `forkful.worker.restarts` and `forkful.worker.crashes`.
+- A request takes at most 10 s, and one is under way at a time. When the receiver is not there, nothing is kept: the next export has the newer sums. The daemon's log says so once, and once
+  when it works again.
+- The app's own metrics (prom-client) are not sent.
+
+| in JSON | in OpenTelemetry | unit | instrument |
+| --- | --- | --- | --- |
+";
+
+const GRAFANA: &str = "
 ## Grafana and alerts
 - [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus.
 - [grafana/alerts.yml](grafana/alerts.yml) has alerts for Prometheus (`rule_files`): workers that are not online, crash, stand still or are saturated, HTTP errors, memory, CPU quotas,
@@ -115,6 +134,21 @@ fn exported(metric: &Metric) -> String {
     if names.is_empty() { "–".to_owned() } else { names.join(", ") }
 }
 
+fn in_otel(otel: &OtelMetric) -> String {
+    match otel.attribute {
+        None => format!("`{}`", otel.name),
+        Some((key, value)) => format!("`{}` (`{key}`: {value})", otel.name),
+    }
+}
+
+fn instrument(instrument: Instrument) -> &'static str {
+    match instrument {
+        Instrument::Gauge => "gauge",
+        Instrument::Counter => "counter",
+        Instrument::UpDownCounter => "up-down counter",
+    }
+}
+
 #[test]
 fn the_page_is_the_one_that_the_table_makes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
@@ -132,6 +166,12 @@ fn the_page_is_the_one_that_the_table_makes() {
         writeln!(page, "| `{name}` | {unit} | {by} | {exported} | {meaning} |").unwrap();
     }
     page.push_str(PAGE);
+    for (metric, otel) in METRICS.iter().flat_map(|metric| metric.otel.iter().map(move |otel| (metric, otel)))
+    {
+        let (name, unit, instrument) = (in_otel(otel), otel.unit, instrument(otel.instrument));
+        writeln!(page, "| `{}` | {name} | `{unit}` | {instrument} |", metric.name).unwrap();
+    }
+    page.push_str(GRAFANA);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }

@@ -48,6 +48,7 @@ mod log_request;
 mod look;
 mod memory;
 mod metrics;
+mod otlp;
 mod persistence;
 mod process;
 mod processes;
@@ -140,6 +141,8 @@ fn app_of(event: &reactor::Event) -> Option<AppId> {
 pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
+    /// Metrics have been sent for OpenTelemetry, or not.
+    Exported { app: AppId, outcome: Result<(), String> },
     /// Metrics that workers want have been merged.
     Merged(Box<app_metrics::Merged>),
     /// A configuration has been applied, or taken back.
@@ -429,6 +432,11 @@ impl Engine {
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
+            Back::Exported { app, outcome } => {
+                if let Some(entry) = self.apps.get_mut(app) {
+                    entry.on_exported(outcome);
+                }
+            }
             Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),
             Back::Applied(applied) => self.plans.end(applied),
             Back::Noted(incident) => {

@@ -1,9 +1,11 @@
-//! Posts JSON to a URL: over https, or over http to this machine. Bounded in time and in tries; the answer's body is not read.
+//! Posts JSON to a URL: alerts over https, or over http to this machine, metrics over both. Bounded in time and in tries; the answer's
+//! body is not read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::otlp::OtlpPolicy;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -49,20 +51,53 @@ pub(crate) async fn post(url: &str, body: Bytes, timeout: Duration) -> Result<()
     }
 }
 
+/// Posts metrics, in one try: what is newer comes soon. Headers are sent over https and to this machine alone.
+pub(crate) async fn post_metrics(
+    otlp: &OtlpPolicy,
+    headers: &[(String, String)],
+    body: Bytes,
+    timeout: Duration,
+) -> Result<(), String> {
+    if !headers.is_empty() && !otlp.may_carry_headers() {
+        return Err("headers are sent over https alone, or over http to this machine".to_owned());
+    }
+    let uri = otlp.url().parse::<Uri>().map_err(|error| error.to_string())?;
+    let reach = if headers.is_empty() { Reach::Anywhere } else { Reach::HereIfPlain };
+    match tokio::time::timeout(timeout, post_to(uri, reach, headers, body)).await {
+        Ok(outcome) => outcome.map_err(|failed| failed.why),
+        Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+    }
+}
+
 async fn post_once(url: &str, body: Bytes) -> Result<(), Failed> {
     // Checked when it was defined; once more, since it is about to be used.
     let uri = url.parse::<Uri>().ok().filter(|_| AlertPolicy::is_webhook(url));
     let uri = uri.ok_or_else(|| in_the_end("the URL may not be posted to"))?;
+    post_to(uri, Reach::HereIfPlain, &[], body).await
+}
+
+/// Where plain http may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Anywhere,
+    /// To this machine alone.
+    HereIfPlain,
+}
+
+async fn post_to(uri: Uri, reach: Reach, headers: &[(String, String)], body: Bytes) -> Result<(), Failed> {
     let is_tls = uri.scheme_str() == Some("https");
     let authority = uri.authority().ok_or_else(|| in_the_end("the URL names no host"))?;
     let host = authority.host().trim_matches(['[', ']']).to_owned();
     let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(again)?;
-    let addresses: Vec<_> = found.filter(|address| is_tls || address.ip().is_loopback()).collect();
+    let addresses: Vec<_> =
+        found.filter(|address| is_tls || reach == Reach::Anywhere || address.ip().is_loopback()).collect();
     if addresses.is_empty() {
         return Err(again(format_args!("{host} has no address that may be posted to")));
     }
-    let request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()))
+    let request = Request::post(uri.path_and_query().map_or("/", |path| path.as_str()));
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+    let request = request
         .header(HOST, authority.as_str())
         .header(CONTENT_TYPE, "application/json")
         .header(USER_AGENT, concat!("forkful/", env!("CARGO_PKG_VERSION")))
@@ -157,6 +192,23 @@ mod tests {
     async fn a_busy_server_is_tried_again_and_one_that_refuses_is_not() {
         assert_eq!(posted(&[BUSY, FINE]).await.0, Ok(()));
         assert_eq!(posted(&[GONE]).await.0, Err("410 Gone".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_posted_with_their_headers_in_one_try() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}/otlp", listener.local_addr().unwrap());
+        let otlp = OtlpPolicy { endpoint, interval: OtlpPolicy::INTERVAL_DEFAULT };
+        let headers = [("api-key".to_owned(), "a b".to_owned())];
+        let post = post_metrics(&otlp, &headers, Bytes::from_static(b"{}"), Duration::from_secs(60));
+        let (outcome, requests) = tokio::join!(post, serve(listener, &[BUSY]));
+        assert_eq!(outcome, Err("503 Service Unavailable".to_owned()));
+        assert!(requests[0].starts_with("POST /otlp/v1/metrics HTTP/1.1\r\n"), "{}", requests[0]);
+        assert!(requests[0].to_lowercase().contains("api-key: a b\r\n"));
+        let endpoint = "http://192.0.2.1".to_owned();
+        let far = OtlpPolicy { endpoint, interval: OtlpPolicy::INTERVAL_DEFAULT };
+        let refused = post_metrics(&far, &headers, Bytes::new(), Duration::from_secs(60)).await;
+        assert!(refused.unwrap_err().starts_with("headers are sent over https"));
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
+use forkful_core::otlp::OtlpPolicy;
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
 use forkful_core::spec::{
     AppName, AppSpec, EnvSources, HealthCheck, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy,
@@ -100,6 +101,9 @@ pub struct AppDefinition {
     /// Record blocked event loops of at least this duration; 0 records none.
     #[serde(default = "default_stall_threshold")]
     pub stall_threshold_ms: u64,
+    /// Where its metrics are sent for OpenTelemetry.
+    #[serde(default)]
+    pub otlp: Option<OtlpPolicy>,
     /// Give the metrics of all workers at a scrape of the app's own prom-client.
     #[serde(default)]
     pub merge_metrics: bool,
@@ -280,6 +284,7 @@ impl From<&AppSpec> for AppDefinition {
             time: spec.logs.time,
             agent: spec.agent,
             stall_threshold_ms: millis(spec.stall_threshold),
+            otlp: spec.otlp.clone(),
             merge_metrics: spec.merge_metrics,
             compile_cache: spec.compile_cache,
             namespace: spec.namespace.as_str().to_owned(),
@@ -396,6 +401,7 @@ impl TryFrom<AppDefinition> for AppSpec {
             logs,
             agent: definition.agent,
             stall_threshold: check.duration("stall_threshold_ms", definition.stall_threshold_ms)?,
+            otlp: definition.otlp,
             merge_metrics: definition.merge_metrics,
             compile_cache: definition.compile_cache,
             name,

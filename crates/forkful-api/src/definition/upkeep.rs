@@ -5,6 +5,7 @@ use std::time::Duration;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::date_format::DateFormat;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
+use forkful_core::otlp::OtlpPolicy;
 use forkful_core::spec::{
     AppName, CronPattern, EnvBlocks, EnvSources, HealthCheck, HealthProbe, LogSpec, Namespace, Renewal,
     ResourceLimits, WARMUP_PATHS_MAX, WARMUP_REQUESTS_MAX, Warmup, Watch, WatchIgnore, WorkerVariables,
@@ -114,6 +115,7 @@ impl Check<'_> {
     pub(super) fn requests(&self, definition: &AppDefinition) -> Result<(), DefinitionError> {
         definition.health.iter().try_for_each(|health| self.health(health))?;
         definition.alerts.iter().try_for_each(|alerts| self.alerts(alerts))?;
+        definition.otlp.iter().try_for_each(|otlp| self.otlp(otlp))?;
         definition.warmup.iter().try_for_each(|warmup| self.warmup(warmup))
     }
 
@@ -131,6 +133,15 @@ impl Check<'_> {
         self.range("alerts.on", alerts.on.len() as u64, 1, LIST_MAX)?;
         self.within("alerts.every_ms", Some(alerts.every), 1)?;
         self.range("alerts.timeout_ms", millis(alerts.timeout), 1, millis(AlertPolicy::TIMEOUT_MAX))
+    }
+
+    fn otlp(&self, otlp: &OtlpPolicy) -> Result<(), DefinitionError> {
+        if !OtlpPolicy::is_endpoint(&otlp.endpoint) {
+            return Err(self.fault(format_args!(
+                "otlp.endpoint is no http or https URL without a password and a query"
+            )));
+        }
+        self.within("otlp.interval_ms", Some(otlp.interval), millis(OtlpPolicy::INTERVAL_MIN))
     }
 
     fn warmup(&self, warmup: &Warmup) -> Result<(), DefinitionError> {

@@ -70,6 +70,8 @@ pub enum Kind {
     Warmup,
     /// Where alerts of incidents go.
     Alerts,
+    /// Where metrics are sent for OpenTelemetry.
+    Otlp,
     /// How log files are set aside.
     LogRotation,
     /// One path or a list of them.
@@ -142,6 +144,7 @@ impl Kind {
             Self::Health => forms("path, URL, or object", "string | false | Record<string, unknown>", health(&list())),
             Self::Warmup => forms("path, list, or object", "string | string[] | false | Record<string, unknown>", warmup(&list())),
             Self::Alerts => forms("URL, command, or object", "string | string[] | false | Record<string, unknown>", alerts(&list())),
+            Self::Otlp => forms("URL, or object", "string | false | Record<string, unknown>", otlp()),
             Self::LogRotation => forms("true, false, or object", "boolean | string | Record<string, unknown>", log_rotation()),
             Self::Any => forms("any", "unknown", json!({})),
         }
@@ -198,6 +201,15 @@ fn alerts(list: &Value) -> Value {
             "every": Kind::Duration.schema(),
             "timeout": Kind::Duration.schema(),
         },
+        "additionalProperties": false,
+    }] })
+}
+
+fn otlp() -> Value {
+    json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
+        "type": "object",
+        "properties": { "endpoint": { "type": "string" }, "interval": Kind::Duration.schema() },
+        "required": ["endpoint"],
         "additionalProperties": false,
     }] })
 }

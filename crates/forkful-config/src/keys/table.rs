@@ -74,6 +74,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("metrics", Kind::Switch(["own", "merge"]), "\"own\"", r#""merge""#,
         "What a scrape of the app's own prom-client gives: `\"own\"` the values of the worker that answers, `\"merge\"` those of all workers together, by prom-client's rules.")
         .is(&["merge_metrics"]).option(takes("MODE", "merge: a scrape of the app's own metrics (prom-client) gives those of all workers")),
+    key("otlp", Kind::Otlp, "false", r#""http://localhost:4318""#,
+        "Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object with `endpoint` and `interval` (60s; at least 1s). Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment.")
+        .is(&["otlp"]).option(takes("URL", "Send the app's metrics to this receiver of OTLP over HTTP")),
     key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
         .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
     key("name_prefix", Kind::Text, "", r#""eu""#, "Prefix of the name, joined by a colon.")

@@ -361,7 +361,7 @@ impl App {
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let later = self.later.next_wake();
         let supervisor = self.supervisor.next_wake();
-        let merge = self.metrics.askers.next_wake();
+        let merge = self.metrics.askers.next_wake().into_iter().chain(self.metrics.otlp.next_wake()).min();
         [later, supervisor, merge, self.primary.next_wake(), self.next_upkeep(), self.next_look()]
             .into_iter()
             .flatten()

@@ -17,6 +17,7 @@ use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::app_metrics::{Askers, Collection};
 use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Sample, Totals};
+use forkful_core::otlp::Pace;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
 use forkful_os::cgroup::Surroundings;
@@ -56,6 +57,8 @@ pub(crate) struct AppMetrics {
     pub(super) cpu: CpuSample,
     /// What its workers measure of themselves.
     pub(super) own: Collection,
+    /// When they are sent for OpenTelemetry.
+    pub(super) otlp: Pace,
     /// Those of them that want all of it.
     pub(super) askers: Askers,
     /// Its reloads: those that succeeded, those that did not.

@@ -41,6 +41,10 @@ impl Engine {
         }
         if let Some(entry) = self.apps.get_mut(app) {
             entry.take_samples(&self.logs, now);
+            if let Some(order) = entry.otlp_order(now) {
+                order.send(app, self.inbox.back.clone());
+                self.apps.note_unwritten(app);
+            }
         }
         self.take_primary_events(app);
         let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));

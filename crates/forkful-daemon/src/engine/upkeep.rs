@@ -119,6 +119,7 @@ impl App {
         self.upkeep.cron = cron;
         self.order_reports(now);
         self.order_stalls(now);
+        self.follow_otlp(now);
         match watcher {
             WatcherChange::Unchanged => {}
             WatcherChange::Replaced(watcher, fault) => {

@@ -84,6 +84,11 @@ fn cases(work: &Path) -> Vec<Case> {
 fn cases_of_start() -> Vec<Case> {
     vec![
         ("stall_threshold", json!("80ms"), json!({ "stall_threshold_ms": 80 })),
+        (
+            "otlp",
+            json!("http://localhost:4318"),
+            json!({ "otlp": { "endpoint": "http://localhost:4318", "interval_ms": 60_000 } }),
+        ),
         ("metrics", json!("merge"), json!({ "merge_metrics": true })),
         ("slow_start", json!("30s"), json!({ "slow_start_ms": 30_000 })),
         (

@@ -20,7 +20,7 @@ const SECRET_WORDS: &[&str] = &[
 ];
 
 /// Suffixes of names that indicate a secret, if a name consists of words.
-const SECRET_ENDINGS: &[&str] = &["key", "pwd", "url", "uri"];
+const SECRET_ENDINGS: &[&str] = &["key", "pwd", "url", "uri", "headers"];
 
 /// The replacement for a value that is not shown.
 pub const REDACTED: &str = "[redacted]";
@@ -156,6 +156,7 @@ mod tests {
             "DB_PWD",
             "--key",
             "AWS_SECRET_ACCESS_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS",
         ] {
             assert!(has_secret_name(name) || name == "apiKey", "{name}");
         }

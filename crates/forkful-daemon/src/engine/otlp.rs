@@ -1,0 +1,104 @@
+//! Metrics for OpenTelemetry: what is known of an app is taken on the loop; it is written and posted elsewhere. When, and in which
+//! form, is `forkful_core::otlp`.
+
+use std::time::Duration;
+
+use forkful_core::Time;
+use forkful_core::otlp::{
+    Exported, Note, OtlpPolicy, WORKERS_PER_DOCUMENT, WorkerMetrics, document, headers,
+};
+use forkful_core::supervisor::SlotRecord;
+use forkful_os::identity;
+use hyper::body::Bytes;
+use tokio::sync::mpsc;
+
+use super::Back;
+use super::app::{App, AppId, Place};
+use super::clock::wall_ms;
+use crate::webhook;
+
+/// A request takes at most so long.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Metrics that are to be sent.
+#[derive(Debug)]
+pub(super) struct OtlpOrder {
+    otlp: OtlpPolicy,
+    headers: Vec<(String, String)>,
+    exported: Exported,
+}
+
+impl OtlpOrder {
+    /// Writes and posts them, away from the loop. Many workers take several requests, one after the other.
+    pub(super) fn send(self, app: AppId, back: mpsc::UnboundedSender<Back>) {
+        tokio::task::spawn_local(async move {
+            let outcome = self.post().await;
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Exported { app, outcome });
+        });
+    }
+
+    async fn post(mut self) -> Result<(), String> {
+        let mut workers = std::mem::take(&mut self.exported.workers);
+        while !workers.is_empty() {
+            let rest = workers.split_off(workers.len().min(WORKERS_PER_DOCUMENT));
+            let (exported, some) = (self.exported.clone(), std::mem::replace(&mut workers, rest));
+            let body = tokio::task::spawn_blocking(move || document(&exported, &some)).await;
+            let body = body.map_err(|error| error.to_string())?;
+            webhook::post_metrics(&self.otlp, &self.headers, Bytes::from(body), TIMEOUT).await?;
+        }
+        Ok(())
+    }
+}
+
+impl App {
+    /// Sends metrics from now on, or does not, as its definition says.
+    pub(super) fn follow_otlp(&mut self, now: Time) {
+        let interval = self.spec().otlp.as_ref().map(|otlp| otlp.interval);
+        self.metrics.otlp.follow(interval, now);
+    }
+
+    /// What is to be sent now, if it is time. What it counts is written down first, so that no counter falls when another daemon goes on.
+    pub(super) fn otlp_order(&mut self, now: Time) -> Option<OtlpOrder> {
+        let otlp = self.spec().otlp.clone()?;
+        if !self.metrics.otlp.begin(otlp.interval, now) {
+            return None;
+        }
+        self.write_counts();
+        let spec = self.spec();
+        let exported = Exported {
+            app: spec.name.to_string(),
+            namespace: spec.namespace.to_string(),
+            host: identity::host_name().unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION"),
+            began_ms: self.created_at_ms,
+            now_ms: wall_ms(),
+            workers: self.slots().map(|of_slot| self.worker_metrics(of_slot, now)).collect(),
+        };
+        Some(OtlpOrder { headers: headers(&spec.launch.env), otlp, exported })
+    }
+
+    fn worker_metrics(&self, (slot, record, place): (u16, &SlotRecord, &Place), now: Time) -> WorkerMetrics {
+        let process = place.current(record).filter(|process| process.ended.is_none());
+        WorkerMetrics {
+            slot,
+            node_version: process.and_then(|process| Some(process.node_version?.to_string())),
+            uptime_s: process.map(|process| now.since(process.spawned).as_secs_f64()),
+            restarts: record.slot.counters.restarts,
+            crashes: record.slot.counters.crashes,
+            counts: self.counted(slot),
+            sample: process.map(|process| process.metrics.sample(now)).unwrap_or_default(),
+        }
+    }
+
+    /// An export has ended; the log has a failure once.
+    pub(super) fn on_exported(&mut self, outcome: Result<(), String>) {
+        let (name, otlp) = (self.spec().name.clone(), self.spec().otlp.clone());
+        let where_to = otlp.map(|otlp| otlp.url()).unwrap_or_default();
+        match self.metrics.otlp.ended(outcome) {
+            None => {}
+            Some(Note::Works) => log_line!("forkful: {name}: metrics reach {where_to} again"),
+            Some(Note::Fails(why)) => log_line!("forkful: {name}: metrics do not reach {where_to}: {why}"),
+        }
+    }
+}
