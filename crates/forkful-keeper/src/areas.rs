@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 
 use forkful_os::memory_file;
 
-/// The most of a state. Memory is taken only for what was written.
+/// Maximum bytes of a state. Memory is used only for what was written.
 pub const STATE_BYTES_MAX: usize = 32 << 20;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"forkful1");
@@ -25,43 +25,43 @@ const AREA_BYTES: u64 = (HEAD_BYTES + STATE_BYTES_MAX) as u64;
 
 const ADDITION_MAGIC: u64 = u64::from_le_bytes(*b"forkful+");
 const ADDITION_HEAD_BYTES: usize = 48;
-/// Additions of so many bytes are always worth having; of more, as many as their state has.
+/// Additions up to this many bytes are always allowed; beyond it, up to the size of their state.
 const ADDITIONS_BYTES_LEAST: u64 = 64 << 10;
 
-/// The file with both areas, as one daemon writes it.
+/// The file with both areas, as written by one daemon.
 #[derive(Debug)]
 pub struct Areas {
     file: OwnedFd,
-    /// Of the state that was written last.
+    /// The position of the last written state.
     sequence: u64,
-    /// What was written by this one behind it.
+    /// What this daemon has added after it.
     behind: Option<Behind>,
 }
 
-/// Where additions of a state go.
+/// Where additions of a state are written.
 #[derive(Debug)]
 struct Behind {
-    /// How many there are.
+    /// Their number.
     number: u64,
-    /// Where the next one goes, in the area.
+    /// The offset of the next addition in the area.
     at: u64,
-    /// Where they have to end.
+    /// The end of the area.
     end: u64,
 }
 
-/// What was found in the file.
+/// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The newest state that was written as a whole.
+    /// The newest completely written state.
     pub state: Vec<u8>,
-    /// What was added to it, in order.
+    /// The additions to it, in order.
     pub additions: Vec<Vec<u8>>,
 }
 
-/// Why a state was not written; the one before is still there.
+/// Why a state was not written; the previous one still exists.
 #[derive(Debug)]
 pub enum WriteFault {
-    /// It has so many bytes, more than [`STATE_BYTES_MAX`].
+    /// It has this many bytes, more than [`STATE_BYTES_MAX`].
     TooLarge(usize),
     Io(io::Error),
 }
@@ -75,13 +75,13 @@ impl fmt::Display for WriteFault {
     }
 }
 
-/// Makes the file, empty.
+/// Creates the empty file.
 pub fn create() -> io::Result<OwnedFd> {
     memory_file::create("forkful-state", AREA_BYTES * 2)
 }
 
 impl Areas {
-    /// The file, and the newest state in it that is whole.
+    /// Opens the file, and returns the newest complete state in it.
     pub fn open(file: OwnedFd) -> io::Result<(Self, Option<Found>)> {
         let mut newest: Option<(u64, Vec<u8>)> = None;
         for area in 0..2 {
@@ -98,8 +98,8 @@ impl Areas {
         Ok((Self { file, sequence, behind: None }, Some(Found { state, additions })))
     }
 
-    /// Writes a state, which is the newest one from then on. Gives where in the file its bytes are, until the next but one
-    /// is written.
+    /// Writes a state, which is then the newest. Returns the position of its bytes in the file, which is
+    /// valid until the state after the next is written.
     pub fn write(&mut self, content: &[u8]) -> Result<u64, WriteFault> {
         if content.len() > STATE_BYTES_MAX {
             return Err(WriteFault::TooLarge(content.len()));
@@ -113,8 +113,8 @@ impl Areas {
         Ok(sequence % 2 * AREA_BYTES + HEAD_BYTES as u64)
     }
 
-    /// Adds to the state that was written last, and gives where in the file the bytes are; `None` when the state should be
-    /// written as a whole instead.
+    /// Adds to the last written state, and returns the position of the bytes in the file; `None` if the state
+    /// should be written completely instead.
     pub fn add(&mut self, content: &[u8]) -> Result<Option<u64>, WriteFault> {
         let Some(Behind { number, at, end }) = self.behind else { return Ok(None) };
         let next = at + addition_bytes(content.len());
@@ -126,7 +126,7 @@ impl Areas {
         Ok(Some(self.sequence % 2 * AREA_BYTES + at + ADDITION_HEAD_BYTES as u64))
     }
 
-    /// Reads bytes that were written.
+    /// Reads written bytes.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         let read = memory_file::read_at(&self.file, at, buffer)?;
         if read < buffer.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
@@ -135,7 +135,7 @@ impl Areas {
     fn write_parts(&mut self, parts: &[(u64, Part<'_>)]) -> Result<(), WriteFault> {
         for (offset, bytes) in parts {
             memory_file::write_at(&self.file, *offset, bytes.as_ref()).map_err(|error| {
-                // What stands behind the state now is not known.
+                // What follows the state now is unknown.
                 self.behind = None;
                 WriteFault::Io(error)
             })?;
@@ -144,17 +144,17 @@ impl Areas {
     }
 }
 
-/// Where additions begin behind a state of this length, in its area.
+/// Where additions to a state of this length begin in its area.
 fn behind(state_bytes: usize) -> u64 {
     (HEAD_BYTES + state_bytes).next_multiple_of(8) as u64
 }
 
-/// What an addition takes, with its head.
+/// The size of an addition with its head.
 fn addition_bytes(length: usize) -> u64 {
     (ADDITION_HEAD_BYTES + length).next_multiple_of(8) as u64
 }
 
-/// What an addition is made of, in order, each with its offset in the file.
+/// The parts of an addition, in order, each with its offset in the file.
 fn addition(sequence: u64, number: u64, at: u64, content: &[u8]) -> [(u64, Part<'_>); 2] {
     let begin = sequence % 2 * AREA_BYTES + at;
     let words = [ADDITION_MAGIC, sequence, number, content.len() as u64, checksum(content)];
@@ -172,8 +172,8 @@ fn head<const WORDS: usize, const BYTES: usize>(words: [u64; WORDS]) -> [u8; BYT
     head
 }
 
-/// What a write is made of, in order, each with its offset in the file: the area's head goes, the content comes, and then a
-/// head for it.
+/// The parts of a write, in order, each with its offset in the file: first the area's head is erased, then
+/// the content is written, then a new head.
 fn image(sequence: u64, content: &[u8]) -> [(u64, Part<'_>); 3] {
     let begin = sequence % 2 * AREA_BYTES;
     let head = head([MAGIC, sequence, content.len() as u64, checksum(content)]);
@@ -197,7 +197,7 @@ impl AsRef<[u8]> for Part<'_> {
     }
 }
 
-/// The state in an area, with its number, if it is whole.
+/// The state in an area, with its number, if it is complete.
 fn read_area(file: &OwnedFd, area: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
     let begin = area * AREA_BYTES;
     let mut head = [0; HEAD_BYTES];
@@ -211,7 +211,7 @@ fn read_area(file: &OwnedFd, area: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
     Ok((word(3) == checksum(&content)).then_some((word(1), content)))
 }
 
-/// What was added to a state, up to the first one that is not whole.
+/// The additions to a state, up to the first incomplete one.
 fn read_additions(file: &OwnedFd, sequence: u64, state_bytes: usize) -> io::Result<Vec<Vec<u8>>> {
     let (mut additions, mut at) = (Vec::new(), behind(state_bytes));
     while at + ADDITION_HEAD_BYTES as u64 <= AREA_BYTES {
@@ -235,7 +235,7 @@ fn read_additions(file: &OwnedFd, sequence: u64, state_bytes: usize) -> io::Resu
     Ok(additions)
 }
 
-/// Against accidents: eight bytes at a time, in four lanes, a few gigabytes a second.
+/// Detects accidental damage: eight bytes at a time, in four lanes, a few gigabytes per second.
 fn checksum(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x9e37_79b1_85eb_ca87;
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(PRIME).rotate_left(29);
@@ -286,7 +286,7 @@ mod tests {
     fn a_write_that_was_torn_at_any_byte_leaves_the_state_before_or_the_new_one() {
         let file = create().unwrap();
         let (mut areas, _) = Areas::open(file.try_clone().unwrap()).unwrap();
-        // So that both areas have been used, and the torn one holds an older state of another length.
+        // So that both areas have been used, and the torn area has an older state of another length.
         for content in [&b"the first, which is a good deal longer than the others"[..], b"the second"] {
             areas.write(content).unwrap();
         }
@@ -307,7 +307,7 @@ mod tests {
             }
             let expected = if cut == total { &b"the third state"[..] } else { b"the second" };
             let found = newest(&file).unwrap();
-            // The last bytes of the head may be what they were.
+            // The last bytes of the head may be unchanged.
             assert!(
                 found == expected || (cut > total - 8 && found == b"the third state"),
                 "{cut} of {total}"
@@ -360,7 +360,7 @@ mod tests {
             }
             assert_eq!(additions(&file), [&b"one"[..], b"", b"three of them"]);
         }
-        // The next daemon begins with a whole state.
+        // The next daemon begins with a complete state.
         let (mut next, _) = Areas::open(file.try_clone().unwrap()).unwrap();
         assert!(next.add(b"more").unwrap().is_none());
         next.write(b"of the next one").unwrap();

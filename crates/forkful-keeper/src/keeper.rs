@@ -1,4 +1,4 @@
-//! What the keeper does, without system calls: a state, what happens, and what follows from it.
+//! The keeper's decisions, without system calls: a state, events, and the resulting actions.
 
 use std::time::Duration;
 
@@ -6,90 +6,91 @@ use forkful_os::keeper::{End, Frame, Kind, Name, Text, Update};
 
 use crate::table::Table;
 
-/// When this number of daemons has ended within [`DEATHS_WITHIN`], the next daemon is started when a client connects, or after
-/// [`RETRY_PAUSE`].
+/// After this number of deaths within [`DEATHS_WITHIN`], the next daemon is started when a client connects,
+/// or after [`RETRY_PAUSE`].
 pub const DEATHS_MAX: usize = 5;
 /// See [`DEATHS_MAX`].
 pub const DEATHS_WITHIN: Duration = Duration::from_secs(10);
-/// After that, one is started anyway: where the daemon hands connections over, apps do not serve without it.
+/// After that, a daemon is started anyway: if the daemon hands connections over, apps do not serve without
+/// it.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// Between two daemons that are started because a client has come.
+/// Minimum time between two daemons that are started because a client has connected.
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 
-/// A daemon that leaves this number of looks in a row unanswered is taken for one that hangs. Looks are counted, not seconds: a
-/// machine that was frozen or asleep has frozen the keeper, too, and the keeper has not looked meanwhile. What counts of the
-/// time between two looks is that in which the daemon did not wait for a core: on a machine that has none for it, it is slow,
-/// and the next daemon would be no faster.
+/// A daemon that leaves this number of consecutive checks unanswered counts as hung. Checks are counted, not
+/// seconds: on a machine that was frozen or asleep the keeper was frozen too, and made no checks. Between two
+/// checks only the time counts in which the daemon did not wait for a core: on an overloaded machine it is
+/// slow, and the next daemon would be no faster.
 pub const LOOKS: u32 = 2;
-/// A daemon of another program that dies within this time gives way to one of the program before; one that lives and serves
-/// then has proved its program.
+/// If a daemon of another program dies within this time, a daemon of the previous program replaces it; if it
+/// lives and serves then, its program has passed the trial.
 pub const TRIAL: Duration = Duration::from_secs(5);
 
 const SIGKILL: i32 = 9;
-/// The signals that ask for the end: SIGINT, SIGQUIT and SIGTERM.
+/// The termination signals: SIGINT, SIGQUIT and SIGTERM.
 const ENDS: [i32; 3] = [2, 3, 15];
 
-/// What the loop is to do.
+/// Actions of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Nothing,
     /// Reap this child.
     Reap(u32),
-    /// Send [`Frame::Ended`] about this child.
+    /// Send [`Frame::Ended`] for this child.
     Answer(u32),
-    /// Tell the service manager.
+    /// Notify the service manager.
     Tell(Text),
-    /// Have the service manager keep the socket at this place over a restart of this process.
+    /// Let the service manager keep the socket at this place over a restart of this process.
     Store(u32),
-    /// Pass this signal on to the daemon.
+    /// Forward this signal to the daemon.
     Signal(i32),
     /// The daemon hangs: kill it.
     Kill,
-    /// End, by this signal.
+    /// End by this signal.
     End(i32),
-    /// Become the program of the daemon.
+    /// Become the daemon's program.
     Become,
 }
 
-/// What follows the end of a daemon.
+/// What follows a daemon's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// Start another one.
+    /// Start another daemon.
     Start,
-    /// Go on without one, until a client comes.
+    /// Continue without a daemon until a client connects.
     Without,
-    /// End as it did.
+    /// End with its exit code.
     End,
 }
 
-/// A frame that is to be sent, and its descriptor.
+/// A frame to send, and its descriptor.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outgoing<'a, D> {
     pub frame: Frame,
     pub descriptor: Option<&'a D>,
 }
 
-/// How far it is with the daemon that there is.
+/// The progress of the handover to the current daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It gets everything: first of all a greeting.
+    /// It gets everything, beginning with a greeting.
     Greeting,
-    /// Then what is at this place or a later one.
+    /// Next it gets the descriptors from this place on.
     Handing(u32),
     /// It has everything.
     Serving,
-    /// It ends on purpose; whether it was told that everything was let go of.
+    /// It ends on purpose; and whether it was told that everything was released.
     Leaving { told: bool },
-    /// There is none.
+    /// There is no daemon.
     Without,
 }
 
-/// A daemon of another program in the place of the one before.
+/// A daemon of another program that replaces the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It is to be; the daemon that there is has this time to end.
+    /// It was requested; the current daemon has this time to end.
     Ordered { by: Duration },
-    /// Its first daemon has this time to prove it.
+    /// Its first daemon has this time for its trial.
     Trial { until: Duration },
     /// It was given up.
     Undone,
@@ -97,50 +98,50 @@ enum Step {
     Proved,
 }
 
-/// See the module's documentation. Time is from any beginning.
+/// See the module's documentation. Times have an arbitrary start.
 #[derive(Debug)]
 pub struct Keeper<D> {
     pub table: Table<D>,
     phase: Phase,
-    /// This process's number.
+    /// This process's id.
     own: u32,
     /// When the last daemons ended, in a ring.
     deaths: [Option<Duration>; DEATHS_MAX],
-    /// How many ended in all.
+    /// Total number of ended daemons.
     died: usize,
-    /// How many ended since one served.
+    /// Number of daemons that ended since one served.
     died_in_a_row: u32,
     last_end: End,
-    /// A child has ended, which the daemon was not told.
+    /// A child has ended, and the daemon was not told yet.
     owes_child: bool,
-    /// When a client last had a daemon started.
+    /// When a client last caused a daemon to be started.
     visited: Option<Duration>,
-    /// The daemon has said that it serves: a signal does not kill it any more.
+    /// The daemon has reported that it serves: from then on a signal does not kill it.
     serves: bool,
-    /// A signal for it that came before that.
+    /// A signal for it that arrived before that.
     signal: Option<i32>,
-    /// A signal has asked for the end: of a service that is restarted, perhaps.
+    /// A signal has requested the end, perhaps because a service is restarted.
     ends: bool,
-    /// The program of daemons, if it is another one than this process's.
+    /// The daemons' program, if it is another than this process's.
     program: Option<D>,
-    /// How far the last update is.
+    /// The progress of the last update.
     update: Option<Step>,
     watchdog: Watchdog,
 }
 
-/// Whether the daemon's loop turns.
+/// Whether the daemon's event loop runs.
 #[derive(Debug, Default)]
 struct Watchdog {
-    /// Between two looks; `None`: nobody looks.
+    /// The interval of checks; `None`: no checks.
     every: Option<Duration>,
-    /// When to look next.
+    /// When to check next.
     next: Duration,
-    /// For how long the daemon has left looks unanswered, without the time in which it waited for a core; `None`: it has
-    /// answered all of them.
+    /// How long the daemon has left checks unanswered, without the time in which it waited for a core;
+    /// `None`: it has answered all.
     stood: Option<Duration>,
-    /// For how long it had waited for a core at the last look.
+    /// How long it had waited for a core at the last check.
     waited: Duration,
-    /// A look that the daemon was not sent.
+    /// A check that was not sent to the daemon yet.
     owes_look: bool,
 }
 
@@ -165,29 +166,29 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// One that goes on in the place of a keeper of another program, beside the daemon that serves.
+    /// A keeper that continues from a keeper of another program, while the daemon serves.
     pub fn resume(own: u32, table: Table<D>) -> Self {
-        // Somebody may have ended meanwhile.
+        // A child may have ended meanwhile.
         Self { table, phase: Phase::Serving, serves: true, owes_child: true, ..Self::new(own) }
     }
 
-    /// The program to start daemons of, if it is another one than this process's.
+    /// The program of new daemons, if it is another than this process's.
     pub fn program(&self) -> Option<&D> {
         self.program.as_ref()
     }
 
-    /// From now on, a daemon whose loop does not turn for so long is killed.
+    /// From now on, a daemon whose event loop is blocked for this long is killed.
     pub fn watch(&mut self, patience: Duration) {
         self.watchdog.every = Some(patience / LOOKS);
     }
 
-    /// How long until the daemon is looked at; `None` while nobody looks.
+    /// Time until the daemon is checked; `None` without checks.
     pub fn looks_in(&self, now: Duration) -> Option<Duration> {
         let looks = self.watchdog.every.is_some() && self.serves && self.phase == Phase::Serving;
         looks.then(|| self.watchdog.next.saturating_sub(now))
     }
 
-    /// Looks at the daemon, if it is time. `waited` is for how long it has waited for a core since it was started.
+    /// Checks the daemon, if it is time. `waited` is how long it has waited for a core since its start.
     pub fn on_look(&mut self, now: Duration, waited: Duration) -> Action {
         if self.looks_in(now) != Some(Duration::ZERO) {
             return Action::Nothing;
@@ -215,11 +216,11 @@ impl<D> Keeper<D> {
             Watchdog { every: self.watchdog.every, next: self.watchdog.next, ..Watchdog::default() };
         self.phase = Phase::Greeting;
         self.serves = false;
-        // Whatever ended meanwhile, it finds out.
+        // It finds out itself which children have ended meanwhile.
         self.owes_child = false;
     }
 
-    /// The daemon says something.
+    /// A frame of the daemon.
     pub fn on_frame(&mut self, frame: Frame, descriptor: Option<D>, now: Duration) -> Action {
         match frame {
             Frame::Keep { place, name } => {
@@ -240,7 +241,7 @@ impl<D> Keeper<D> {
                 }
                 Action::Nothing
             }
-            // A new program whose daemon gives up before it serves takes nothing with it.
+            // If a new program's daemon gives up before it serves, nothing is released.
             Frame::Leave if !self.serves && matches!(self.update, Some(Step::Trial { .. })) => {
                 Action::Signal(SIGKILL)
             }
@@ -258,7 +259,7 @@ impl<D> Keeper<D> {
                 self.watchdog.stood = None;
                 Action::Nothing
             }
-            // Only a keeper says these.
+            // Only a keeper sends these.
             Frame::Hello { .. }
             | Frame::Kept { .. }
             | Frame::Done
@@ -268,21 +269,22 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// What the service manager is to keep of what a keeper before this one has held.
+    /// What the service manager should keep of the previous keeper's descriptors.
     pub fn to_store(&self) -> impl Iterator<Item = &D> {
         self.table.all().filter(|(name, _)| is_stored(*name)).map(|(_, descriptor)| descriptor)
     }
 
-    /// What the service manager is to forget when the daemon says this. Sockets that are closed because the service ends stay: the
-    /// manager closes them itself unless it starts the service again.
+    /// What the service manager should remove after this frame. Sockets that are closed because the service
+    /// ends stay: the manager closes them itself unless it starts the service again.
     pub fn forgets(&self, frame: &Frame) -> Option<&D> {
         let Frame::Drop { place } = frame else { return None };
         let (name, descriptor) = self.table.at(*place)?;
         (is_stored(name) && !self.ends).then_some(descriptor)
     }
 
-    /// A signal for the daemon has come. It gets it once it serves: before, a signal would kill it, and the next daemon would
-    /// know of nothing. One that makes way for another leaves it to that one.
+    /// A signal for the daemon has arrived. It gets the signal when it serves: before, a signal would kill
+    /// it, and the next daemon would not know of it. A daemon that is being replaced leaves the signal to its
+    /// successor.
     pub fn on_signal(&mut self, signal: i32) -> Action {
         let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
         self.ends |= ENDS.contains(&signal);
@@ -329,14 +331,14 @@ impl<D> Keeper<D> {
         if !too_many {
             After::Start
         } else if self.table.of_kind(Kind::Process).is_none() && self.table.of_kind(Kind::Api).is_none() {
-            // There is nothing to keep, and nobody can come.
+            // There is nothing to keep, and no client can connect.
             After::End
         } else {
             After::Without
         }
     }
 
-    /// How long until [`Self::on_update_due`]; `None` while there is nothing to wait for.
+    /// Time until [`Self::on_update_due`]; `None` if there is nothing to wait for.
     pub fn update_due_in(&self, now: Duration) -> Option<Duration> {
         match self.update? {
             Step::Ordered { by: due } | Step::Trial { until: due } => Some(due.saturating_sub(now)),
@@ -344,8 +346,8 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// The time of an update's step is over. A daemon that has not ended by then, or does not serve, is killed, which takes
-    /// nothing with it.
+    /// The time of an update's step is over. A daemon that has not ended by then, or does not serve, is
+    /// killed; nothing is released.
     pub fn on_update_due(&mut self, now: Duration) -> Action {
         if self.update_due_in(now) != Some(Duration::ZERO) || matches!(self.phase, Phase::Leaving { .. }) {
             return Action::Nothing;
@@ -363,7 +365,7 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// A client waits at the API's socket while there is no daemon: whether one is to be started now.
+    /// A client waits at the API's socket while there is no daemon: whether to start one now.
     pub fn on_visit(&mut self, now: Duration) -> bool {
         let is_due = self.visited.is_none_or(|at| now.saturating_sub(at) >= VISIT_PAUSE);
         if is_due && self.phase == Phase::Without {
@@ -373,20 +375,21 @@ impl<D> Keeper<D> {
         false
     }
 
-    /// Whether clients are waited for: there is no daemon. Says how long until one may have the next one started.
+    /// Whether to wait for clients because there is no daemon. Returns the time until a client may cause the
+    /// next start.
     pub fn waits_for_visits(&self, now: Duration) -> Option<Duration> {
         let since = self.visited.map(|at| now.saturating_sub(at));
         (self.phase == Phase::Without)
             .then(|| since.map_or(Duration::ZERO, |since| VISIT_PAUSE.saturating_sub(since)))
     }
 
-    /// How long until a daemon is started though nobody has come; `None` while there is one.
+    /// Time until a daemon is started without a client; `None` while there is one.
     pub fn retries_in(&self, now: Duration) -> Option<Duration> {
         let last = self.deaths[(self.died + DEATHS_MAX - 1) % DEATHS_MAX]?;
         (self.phase == Phase::Without).then(|| (last + RETRY_PAUSE).saturating_sub(now))
     }
 
-    /// What is to be sent next; [`Self::sent`] follows when it was.
+    /// The next frame to send; call [`Self::sent`] when it was sent.
     pub fn outgoing(&self) -> Option<Outgoing<'_, D>> {
         let plain = |frame| Some(Outgoing { frame, descriptor: None });
         match self.phase {
@@ -412,7 +415,7 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// What [`Self::outgoing`] gave was sent.
+    /// The frame from [`Self::outgoing`] was sent.
     pub fn sent(&mut self) {
         self.phase = match self.phase {
             Phase::Greeting => Phase::Handing(0),
@@ -430,12 +433,12 @@ impl<D> Keeper<D> {
         };
     }
 
-    /// Puts something into the table before the first daemon.
+    /// Adds a descriptor to the table before the first daemon.
     pub fn begin_with(&mut self, place: u32, kind: Kind, descriptor: D) {
         self.table.keep(place, Name::only(kind), descriptor);
     }
 
-    /// Puts what the service manager has kept into the table, before the first daemon, from this place on.
+    /// Adds the service manager's kept sockets to the table before the first daemon, from this place on.
     pub fn begin_with_stored(&mut self, from: u32, descriptors: impl IntoIterator<Item = D>) {
         for (descriptor, of) in descriptors.into_iter().zip(0..) {
             self.table.keep(from + of, Name { of, ..Name::only(Kind::Stored) }, descriptor);
@@ -447,8 +450,8 @@ impl<D> Keeper<D> {
     }
 }
 
-/// Whether the service manager keeps it, too: the socket of an address that connections wait in when no worker is there. The other
-/// sockets of the address are one worker's each.
+/// Whether the service manager keeps it too: the socket of an address in which connections wait if there is
+/// no worker. The other sockets of the address each belong to one worker.
 fn is_stored(name: Name) -> bool {
     name.kind == Kind::Listener && name.part == 0
 }

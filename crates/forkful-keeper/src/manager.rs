@@ -1,5 +1,6 @@
-//! The service manager (systemd), by the socket of `sd_notify(3)`: what it is told, and the sockets that it keeps over a restart of
-//! the service (`FileDescriptorStoreMax=` of systemd.service(5)). Nothing here allocates once the manager is known.
+//! The service manager (systemd), through the socket of `sd_notify(3)`: notifications, and the sockets that
+//! it keeps over a restart of the service (`FileDescriptorStoreMax=` of systemd.service(5)). Nothing here
+//! allocates after the manager is known.
 
 use std::io::{self, IoSlice, Write as _};
 use std::mem::MaybeUninit;
@@ -29,12 +30,12 @@ impl Manager {
         Ok(Self { socket, address })
     }
 
-    /// Tells it lines. A manager that cannot listen right now misses them.
+    /// Sends it lines. A manager that cannot receive right now misses them.
     pub(crate) fn tell(&self, lines: &[u8]) {
         let _missed = sendto(&self.socket, lines, SendFlags::NOSIGNAL, &self.address);
     }
 
-    /// Has it keep a listening TCP socket. One that it keeps already is kept once.
+    /// Lets it keep a listening TCP socket. A socket that it already keeps is kept once.
     pub(crate) fn store(&self, socket: &OwnedFd) {
         let mut text = [0; 64];
         let Some(length) = name_of(socket, "FDSTORE=1\nFDPOLL=0", &mut text) else { return };
@@ -46,7 +47,7 @@ impl Manager {
         let _missed = sendmsg_addr(&self.socket, &self.address, &text, &mut control, SendFlags::NOSIGNAL);
     }
 
-    /// Has it close what it keeps of a socket.
+    /// Lets it close its copies of a socket.
     pub(crate) fn forget(&self, socket: &OwnedFd) {
         let mut text = [0; 64];
         if let Some(length) = name_of(socket, "FDSTOREREMOVE=1", &mut text) {
@@ -55,8 +56,8 @@ impl Manager {
     }
 }
 
-/// Writes an order with the name of a listening TCP socket, which is the socket's own over all processes; gives its length. `None`
-/// for anything else.
+/// Writes a command with the name of a listening TCP socket, which is the same in all processes; returns its
+/// length. `None` for anything else.
 fn name_of(socket: &OwnedFd, order: &str, text: &mut [u8]) -> Option<usize> {
     let listens = sockopt::socket_acceptconn(socket).unwrap_or(false);
     listener::local_addr(socket.as_fd()).ok().filter(|_| listens)?;

@@ -25,11 +25,11 @@ const HEAD: &str = "forkful-keeper 1";
 pub struct Passage {
     pub table: Table<OwnedFd>,
     pub daemon: u32,
-    /// The way to it.
+    /// The connection to it.
     pub socket: OwnedFd,
 }
 
-/// Writes it, and gives the file and all that has to stay open.
+/// Writes the file, and returns it and all descriptors that must stay open.
 pub fn write<'a>(
     table: &'a Table<OwnedFd>,
     daemon: u32,
@@ -49,7 +49,7 @@ pub fn write<'a>(
     Ok((file, open))
 }
 
-/// Takes over what the keeper before has left in this file.
+/// Takes over what the previous keeper has left in this file.
 pub fn read(file: &OwnedFd) -> io::Result<Passage> {
     let mut bytes = vec![0; memory_file::length(file)?];
     memory_file::read_at(file, 0, &mut bytes)?;

@@ -1,4 +1,4 @@
-//! The keeper's process: waits, has [`crate::keeper`] decide, and does it.
+//! The keeper's process: waits, lets [`crate::keeper`] decide, and executes its decisions.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -28,11 +28,13 @@ const SIGUSR2: i32 = 12;
 const SIGTERM: i32 = 15;
 const SIGCHLD: i32 = 17;
 
-/// Frames of one turn, so that signals and the end of the daemon have their say.
+/// Maximum frames per turn, so that signals and the end of the daemon are handled in time.
 const FRAMES_PER_TURN: usize = 256;
-/// Between two tries to hand something over while too many descriptors of this user are on their way.
+/// Interval between two attempts to hand over a descriptor while too many of this user's descriptors are in
+/// flight.
 const AGAIN: Duration = Duration::from_millis(5);
-/// What is at the beginning: the state, a word for each place, and the pipe of who waits for the daemon.
+/// The initial descriptors: the state, a word for each place, and the pipe of the process that waits for the
+/// daemon.
 const STATE_PLACE: u32 = 0;
 const WORDS_PLACE: u32 = 1;
 const READY_PLACE: u32 = 2;
@@ -43,24 +45,25 @@ const STORED_PLACE: u32 = 3;
 pub struct KeeperPlan {
     /// The daemon's program.
     pub program: PathBuf,
-    /// Its name and its arguments; it finds the way to its keeper at descriptor 3.
+    /// Its name and its arguments; its connection to the keeper is descriptor 3.
     pub argv: Vec<String>,
-    /// Name and arguments with which another program becomes this keeper; the number of the passage's descriptor follows.
+    /// Name and arguments with which another program becomes this keeper; the number of the passage's
+    /// descriptor follows.
     pub successor: Vec<String>,
-    /// What the keeper before has left, if this process has been one.
+    /// What the previous keeper has left, if this process was one.
     pub passage: Option<OwnedFd>,
     pub env: Vec<(String, String)>,
-    /// Who waits to hear that the daemon serves.
+    /// The process that waits until the daemon serves.
     pub ready: Option<OwnedFd>,
     /// The socket of the service manager, see `sd_notify(3)`.
     pub manager: Option<String>,
-    /// Listening sockets that it has kept over a restart, see `sd_listen_fds(3)`.
+    /// Listening sockets that the manager has kept over a restart, see `sd_listen_fds(3)`.
     pub stored: Vec<OwnedFd>,
-    /// A daemon whose loop does not turn for so long is killed; `None`: never.
+    /// A daemon whose event loop is blocked for this long is killed; `None`: never.
     pub patience: Option<Duration>,
 }
 
-/// The daemon that there is.
+/// The current daemon.
 struct Daemon {
     pid: u32,
     pidfd: OwnedFd,
@@ -81,13 +84,13 @@ struct Process {
     send_again: Option<Instant>,
 }
 
-/// Keeps daemons running until one leaves; gives the exit code to end with, which is that daemon's.
+/// Keeps daemons running until one leaves; returns that daemon's exit code.
 pub fn run(plan: KeeperPlan) -> io::Result<i32> {
     let mut process = Process::begin(plan)?;
     if process.daemon.is_none() {
         process.start();
     }
-    // From here on, nothing but the loop is needed, and nothing is allocated.
+    // From here on only the loop runs, and nothing is allocated.
     memory::forget_code();
     loop {
         if let Some(code) = process.turn()? {
@@ -100,7 +103,7 @@ impl Process {
     fn begin(plan: KeeperPlan) -> io::Result<Self> {
         let KeeperPlan { program, argv, successor, passage, env, ready, manager, stored, patience } = plan;
         process::ignore_stray_signals()?;
-        // It holds what all workers have; the daemon, and by it the workers, get the limit that there was.
+        // It has the descriptors of all workers; the daemon, and thereby the workers, get the original limit.
         let _limit = procinfo::raise_open_files_limit();
         let signals = SignalQueue::of(&[SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGUSR2, SIGTERM])?;
         tree::set_subreaper()?;
@@ -129,7 +132,7 @@ impl Process {
         Ok(Self { keeper, successor, standing, signals, daemon, manager, began, send_again: None })
     }
 
-    /// One wait, and what came of it; the code to end with, if that was the end.
+    /// One wait and its events; returns the exit code if that was the end.
     fn turn(&mut self) -> io::Result<Option<i32>> {
         self.wait()?;
         if let Some(code) = self.hear_signals() {
@@ -146,7 +149,7 @@ impl Process {
         Ok(None)
     }
 
-    /// Looks whether the daemon's loop turns, if it is time.
+    /// Checks the daemon's event loop, if it is time.
     fn look(&mut self) {
         let now = self.began.elapsed();
         if self.keeper.looks_in(now) != Some(Duration::ZERO) {
@@ -200,7 +203,7 @@ impl Process {
         Ok(())
     }
 
-    /// Gives the code to end with, if a signal asked for that and there is no daemon.
+    /// Returns the exit code, if a signal requested the end and there is no daemon.
     fn hear_signals(&mut self) -> Option<i32> {
         while let Some(signal) = self.signals.next() {
             let action = match signal {
@@ -208,7 +211,7 @@ impl Process {
                     self.keeper.on_child();
                     Action::Nothing
                 }
-                // It outlives the terminal that it was started from.
+                // It outlives its terminal.
                 SIGHUP => Action::Nothing,
                 _ => self.keeper.on_signal(signal),
             };
@@ -239,7 +242,7 @@ impl Process {
                 let failed = self.become_successor(daemon);
                 say(&format!("the keeper stays what it was, its daemons are new: {failed}"));
             }
-            // It may have ended this moment.
+            // It may have just ended.
             Action::Signal(signal) => drop(signal_by_pidfd(&daemon.pidfd, signal)),
             Action::Kill => {
                 say("the daemon hangs: it is killed, and another one takes its place");
@@ -248,7 +251,7 @@ impl Process {
         }
     }
 
-    /// Goes on as the program of the daemon; returns only when that is not possible.
+    /// Continues as the daemon's program; returns only if that is impossible.
     fn become_successor(&self, daemon: &Daemon) -> io::Error {
         let Some(program) = self.keeper.program() else { return Errno::NOENT.into() };
         let (file, mut open) = match passage::write(&self.keeper.table, daemon.pid, &daemon.socket) {
@@ -274,17 +277,17 @@ impl Process {
                 }
                 Ok(None) => daemon.is_deaf = true,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // What it says is not understood: nothing of it is.
+                // An unknown message: nothing of it is used.
                 Err(_) => daemon.is_deaf = true,
             }
         }
     }
 
-    /// Starts a daemon in the place of one that has ended; gives the code to end with, if it left.
+    /// Starts a daemon after one has ended; returns the exit code if that daemon left.
     fn look_after_daemon(&mut self) -> Option<i32> {
         let daemon = self.daemon.as_ref()?;
         let exit = how_child_ended(daemon.pid)?;
-        // What it said last of all.
+        // Its last messages.
         self.hear_daemon();
         let daemon = self.daemon.take()?;
         reap_child(daemon.pid);
@@ -310,7 +313,7 @@ impl Process {
         }
     }
 
-    /// Starts a daemon. Where that is not possible, it is as if it had ended at once.
+    /// Starts a daemon. If that is impossible, it counts as having ended immediately.
     fn start(&mut self) {
         let started = seat().and_then(|(ours, theirs)| {
             let other = self.keeper.program().map(AsFd::as_fd);
@@ -329,7 +332,7 @@ impl Process {
         }
     }
 
-    /// Sends what is to be sent, as far as there is room.
+    /// Sends pending frames, as far as there is room.
     fn hand_over(&mut self) {
         if self.send_again.is_some() {
             return;
@@ -352,7 +355,7 @@ impl Process {
     }
 }
 
-/// A keeper with its first daemon before it.
+/// A keeper before its first daemon.
 fn first(ready: Option<OwnedFd>, stored: Vec<OwnedFd>) -> io::Result<Keeper<OwnedFd>> {
     // While this process is alone: the daemon begins in the same control group.
     cgroup::leave_others();
@@ -368,7 +371,7 @@ fn first(ready: Option<OwnedFd>, stored: Vec<OwnedFd>) -> io::Result<Keeper<Owne
     Ok(keeper)
 }
 
-/// One in the place of the keeper that this process has been, and its daemon.
+/// A keeper that replaces the one that this process was, with its daemon.
 fn go_on(passage: &OwnedFd) -> io::Result<(Keeper<OwnedFd>, Option<Daemon>)> {
     let Passage { table, daemon: pid, socket } = passage::read(passage)?;
     let keeper = Keeper::resume(std::process::id(), table);
@@ -381,11 +384,12 @@ fn answer(socket: BorrowedFd<'_>, pid: u32) {
         Some(Exit::Signal(signal, _)) => End::Signal(signal),
         None => End::Unknown,
     };
-    // There is room: the daemon waits for this one.
+    // There is room: the daemon waits for this process.
     let _gone = send_frame(socket, &Frame::Ended { pid, end }, None);
 }
 
-/// A line to the daemon's log, with the time as its other lines have it; what cannot be written is dropped.
+/// Writes a line to the daemon's log, with the time like its other lines; a line that cannot be written is
+/// dropped.
 fn say(text: &str) {
     let now = DateTime::<Utc>::from(SystemTime::now());
     let (date, ms) = (now.date_naive(), now.timestamp_subsec_millis());

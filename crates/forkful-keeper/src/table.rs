@@ -1,11 +1,11 @@
-//! The descriptors that are held, by their places. Generic, so that tests hold numbers.
+//! The held descriptors, by place. Generic, so that tests can use numbers.
 
 use forkful_os::keeper::{Kind, Name, PLACES_MAX};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Table<D> {
-    /// Has room for all places from the beginning.
+    /// Allocates all places at the beginning.
     places: Vec<Option<(Name, D)>>,
 }
 
@@ -16,7 +16,7 @@ impl<D> Default for Table<D> {
 }
 
 impl<D> Table<D> {
-    /// Puts a descriptor into a place, in the stead of what is there; what there is no place for is closed.
+    /// Puts a descriptor into a place and replaces the previous one; closes it if there is no such place.
     pub fn keep(&mut self, place: u32, name: Name, descriptor: D) {
         let place = place as usize;
         if place >= PLACES_MAX {
@@ -28,7 +28,7 @@ impl<D> Table<D> {
         self.places[place] = Some((name, descriptor));
     }
 
-    /// Closes what is in a place.
+    /// Closes the descriptor in a place.
     pub fn drop(&mut self, place: u32) {
         if let Some(place) = self.places.get_mut(place as usize) {
             *place = None;
@@ -43,20 +43,20 @@ impl<D> Table<D> {
         self.places.clear();
     }
 
-    /// The first descriptor at a place from this one on, with its place.
+    /// The first descriptor from this place on, with its place.
     pub fn from(&self, place: u32) -> Option<(u32, Name, &D)> {
         let rest = self.places.iter().enumerate().skip(place as usize);
         let mut held = rest.filter_map(|(at, held)| Some((at as u32, held.as_ref()?)));
         held.next().map(|(at, (name, descriptor))| (at, *name, descriptor))
     }
 
-    /// What is in a place.
+    /// The descriptor in a place.
     pub fn at(&self, place: u32) -> Option<(Name, &D)> {
         let (name, descriptor) = self.places.get(place as usize)?.as_ref()?;
         Some((*name, descriptor))
     }
 
-    /// Everything that is held.
+    /// All held descriptors.
     pub fn all(&self) -> impl Iterator<Item = (Name, &D)> {
         self.places.iter().flatten().map(|(name, descriptor)| (*name, descriptor))
     }

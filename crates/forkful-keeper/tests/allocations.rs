@@ -1,7 +1,8 @@
-//! A keeper allocates nothing after its start: neither for what daemons have it keep, nor for daemons that die or hang. Two
-//! keepers are compared, one with a single daemon and one with several, so that what a start takes is the same in both.
+//! A keeper allocates nothing after its start: neither for descriptors of daemons, nor for daemons that die
+//! or hang. Two keepers are compared, one with a single daemon and one with several, so that the cost of a
+//! start is the same in both.
 //!
-//! Without libtest's harness: keepers and daemons are this program again, each in a process of its own.
+//! Without libtest's harness: keepers and daemons are this program again, each in a separate process.
 
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitCode};
@@ -15,13 +16,14 @@ use forkful_testkit::allocations::{CountingAllocator, allocations};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// How daemons end, by their turn: one dies, one hangs until the keeper kills it, one dies again, and the last one leaves.
+/// How daemons end, by turn: one dies, one hangs until the keeper kills it, one dies again, and the last one
+/// leaves.
 const ENDS: [End; 4] = [End::Dies, End::Hangs, End::Dies, End::Leaves];
-/// For how long a daemon may hang.
+/// How long a daemon may hang.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// What each daemon has kept; half of it is dropped again.
+/// The descriptors that each daemon has kept; half of them are dropped again.
 const KEPT: u32 = 100;
-/// Where a keeper begins a daemon's descriptors.
+/// The first descriptor that a keeper uses for a daemon.
 const KEEPER_FD: i32 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +53,7 @@ fn compare() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How often a keeper allocates whose first daemon ends as the one of this turn.
+/// Number of allocations of a keeper whose first daemon ends like that of this turn.
 fn counted(first: usize) -> usize {
     let program = std::env::current_exe().expect("this program");
     let keeper = Command::new(program).args(["keeper", &first.to_string()]).output().expect("a keeper");
@@ -79,7 +81,7 @@ fn keeper(first: &str) -> ExitCode {
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// One daemon; a word that is kept counts those before it.
+/// One daemon; a kept word counts the previous ones.
 fn daemon(first: usize) -> ExitCode {
     let socket = take_inherited_fd(KEEPER_FD).expect("the way to the keeper");
     let mut handover = Handover::receive(socket).expect("what is kept");

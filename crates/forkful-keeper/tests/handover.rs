@@ -1,4 +1,4 @@
-//! A keeper and its daemons over real sockets, with the keeper's loop turned by hand.
+//! A keeper and its daemons over real sockets; the test runs each turn of the keeper's loop.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use forkful_keeper::keeper::{After, Keeper};
 use forkful_os::keeper::{End, Handover, Kind, Name, PLACES_MAX, receive_frame, seat, send_frame};
 use forkful_os::memory_file;
 
-/// The keeper's side, and its end of the socket to the daemon that there is.
+/// The keeper's side, and its end of the socket to the current daemon.
 struct World {
     keeper: Keeper<OwnedFd>,
     socket: Option<OwnedFd>,
@@ -37,7 +37,7 @@ impl World {
         Handover::receive(theirs).unwrap()
     }
 
-    /// Takes what the daemon has said.
+    /// Handles the daemon's frames.
     fn hear(&mut self) {
         let socket = self.socket.as_ref().unwrap();
         while let Ok(Some((frame, descriptor))) = receive_frame(socket.as_fd()) {
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// The daemon is killed: nothing of it is dropped in an orderly way.
+    /// The daemon is killed: nothing is dropped in order.
     fn kill(&mut self, daemon: Handover) {
         self.hear();
         std::mem::forget(daemon);
@@ -74,7 +74,7 @@ fn the_next_daemon_has_the_very_descriptors_and_their_words() {
     held.word().unwrap().store(41, Ordering::SeqCst);
     drop(dropped);
     first.keeping.let_go();
-    // The place of one that was let go of is used again, with a word of its own.
+    // A released place is used again, with its own word.
     let again = first.keeping.keep(name(3), &writer);
     assert_eq!(again.word().unwrap().load(Ordering::SeqCst), 0);
     std::mem::forget((held, again));

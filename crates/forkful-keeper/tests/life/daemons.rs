@@ -1,4 +1,4 @@
-//! What the keeper does when daemons begin, work and end.
+//! The keeper's actions when daemons start, work and end.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn five_ends_in_ten_seconds_are_enough_until_a_client_comes() {
     for second in [0, 3, 6, 9, 12, 15, 18, 21] {
         assert_eq!(keeper.on_end(End::Signal(11), SECOND * second), After::Start, "{second}");
     }
-    // Ten seconds are over since the fourth before them.
+    // Ten seconds have passed since the fourth death before.
     assert_eq!(keeper.on_end(End::Signal(11), SECOND * 22), After::Start);
     assert_eq!(keeper.on_end(End::Signal(11), SECOND * 23), After::Without);
     assert_eq!(keeper.waits_for_visits(SECOND * 26), Some(Duration::ZERO));
@@ -168,7 +168,7 @@ fn time_in_which_a_daemon_waits_for_a_core_does_not_count() {
     keeper.watch(SECOND * 10);
     handed(&mut keeper);
     keeper.on_frame(Frame::Serves, None, SECOND);
-    // Nine tenths of the time there is no core for it.
+    // For nine tenths of the time it gets no core.
     for look in 0..20 {
         let now = SECOND * 5 * (look + 1);
         assert_eq!(keeper.on_look(now, now * 9 / 10), Action::Nothing, "look {look}");
@@ -199,7 +199,7 @@ fn the_service_manager_keeps_the_socket_of_an_address_until_the_app_closes_it_bu
         assert_eq!(keeper.on_frame(Frame::Keep { place, name }, Some(place), SECOND), expected);
     }
     let forgotten = |keeper: &Keeper<u32>, place| keeper.forgets(&Frame::Drop { place }).copied();
-    // One that was taken from the manager's store is kept as a listener before it is dropped here.
+    // A socket from the manager's store is kept as a listener before it is dropped here.
     for (place, expected) in [(3, None), (4, Some(4)), (5, None), (6, None), (7, None)] {
         assert_eq!(forgotten(&keeper, place), expected, "{place}");
     }

@@ -1,5 +1,5 @@
-//! An update, step by step: whichever daemon dies, hangs, leaves or gets a signal between two steps, another daemon takes over
-//! what is kept.
+//! An update, step by step: whichever daemon dies, hangs, leaves or gets a signal between two steps, another
+//! daemon takes over the kept descriptors.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use forkful_os::keeper::{End, Frame, Kind, Update};
 
 use super::{SECOND, handed};
 
-/// How far an update is when something happens.
+/// The progress of an update when something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Point {
-    /// The new program is still reading what was written down.
+    /// The new program is still reading the stored state.
     Checking,
-    /// The daemon has told of the new program, and has not ended.
+    /// The daemon has named the new program, and has not ended.
     Ordered,
-    /// A daemon of the new program has begun, and was told nothing yet.
+    /// A daemon of the new program has started, and was told nothing yet.
     Begun,
     /// It was told that it is on trial.
     Greeted,
@@ -38,7 +38,7 @@ const POINTS: [Point; 7] = [
     Point::Proved,
 ];
 
-/// A keeper whose update is so far, a second after it began.
+/// A keeper at this step of an update, a second after its beginning.
 fn updating(point: Point) -> Keeper<u32> {
     let mut keeper = Keeper::new(7);
     keeper.begin_with(0, Kind::Process, 1);
@@ -139,7 +139,7 @@ fn an_update_may_follow_one_that_is_on_trial_or_was_undone() {
         assert_eq!(keeper.program(), Some(&100), "{point:?}");
         keeper.on_end(End::Code(1), SECOND * 2);
         assert_eq!(keeper.program(), None, "back to that of the keeper, {point:?}");
-        // A fault of the one before is no part of the update any more.
+        // A failure of the previous daemon is no longer part of the update.
         keeper.on_end(End::Signal(11), SECOND * 2);
         let hello = Frame::Hello { keeper: 7, died: 2, last: End::Signal(11), update: Update::None };
         assert_eq!(handed(&mut keeper)[0].0, hello);

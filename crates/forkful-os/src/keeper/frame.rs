@@ -1,31 +1,32 @@
-//! What daemon and keeper say to each other: frames of one fixed size, one to a packet, at most one descriptor with each.
+//! The protocol between daemon and keeper: frames of a fixed size, one per packet, with at most one
+//! descriptor each.
 
-/// Places for descriptors at most. A worker takes six, and a daemon has a few hundred workers; memory is taken only for the
-/// places that were in use.
+/// Maximum places for descriptors. A worker needs six, and a daemon has a few hundred workers; memory is used
+/// only for places that were in use.
 pub const PLACES_MAX: usize = 32 * 1024;
-/// Of every frame.
+/// The size of a frame.
 pub const FRAME_BYTES: usize = 256;
-/// Of the text in a frame.
+/// The length of the text in a frame.
 pub const TEXT_BYTES_MAX: usize = FRAME_BYTES - TEXT_AT - 1;
 
-/// The protocol and its version; another one is not understood.
+/// The protocol and its version; other versions are not accepted.
 const MAGIC: u32 = 0x464b_0001;
 const NUMBERS_AT: usize = 8;
 const NUMBERS: usize = 6;
 const TEXT_AT: usize = NUMBERS_AT + NUMBERS * 4;
 
-/// What a kept descriptor is.
+/// The kinds of kept descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The lock of the home.
     Lock,
     /// The socket of the API.
     Api,
-    /// The file in memory with the written-down state.
+    /// The in-memory file with the stored state.
     State,
-    /// The file in memory with a word for each place, see [`super::Hold::word`].
+    /// The in-memory file with a word for each place, see [`super::Hold::word`].
     Words,
-    /// Where the command that has started the daemon waits to hear that it serves.
+    /// Where the command that started the daemon waits until it serves.
     Ready,
     /// A worker's process.
     Process,
@@ -37,9 +38,10 @@ pub enum Kind {
     Out,
     /// Our end of a worker's stderr.
     Err,
-    /// A socket that an app listens on.
+    /// A socket on which an app listens.
     Listener,
-    /// A socket that an app has listened on, which the service manager has kept over a restart of the keeper.
+    /// A socket on which an app has listened, and which the service manager has kept over a restart of the
+    /// keeper.
     Stored,
 }
 
@@ -58,7 +60,7 @@ const KINDS: [Kind; 12] = [
     Kind::Stored,
 ];
 
-/// Under what a descriptor is kept. The numbers are the daemon's: of an app, and of what belongs to it.
+/// The name of a kept descriptor. The numbers are the daemon's: of an app, and of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     pub kind: Kind,
@@ -70,7 +72,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// A name for a descriptor that exists once.
+    /// The name of a descriptor that exists once.
     pub const fn only(kind: Kind) -> Self {
         Self { kind, app: 0, of: 0, part: 0 }
     }
@@ -88,14 +90,14 @@ impl Kind {
     }
 }
 
-/// How far an update is that a daemon belongs to.
+/// The progress of an update, for a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// There is none.
+    /// There is no update.
     None,
-    /// The daemon is of another program than the keeper, and gives way to the one before if it dies soon.
+    /// The daemon is of another program than the keeper, and is replaced by the previous one if it dies soon.
     Trial,
-    /// The daemon is the one before again: the new one has died soon.
+    /// The daemon is the previous one again: the new one died soon.
     Undone,
 }
 
@@ -105,44 +107,45 @@ pub enum End {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// It lives, or is nobody's child here.
+    /// It is alive, or is not a child of the keeper.
     Unknown,
 }
 
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// To the keeper: keep the descriptor that comes with this, at this place, in the stead of what is there.
+    /// To the keeper: keep the attached descriptor at this place, instead of the previous one.
     Keep { place: u32, name: Name },
-    /// To the keeper: let go of what is at this place.
+    /// To the keeper: release the descriptor at this place.
     Drop { place: u32 },
     /// To the keeper: reap this child, which has ended.
     Reap { pid: u32 },
-    /// To the keeper: how did this child end? It is answered by [`Frame::Ended`].
+    /// To the keeper: how did this child end? The answer is [`Frame::Ended`].
     Ask { pid: u32 },
-    /// To the keeper: tell the service manager this.
+    /// To the keeper: send this to the service manager.
     Tell { text: Text },
-    /// To the keeper: the daemon ends on purpose. Everything is let go of, answered by [`Frame::Done`]; the keeper ends when
-    /// the daemon has.
+    /// To the keeper: the daemon ends on purpose. Everything is released, which [`Frame::Done`] confirms; the
+    /// keeper ends when the daemon has.
     Leave,
-    /// To the keeper, with a descriptor: the next daemon is to be of this program. The daemon ends, and another one goes on.
+    /// To the keeper, with a descriptor: the next daemon uses this program. The daemon ends, and another one
+    /// continues.
     Update,
-    /// To the daemon, first of all: who the keeper is, how many daemons died in a row since one served, how the last one
-    /// did, and whether the daemon is part of an update.
+    /// To the daemon, first of all: who the keeper is, how many daemons died in a row since one served, how
+    /// the last one died, and whether the daemon is part of an update.
     Hello { keeper: u32, died: u32, last: End, update: Update },
-    /// To the daemon: a descriptor that a daemon before it has had kept.
+    /// To the daemon: a descriptor kept for a previous daemon.
     Kept { place: u32, name: Name },
-    /// To the daemon: it has everything, or, after [`Frame::Leave`], everything was let go of.
+    /// To the daemon: it has everything, or, after [`Frame::Leave`], everything was released.
     Done,
     /// To the daemon: how a child ended.
     Ended { pid: u32, end: End },
     /// To the daemon: a child has ended, perhaps an unknown one.
     Child,
-    /// To the keeper: the daemon serves; what died before it does not count any more.
+    /// To the keeper: the daemon serves; earlier deaths no longer count.
     Serves,
-    /// To the daemon: does its loop turn? It is answered by [`Frame::Turns`].
+    /// To the daemon: does its event loop run? The answer is [`Frame::Turns`].
     Look,
-    /// To the keeper: the daemon's loop turns.
+    /// To the keeper: the daemon's event loop runs.
     Turns,
 }
 
@@ -154,7 +157,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// As much of a text as there is room for.
+    /// The part of a text for which there is room.
     pub fn new(text: &str) -> Self {
         let mut end = text.len().min(TEXT_BYTES_MAX);
         while !text.is_char_boundary(end) {
@@ -190,7 +193,7 @@ impl End {
 }
 
 impl Frame {
-    /// As it is sent.
+    /// The frame's bytes.
     pub fn encode(&self) -> [u8; FRAME_BYTES] {
         let mut bytes = [0; FRAME_BYTES];
         let of_name = |place: u32, name: Name| [place, name.kind.number(), name.app, name.of, name.part, 0];
@@ -229,7 +232,7 @@ impl Frame {
         bytes
     }
 
-    /// From what came; `None` for what is no frame of this version.
+    /// Parses received bytes; `None` if they are not a frame of this version.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; FRAME_BYTES] = bytes.try_into().ok()?;
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
