@@ -52,7 +52,7 @@ const GROUPS = [
     'RELEASES.md': 'Releases',
   }],
   ['Explanations', {
-    'BALANCE.md': 'How connections are spread',
+    'BALANCE.md': 'How connections are distributed',
     'RELOAD.md': 'Reload',
     'CRASHES.md': 'Crashes and restarts',
     'RELIABILITY.md': 'Reliability',
