@@ -30,6 +30,7 @@ const GROUPS = [
     'DASHBOARD.md': 'The dashboard',
     'MEMORY.md': 'Memory',
     'LIMITS.md': 'Limits',
+    'AUTOSCALING.md': 'Autoscaling',
     'STICKY.md': 'Sticky sessions',
     'INCIDENTS.md': 'Crashes and other incidents',
     'BLOCKED-WORKER.md': 'Debug a blocked worker',

@@ -16,8 +16,8 @@ export interface App {
   name?: string;
   /** Arguments of the script. */
   args?: string | string[];
-  /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. */
-  instances?: number | 'max' | string;
+  /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. `{ "min": 1, "max": 4 }` (or `"1..4"`) changes the number by the load. */
+  instances?: number | 'max' | string | { min?: number; max: number | 'max' | string };
   /** "cluster": workers share ports; "fork": they do not. By default "cluster" when `instances` is given and the app is a Node.js program, else "fork". */
   exec_mode?: 'cluster' | 'fork' | 'cluster_mode' | 'fork_mode';
   /** Run in fork mode. */
@@ -130,7 +130,7 @@ export interface App {
   max_age?: number | string;
   /** Health check of a worker: a path or URL to request, "tcp", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`. */
   health?: string | false | Record<string, unknown>;
-  /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s). */
+  /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all faults by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s). */
   alerts?: string | string[] | false | Record<string, unknown>;
   /** File for stdout, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
   out_file?: string;
@@ -398,7 +398,7 @@ export interface IncidentEvent {
   type: 'app:incident';
   id: number;
   at_ms: number;
-  kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full';
+  kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up';
   app: string;
   /** The worker, if the event concerns one. */
   pm_id: number | null;

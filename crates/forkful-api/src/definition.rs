@@ -186,6 +186,25 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_the_number_of_workers_are_checked_and_kept() {
+        let bounds = |min, max| Some(forkful_core::autoscale::ScaleBounds { min, max });
+        assert_eq!(
+            fault(|d| d.autoscale = bounds(0, 4)),
+            "app `api`: autoscale.min must be 1 to 4, but is 0"
+        );
+        assert_eq!(
+            fault(|d| d.autoscale = bounds(5, 4)),
+            "app `api`: autoscale.min must be 1 to 4, but is 5"
+        );
+        assert_eq!(
+            fault(|d| d.autoscale = bounds(1, 0)),
+            "app `api`: autoscale.max must be 1 to 1024, but is 0"
+        );
+        let spec = AppSpec::try_from(AppDefinition { autoscale: bounds(3, 4), ..definition() }).unwrap();
+        assert_eq!((spec.instances, spec.autoscale), (3, bounds(3, 4)));
+    }
+
+    #[test]
     fn a_warmup_is_bounded_and_each_of_its_paths_is_one_request() {
         let warmup = |paths: &[&str], requests, timeout_ms| forkful_core::spec::Warmup {
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),

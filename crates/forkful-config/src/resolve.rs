@@ -143,14 +143,16 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     }
     warnings.extend(foreign::cluster_module(options, &found));
     let name = faults.take(names::name(options, &found.default_name, context))?;
-    let instances = faults.take(instances::count(options, context, &mut warnings));
+    let workers = faults.take(instances::workers(options, context, &mut warnings));
     let depends_on = faults.take(names::depends_on(options, &name));
     let mode = mode(options, found.runtime, &mut warnings);
     let watch = upkeep::watch(options, &cwd, context, &mut warnings);
     let mut spec = faults.take(given::spec(options, &name, watch))?;
     spec.namespace = namespace?;
-    spec.instances = instances?;
+    let workers = workers?;
+    (spec.instances, spec.autoscale) = (workers.instances, workers.autoscale);
     spec.mode = mode;
+    instances::warn_of_fork_mode(options, &spec, found.runtime, &mut warnings);
     spec.restart.restart_finished = options.flag("autorestart") == Some(true);
     logs::complete(&mut spec.logs, options, &name, mode, &cwd, context);
     spec.pid_file = options.path("pid_file").map(|file| {

@@ -2,6 +2,7 @@
 //! expected instead, in words that fit after "expected".
 
 mod alerts;
+mod instances;
 mod otlp;
 mod parts;
 mod rotation;
@@ -10,7 +11,7 @@ mod warmup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forkful_core::spec::{INSTANCES_MAX, Mode, Named as _, StopSignal};
+use forkful_core::spec::{Mode, Named as _, StopSignal};
 use forkful_core::words;
 use serde_json::Value as Json;
 
@@ -19,6 +20,7 @@ use crate::keys::Kind;
 use crate::tree::{Node, Spot, Value};
 
 use alerts::alerts;
+pub(crate) use instances::{Instances, Number, parse_instances};
 use otlp::otlp;
 pub use parts::parse_bytes;
 use parts::{bytes, cores, count_from_1, cron, date_format, filter_env, flag_or_path, health};
@@ -68,7 +70,7 @@ pub(crate) fn read(kind: Kind, node: &Node) -> Checked<Json> {
         Kind::Text | Kind::Path | Kind::User => filled_text(node)?.into(),
         Kind::Variable => variable_name(node)?.into(),
         Kind::Words => words(node)?.into(),
-        Kind::Instances => instances(node)?.into(),
+        Kind::Instances => instances::instances(node)?.into(),
         Kind::ExecMode => exec_mode(node)?.name().into(),
         Kind::Duration => millis(duration(node)?),
         Kind::DurationOrNone => match duration(node)? {
@@ -209,44 +211,6 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 
 fn from_millis(millis: f64) -> Option<Duration> {
     (millis.is_finite() && millis >= 0.0).then(|| Duration::from_millis(millis.round() as u64))
-}
-
-/// What `instances` asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Instances {
-    /// So many.
-    Count(u16),
-    /// One per usable core.
-    Max,
-    /// One per usable core, less so many.
-    Less(u32),
-}
-
-pub(crate) const INSTANCES_EXPECTED: &str = r#"a number, "max" or a negative number"#;
-
-/// Reads the number of workers; `Err` is what was expected.
-pub(crate) fn parse_instances(text: &str) -> Result<Instances, String> {
-    match text.trim() {
-        "max" => Ok(Instances::Max),
-        number => match number.parse::<i64>() {
-            Ok(0) => Ok(Instances::Max),
-            Ok(less) if less < 0 => {
-                Ok(Instances::Less(u32::try_from(less.unsigned_abs()).unwrap_or(u32::MAX)))
-            }
-            Ok(count) => match u16::try_from(count) {
-                Ok(count) if count <= INSTANCES_MAX => Ok(Instances::Count(count)),
-                _ => Err(format!("at most {INSTANCES_MAX}")),
-            },
-            Err(_) => Err(INSTANCES_EXPECTED.to_owned()),
-        },
-    }
-}
-
-/// The number of workers, checked but kept as written.
-fn instances(node: &Node) -> Checked<String> {
-    let text = text(node).map_err(|_| Refusal::new(node, INSTANCES_EXPECTED))?;
-    parse_instances(&text).map_err(|expected| Refusal::new(node, expected))?;
-    Ok(text)
 }
 
 /// `cluster` or `fork`, with PM2's `_mode` allowed.

@@ -45,12 +45,12 @@ impl AlertPolicy {
     pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
     pub const WEBHOOK_BYTES_MAX: usize = 2048;
 
-    /// The defaults: all kinds, without a command or a webhook.
-    pub fn of_everything() -> Self {
+    /// The defaults: all kinds of faults, without a command or a webhook.
+    pub fn of_all_faults() -> Self {
         Self {
             command: Vec::new(),
             webhook: None,
-            on: IncidentKind::ALL.into(),
+            on: IncidentKind::ALL.into_iter().filter(|kind| kind.is_fault()).collect(),
             every: Self::EVERY_DEFAULT,
             timeout: Self::TIMEOUT_DEFAULT,
         }

@@ -35,7 +35,7 @@ pub struct Existing<'a> {
 pub fn change(existing: Option<Existing<'_>>, wanted: &AppSpec) -> Change {
     match existing {
         Some(Existing { spec, is_at_rest: false, since }) if may_stay(spec, wanted, since) => {
-            if spec.instances == wanted.instances { Change::Keep } else { Change::Scale }
+            if spec.instances == wanted.instances_from(spec.instances) { Change::Keep } else { Change::Scale }
         }
         Some(Existing { is_at_rest: false, .. }) => Change::Reload,
         Some(Existing { is_at_rest: true, .. }) | None => Change::Start,

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::slot::{Exit, FailReason, State};
 use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
+use crate::words;
 
 pub use death::{Death, Role, role};
-pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, redacted, surplus};
+pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, redacted, surplus};
 
 /// What kind of incident it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,12 +31,32 @@ pub enum IncidentKind {
     Stuck,
     /// A log file cannot be written, because its disk is full.
     DiskFull,
+    /// Autoscaling has added workers.
+    ScaledUp,
+    /// Autoscaling has removed workers.
+    ScaledDown,
+    /// The workers are busy, and something speaks against more of them.
+    NotScaledUp,
 }
 
 impl IncidentKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Crash, Self::CrashLoop, Self::FailedReload, Self::Unhealthy, Self::Stuck, Self::DiskFull];
+    pub const ALL: [Self; 9] = [
+        Self::Crash,
+        Self::CrashLoop,
+        Self::FailedReload,
+        Self::Unhealthy,
+        Self::Stuck,
+        Self::DiskFull,
+        Self::ScaledUp,
+        Self::ScaledDown,
+        Self::NotScaledUp,
+    ];
+
+    /// Whether something is wrong. The other kinds are what an app was set up to do.
+    pub fn is_fault(self) -> bool {
+        !matches!(self, Self::ScaledUp | Self::ScaledDown | Self::NotScaledUp)
+    }
 
     /// Its name in configurations and in JSON.
     pub fn name(self) -> &'static str {
@@ -46,6 +67,9 @@ impl IncidentKind {
             Self::Unhealthy => "unhealthy",
             Self::Stuck => "stuck",
             Self::DiskFull => "disk_full",
+            Self::ScaledUp => "scaled_up",
+            Self::ScaledDown => "scaled_down",
+            Self::NotScaledUp => "not_scaled_up",
         }
     }
 
@@ -63,6 +87,9 @@ impl IncidentKind {
             Self::Unhealthy => "unhealthy",
             Self::Stuck => "stuck",
             Self::DiskFull => "disk full",
+            Self::ScaledUp => "scaled up",
+            Self::ScaledDown => "scaled down",
+            Self::NotScaledUp => "not scaled up",
         }
     }
 }
@@ -70,8 +97,8 @@ impl IncidentKind {
 /// What an effect says of an app, beside the ends of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noticed {
-    /// An incident of a slot, why, and what follows.
-    Incident { kind: IncidentKind, slot: u16, reason: String, next: String },
+    /// An incident of a slot or of the app, why, and what follows.
+    Incident { kind: IncidentKind, slot: Option<u16>, reason: String, next: String },
     /// The process of this slot is about to be killed because its event loop stands still; the text says what it did.
     Stuck(u16, String),
 }
@@ -86,9 +113,16 @@ pub fn noticed(effect: &Effect, bad_health: bool) -> Option<Noticed> {
     match effect {
         Effect::Notice(Some(slot), Notice::Renewed(why)) if bad_health => Some(Noticed::Incident {
             kind: IncidentKind::Unhealthy,
-            slot: *slot,
+            slot: Some(*slot),
             reason: why.clone(),
             next: "it is replaced".to_owned(),
+        }),
+        Effect::Notice(None, Notice::Scaled { from, to, why }) => Some(scaled(*from, *to, why)),
+        Effect::Notice(None, Notice::NotScaled { workers, why }) => Some(Noticed::Incident {
+            kind: IncidentKind::NotScaledUp,
+            slot: None,
+            reason: why.clone(),
+            next: format!("there are still {}", words::count(usize::from(*workers), "worker")),
         }),
         Effect::Notice(Some(slot), Notice::KilledWhileStuck(report)) => {
             Some(Noticed::Stuck(*slot, report.clone()))
@@ -105,7 +139,13 @@ fn failed_reload(failure: &ReloadFailure) -> Noticed {
         None => format!("a new worker failed: {fault}"),
     };
     let next = if *old_serves { "the worker before serves on" } else { "the reload ends here" };
-    Noticed::Incident { kind: IncidentKind::FailedReload, slot: *slot, reason, next: next.to_owned() }
+    Noticed::Incident { kind: IncidentKind::FailedReload, slot: Some(*slot), reason, next: next.to_owned() }
+}
+
+fn scaled(from: u16, to: u16, why: &str) -> Noticed {
+    let kind = if to > from { IncidentKind::ScaledUp } else { IncidentKind::ScaledDown };
+    let next = format!("from {from} to {}", words::count(usize::from(to), "worker"));
+    Noticed::Incident { kind, slot: None, reason: why.to_owned(), next }
 }
 
 /// Whether an app's policy takes an end that nobody asked for as the end of the work: its code says so, and the slot rests.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::autoscale::ScaleBounds;
 use crate::spec::INSTANCES_MAX;
 
 /// What a `scale` asks for. In JSON a number, or one of the texts `+2`, `-1` and `max`.
@@ -21,11 +22,21 @@ pub enum ScaleTarget {
 
 /// A number of workers that no app can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutOfRange(pub i64);
+pub struct OutOfRange {
+    pub wanted: i64,
+    /// Those of an app whose number of workers follows the load.
+    pub bounds: Option<ScaleBounds>,
+}
 
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an app has 1 to {INSTANCES_MAX} workers, but this would make {}", self.0)
+        let Self { wanted, bounds } = self;
+        match bounds {
+            Some(ScaleBounds { min, max }) => {
+                write!(f, "the app has {min} to {max} workers by its load, but this would make {wanted}")
+            }
+            None => write!(f, "an app has 1 to {INSTANCES_MAX} workers, but this would make {wanted}"),
+        }
     }
 }
 
@@ -47,15 +58,19 @@ impl std::error::Error for InvalidTarget {}
 pub const SCALE_HINT: &str = "write a number from 1, `max`, or a change as +2 or -1";
 
 impl ScaleTarget {
-    /// The number of workers, for an app that has `present` on a machine with `cores`.
-    pub fn resolve(self, present: u16, cores: u16) -> Result<u16, OutOfRange> {
+    /// The number of workers, for an app that has `present` on a machine with `cores`, and whose number follows the load within
+    /// `bounds`.
+    pub fn resolve(self, present: u16, cores: u16, bounds: Option<ScaleBounds>) -> Result<u16, OutOfRange> {
         let wanted = match self {
             Self::Exactly(number) => i64::from(number),
             Self::By(change) => i64::from(present) + i64::from(change),
             Self::Max => i64::from(cores.min(INSTANCES_MAX)),
         };
-        let is_possible = |wanted: &u16| (1..=INSTANCES_MAX).contains(wanted);
-        u16::try_from(wanted).ok().filter(is_possible).ok_or(OutOfRange(wanted))
+        let is_possible = |wanted: &u16| match bounds {
+            Some(bounds) => bounds.allow(*wanted),
+            None => (1..=INSTANCES_MAX).contains(wanted),
+        };
+        u16::try_from(wanted).ok().filter(is_possible).ok_or(OutOfRange { wanted, bounds })
     }
 }
 
@@ -125,11 +140,20 @@ mod tests {
 
     #[test]
     fn a_change_counts_from_what_there_is() {
-        assert_eq!(ScaleTarget::By(2).resolve(2, 8), Ok(4));
-        assert_eq!(ScaleTarget::By(-3).resolve(2, 8), Err(OutOfRange(-1)));
-        assert_eq!(ScaleTarget::By(i32::MAX).resolve(2, 8), Err(OutOfRange(2_147_483_649)));
-        assert_eq!(ScaleTarget::Exactly(0).resolve(2, 8), Err(OutOfRange(0)));
-        assert_eq!(ScaleTarget::Max.resolve(2, 8), Ok(8));
+        let refused = |wanted| Err(OutOfRange { wanted, bounds: None });
+        assert_eq!(ScaleTarget::By(2).resolve(2, 8, None), Ok(4));
+        assert_eq!(ScaleTarget::By(-3).resolve(2, 8, None), refused(-1));
+        assert_eq!(ScaleTarget::By(i32::MAX).resolve(2, 8, None), refused(2_147_483_649));
+        assert_eq!(ScaleTarget::Exactly(0).resolve(2, 8, None), refused(0));
+        assert_eq!(ScaleTarget::Max.resolve(2, 8, None), Ok(8));
+    }
+
+    #[test]
+    fn an_app_whose_number_follows_the_load_stays_within_its_bounds() {
+        let bounds = Some(ScaleBounds { min: 2, max: 4 });
+        assert_eq!(ScaleTarget::Exactly(4).resolve(2, 8, bounds), Ok(4));
+        let refused = ScaleTarget::By(-1).resolve(2, 8, bounds).unwrap_err();
+        assert_eq!(refused.to_string(), "the app has 2 to 4 workers by its load, but this would make 1");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::logs::{AnsiPolicy, LineFormat, LogRotation, LogSpec, MinFree};
 
 use crate::alerts::AlertPolicy;
+use crate::autoscale::ScaleBounds;
 use crate::named;
 use crate::otlp::OtlpPolicy;
 pub use environment::{EnvBlocks, EnvSources};
@@ -52,6 +53,9 @@ pub struct AppSpec {
     pub launch: Launch,
     /// Number of slots, 1 to [`INSTANCES_MAX`].
     pub instances: u16,
+    /// Between which numbers it changes by the load; `None` leaves it as it is.
+    #[serde(default)]
+    pub autoscale: Option<ScaleBounds>,
     /// Whether workers share ports through the primary.
     pub mode: Mode,
     /// How new connections are spread over the workers; only in cluster mode.
@@ -136,6 +140,7 @@ impl AppSpec {
                 node_major: None,
             },
             instances: 1,
+            autoscale: None,
             mode: Mode::Fork,
             balance: Balance::Auto,
             slow_start: Duration::ZERO,
@@ -162,6 +167,12 @@ impl AppSpec {
             low_ports: false,
             origins: BTreeMap::new(),
         }
+    }
+
+    /// How many workers an app has with this definition that has `present` workers now: where the number follows the load, the
+    /// definition does not say it.
+    pub fn instances_from(&self, present: u16) -> u16 {
+        self.autoscale.map_or(self.instances, |bounds| bounds.nearest(present))
     }
 }
 

@@ -15,6 +15,7 @@
 //! - [`Effect::Spawn`] is given for a slot that was added and not removed, and each generation once;
 //! - after [`Effect::Removed`] there are no slots, and no command waits.
 
+mod autoscaling;
 mod commands;
 mod effect;
 mod event;
@@ -34,6 +35,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
+use crate::autoscale::Autoscaler;
 use crate::random::Random;
 use crate::rollout::ReloadQueue;
 use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
@@ -68,6 +70,9 @@ pub struct AppSupervisor {
     held: Option<Held>,
     /// When memory, requests and ages are looked at next.
     next_look: Option<Time>,
+    /// What is remembered to change the number of workers by the load.
+    #[serde(default)]
+    autoscaler: Autoscaler,
     chance: Random,
 }
 
@@ -137,6 +142,7 @@ impl AppSupervisor {
             orders: ReloadQueue::default(),
             held: None,
             next_look: None,
+            autoscaler: Autoscaler::default(),
             chance: Random::new(seed),
         }
     }
@@ -177,6 +183,11 @@ impl AppSupervisor {
     /// From now on, values of the environment that were inherited are saved too.
     pub fn keep_inherited(&mut self) {
         Rc::make_mut(&mut self.spec).launch.env_sources.keep_inherited = true;
+    }
+
+    /// The last change of the number of workers by the load, in words.
+    pub fn last_scaling(&self) -> Option<&str> {
+        self.spec.autoscale.and_then(|_| self.autoscaler.last())
     }
 
     /// Whether a reload is under way.
@@ -354,12 +365,14 @@ impl Turn<'_> {
             Event::Reload(order) => self.order_reload(order),
             Event::Scale { instances, job } => {
                 self.keep_instances(instances);
-                self.scale(instances, job);
+                self.app.autoscaler.interrupt();
+                self.scale(instances, Some(job));
             }
             Event::ScaleAsDefined { instances, job } => self.scale_as_defined(Some(instances), job),
             Event::OthersMoved => self.try_held(),
             Event::Time => self.on_time(),
             Event::Observed(observations) => self.observed(&observations),
+            Event::Load(signals) => self.on_load(&signals),
             Event::Health { slot, generation, answer } => self.on_health(slot, generation, answer),
             Event::ChannelBusy { slot, generation } => self.channel_busy(slot, generation),
             Event::Owes { slot, generation, since } => self.note_owes(slot, generation, since),

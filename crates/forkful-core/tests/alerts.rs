@@ -12,7 +12,7 @@ fn at(secs: u64) -> Time {
 
 #[test]
 fn a_burst_is_told_once_and_counted() {
-    let alerts = AlertPolicy { every: Duration::from_secs(60), ..AlertPolicy::of_everything() };
+    let alerts = AlertPolicy { every: Duration::from_secs(60), ..AlertPolicy::of_all_faults() };
     let mut book = AlertBook::default();
     let mut step = |app, kind, secs| book.step(app, kind, &alerts, at(secs));
     assert_eq!(step("api", IncidentKind::Crash, 0), Some(0));
@@ -28,7 +28,7 @@ fn a_burst_is_told_once_and_counted() {
 
 #[test]
 fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
-    let alerts = AlertPolicy { on: [IncidentKind::CrashLoop].into(), ..AlertPolicy::of_everything() };
+    let alerts = AlertPolicy { on: [IncidentKind::CrashLoop].into(), ..AlertPolicy::of_all_faults() };
     let mut book = AlertBook::default();
     assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), None);
     assert_eq!(book.step("api", IncidentKind::CrashLoop, &alerts, at(0)), Some(0));
@@ -36,7 +36,7 @@ fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
 
 #[test]
 fn ever_new_names_leave_a_bounded_book() {
-    let alerts = AlertPolicy::of_everything();
+    let alerts = AlertPolicy::of_all_faults();
     let mut book = AlertBook::default();
     for number in 0..5000 {
         assert_eq!(book.step(&format!("app-{number}"), IncidentKind::Crash, &alerts, at(0)), Some(0));

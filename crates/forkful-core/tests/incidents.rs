@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::incidents::{
-    BYTES_MAX, Death, ENTRIES_MAX, Entry, IncidentKind, Noticed, Role, follows, is_done, noticed, redacted,
-    role, surplus,
+    BYTES_MAX, Death, ENTRIES_MAX, Entry, IncidentKind, Noticed, ROUTINE_MAX, Role, follows, is_done,
+    noticed, redacted, role, surplus,
 };
 use forkful_core::leaving;
 use forkful_core::slot::{
@@ -143,7 +143,7 @@ fn effects_that_nobody_asked_for_are_noted() {
     let Some(Noticed::Incident { kind, slot, reason, .. }) = noticed(&renewed, true) else { panic!() };
     assert_eq!(
         (kind, slot, reason.as_str()),
-        (IncidentKind::Unhealthy, 1, "3 health checks in a row failed")
+        (IncidentKind::Unhealthy, Some(1), "3 health checks in a row failed")
     );
     let stuck = Effect::Notice(Some(0), Notice::KilledWhileStuck("busy".to_owned()));
     assert_eq!(noticed(&stuck, false), Some(Noticed::Stuck(0, "busy".to_owned())));
@@ -157,11 +157,19 @@ fn effects_that_nobody_asked_for_are_noted() {
         noticed(&result(Some(failure)), false),
         Some(Noticed::Incident {
             kind: IncidentKind::FailedReload,
-            slot: 2,
+            slot: Some(2),
             reason: "a new worker failed: not ready within 3 s".to_owned(),
             next: "the worker before serves on".to_owned(),
         })
     );
+    let scaled = |from, to| Effect::Notice(None, Notice::Scaled { from, to, why: "busy".to_owned() });
+    let kinds = [scaled(1, 2), scaled(2, 1)].map(|effect| match noticed(&effect, false) {
+        Some(Noticed::Incident { kind, slot: None, next, .. }) => (kind, next),
+        other => panic!("{other:?}"),
+    });
+    let words = ["from 1 to 2 workers", "from 2 to 1 worker"].map(str::to_owned);
+    let [up, down] = words;
+    assert_eq!(kinds, [(IncidentKind::ScaledUp, up), (IncidentKind::ScaledDown, down)]);
     for kind in IncidentKind::ALL {
         assert_eq!(IncidentKind::named(kind.name()), Some(kind));
     }
@@ -169,7 +177,7 @@ fn effects_that_nobody_asked_for_are_noted() {
 
 #[test]
 fn the_oldest_of_the_app_with_the_most_go_first() {
-    let entry = |id: u64, app: &'static str, bytes: u64| Entry { id, app, bytes };
+    let entry = |id: u64, app: &'static str, bytes: u64| Entry { id, app, bytes, is_fault: true };
     let quiet = (1..=3).map(|id| entry(id, "quiet", 10));
     let busy = (4..=ENTRIES_MAX as u64 + 2).map(|id| entry(id, "busy", 10));
     let all: Vec<Entry<'_>> = quiet.chain(busy).collect();
@@ -178,6 +186,10 @@ fn the_oldest_of_the_app_with_the_most_go_first() {
     let large = [entry(1, "a", BYTES_MAX / 2), entry(2, "b", BYTES_MAX / 2), entry(3, "b", 1)];
     assert_eq!(surplus(&large), [2]);
     assert_eq!(surplus(&[entry(9, "a", BYTES_MAX + 1)]), [9]);
+    let routine = |id: u64| Entry { is_fault: false, ..entry(id, "a", 1) };
+    let many: Vec<Entry<'_>> =
+        [entry(1, "a", 1)].into_iter().chain((2..=ROUTINE_MAX as u64 + 3).map(routine)).collect();
+    assert_eq!(surplus(&many), [3, 2], "the crash stays");
 }
 
 #[test]

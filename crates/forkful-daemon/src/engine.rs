@@ -28,6 +28,7 @@ mod app;
 mod app_metrics;
 mod apply;
 mod apps;
+mod autoscaling;
 mod clock;
 mod closes;
 mod commands;

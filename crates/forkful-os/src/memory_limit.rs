@@ -32,6 +32,46 @@ pub fn machine_bytes() -> Option<u64> {
     total_bytes(Path::new("/"))
 }
 
+/// Memory that another process could have without swapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeMemory {
+    pub bytes: u64,
+    /// Whether the limit of a control group leaves less than the machine has.
+    pub by_group: bool,
+}
+
+/// What is free now for this process and those beside it; `None` where the kernel does not say.
+pub fn free_memory() -> Option<FreeMemory> {
+    free_under(Path::new("/"))
+}
+
+fn free_under(root: &Path) -> Option<FreeMemory> {
+    let machine = meminfo(root, "MemAvailable:").map(|bytes| FreeMemory { bytes, by_group: false });
+    let groups = hierarchies(root).into_iter().flat_map(|(controllers, groups)| {
+        let version_1 = !controllers.is_empty();
+        let has_memory = !version_1 || controllers.iter().any(|name| name == "memory");
+        let files = if version_1 {
+            ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "]
+        } else {
+            ["memory.max", "memory.current", "inactive_file "]
+        };
+        let groups = groups.into_iter().filter(move |_| has_memory);
+        groups.filter_map(move |(directory, _)| free_in(&directory, files))
+    });
+    machine.into_iter().chain(groups).min_by_key(|free| free.bytes)
+}
+
+/// What the limit of a group leaves. Pages of files that are not in use are given back when memory is short.
+fn free_in(directory: &Path, [limit, used, cached]: [&str; 3]) -> Option<FreeMemory> {
+    let number = |file: &str| read_text(directory.join(file)).ok()?.trim().parse::<u64>().ok();
+    let limit = number(limit)?;
+    let used = number(used)?;
+    let stat = read_text(directory.join("memory.stat")).unwrap_or_default();
+    let cached = stat.lines().find_map(|line| line.strip_prefix(cached)?.trim().parse().ok());
+    let bytes = limit.saturating_sub(used.saturating_sub(cached.unwrap_or(0)));
+    Some(FreeMemory { bytes, by_group: true })
+}
+
 /// How often the kernel has killed a process of this process's group for lack of memory. In version 2 this
 /// includes groups below.
 pub fn out_of_memory_kills() -> u64 {
@@ -73,8 +113,12 @@ fn limit_under(root: &Path) -> Option<MemoryLimit> {
 }
 
 fn total_bytes(root: &Path) -> Option<u64> {
+    meminfo(root, "MemTotal:")
+}
+
+fn meminfo(root: &Path, field: &str) -> Option<u64> {
     let text = read_text(root.join("proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -109,6 +153,36 @@ mod tests {
             ("sys/fs/cgroup/memory.max", "1073741824\n"),
         ];
         assert_eq!(under(&files).as_deref(), Some("memory limit 512 MiB of cgroup /pods"));
+    }
+
+    #[test]
+    fn the_tightest_limit_says_what_is_free() {
+        let free = |files: &[(&str, &str)]| {
+            let root = tempfile::tempdir().unwrap();
+            for (path, text) in files {
+                let path = root.path().join(path);
+                fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+                fs_err::write(path, text).unwrap();
+            }
+            free_under(root.path())
+        };
+        assert_eq!(free(&[]), None);
+        let meminfo = ("proc/meminfo", "MemTotal:  24576000 kB\nMemAvailable:  1000 kB\n");
+        let machine = FreeMemory { bytes: 1_024_000, by_group: false };
+        assert_eq!(free(&[meminfo]), Some(machine));
+        let group = ("proc/self/cgroup", "0::/pods/api\n");
+        let unlimited = [
+            ("sys/fs/cgroup/pods/api/memory.max", "max\n"),
+            ("sys/fs/cgroup/pods/api/memory.current", "5\n"),
+        ];
+        assert_eq!(free(&[[meminfo, V2, group].as_slice(), &unlimited].concat()), Some(machine));
+        let limited = [
+            ("sys/fs/cgroup/pods/memory.max", "1000\n"),
+            ("sys/fs/cgroup/pods/memory.current", "900\n"),
+            ("sys/fs/cgroup/pods/memory.stat", "anon 1\ninactive_file 300\n"),
+        ];
+        let left = FreeMemory { bytes: 400, by_group: true };
+        assert_eq!(free(&[[meminfo, V2, group].as_slice(), &limited].concat()), Some(left));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::autoscale::ScaleBounds;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::otlp::OtlpPolicy;
 use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
@@ -45,8 +46,11 @@ pub struct AppDefinition {
     pub runtime: RuntimeKind,
     /// `cluster` or `fork`.
     pub mode: ModeKind,
-    /// Number of workers.
+    /// Number of workers; the present one where it follows the load.
     pub instances: u16,
+    /// Between which numbers the number of workers follows the load; `null` leaves it as it is.
+    #[serde(default)]
+    pub autoscale: Option<ScaleBounds>,
     /// How connections are spread.
     pub balance: BalanceKind,
     /// How long the share of a new worker takes to rise to the full one; 0 has it all at once.
@@ -260,6 +264,7 @@ impl From<&AppSpec> for AppDefinition {
             runtime: spec.launch.runtime,
             mode: spec.mode,
             instances: spec.instances,
+            autoscale: spec.autoscale,
             balance: spec.balance,
             slow_start_ms: millis(spec.slow_start),
             autorestart: spec.restart.autorestart,
@@ -347,7 +352,7 @@ impl TryFrom<AppDefinition> for AppSpec {
         if definition.mode == ModeKind::Cluster && definition.runtime != RuntimeKind::Node {
             return Err(DefinitionError::ClusterNeedsNode { app: name.as_str().to_owned() });
         }
-        check.range("instances", definition.instances, 1, INSTANCES_MAX)?;
+        let instances = check.instances(&definition)?;
         let restart = check.restart(&definition)?;
         let readiness = Readiness {
             wait_ready: definition.wait_ready,
@@ -389,7 +394,8 @@ impl TryFrom<AppDefinition> for AppSpec {
             low_ports: definition.low_ports,
             origins: definition.origins.into_iter().take(ORIGINS_MAX).collect(),
             launch,
-            instances: definition.instances,
+            instances,
+            autoscale: definition.autoscale,
             mode: definition.mode,
             balance: definition.balance,
             slow_start: check.duration("slow_start_ms", definition.slow_start_ms)?,
@@ -410,6 +416,15 @@ impl TryFrom<AppDefinition> for AppSpec {
 }
 
 impl Check<'_> {
+    /// The number of workers, within the bounds between which it follows the load.
+    fn instances(&self, definition: &AppDefinition) -> Result<u16, DefinitionError> {
+        self.range("instances", definition.instances, 1, INSTANCES_MAX)?;
+        let Some(bounds) = definition.autoscale else { return Ok(definition.instances) };
+        self.range("autoscale.max", bounds.max, 1, INSTANCES_MAX)?;
+        self.range("autoscale.min", bounds.min, 1, bounds.max)?;
+        Ok(bounds.nearest(definition.instances))
+    }
+
     /// What the command line is made of.
     fn words(&self, definition: &AppDefinition) -> Result<(), DefinitionError> {
         self.texts("program_args", &definition.program_args)?;

@@ -1,5 +1,6 @@
 //! What the table of workers shows: a small part of an [`AppList`](super::AppList), so that hundreds of apps are listed at once.
 
+use forkful_core::autoscale::ScaleBounds;
 use serde::{Deserialize, Serialize};
 
 use super::{ModeKind, Status};
@@ -37,6 +38,9 @@ pub struct AppRows {
     /// User id of its workers; `null` is the daemon's own.
     #[serde(default)]
     pub uid: Option<u32>,
+    /// Between which numbers its number of workers follows the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscale: Option<ScaleBounds>,
     /// Its workers by slot.
     pub workers: Vec<WorkerRow>,
 }

@@ -32,6 +32,9 @@ pub struct AppView {
     /// How its memory is divided over its workers, with `memory: auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_plan: Option<MemoryPlanView>,
+    /// The last change of the number of workers by the load, and why; none since the start of the app, or the number is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_scaling: Option<String>,
     /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
     pub dispatch: Vec<DispatchView>,
     /// Its workers by slot.

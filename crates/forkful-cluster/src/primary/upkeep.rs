@@ -104,6 +104,12 @@ impl Primary {
         self.listenings.iter().map(members).sum()
     }
 
+    /// Connections in queues that belong to no worker: they wait until one has room.
+    pub fn waiting(&self) -> u32 {
+        let waiting = |listening: &Listening| queue_length(listening.socket(0)).unwrap_or(0);
+        self.listenings.values().map(waiting).sum()
+    }
+
     pub(super) fn on_report(&mut self, worker: WorkerId, report: Box<AgentReport>) {
         self.events.push_back(PrimaryEvent::Report { worker, report });
     }

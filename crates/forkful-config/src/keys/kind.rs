@@ -18,7 +18,7 @@ pub enum Kind {
     Path,
     /// A list of texts, or a text that is split as a shell would.
     Words,
-    /// A number, `max` or a negative number.
+    /// A number, `max` or a negative number; or the bounds of a number.
     Instances,
     /// `cluster` or `fork`.
     ExecMode,
@@ -117,8 +117,8 @@ impl Kind {
             Self::Paths => forms("path or list", "string | string[]", list()),
             Self::Names => forms("name or list", "string | string[]", list()),
             Self::WatchIgnore => forms("pattern or list", "string | string[]", list()),
-            Self::Instances => forms("number, \"max\", negative number", "number | 'max' | string",
-                any(&[json!({ "type": "integer" }), json!({ "type": "string", "pattern": "^(max|-?[0-9]+)$" })])),
+            Self::Instances => forms("number, \"max\", negative number, or object", "number | 'max' | string | { min?: number; max: number | 'max' | string }",
+                instances()),
             Self::ExecMode => forms("\"cluster\" or \"fork\"", "'cluster' | 'fork' | 'cluster_mode' | 'fork_mode'",
                 json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] })),
             Self::Duration | Self::DurationOrNone | Self::Period =>
@@ -156,6 +156,20 @@ fn choice(names: &[&str], separator: &str) -> Forms {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let types: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     forms(&quoted.join(separator), &types.join(" | "), json!({ "enum": names }))
+}
+
+fn instances() -> Value {
+    let number =
+        |pattern: &str| json!({ "anyOf": [{ "type": "integer" }, { "type": "string", "pattern": pattern }] });
+    json!({ "anyOf": [number(r"^(max|-?[0-9]+|[1-9][0-9]*\.\.(max|-?[1-9][0-9]*))$"), {
+        "type": "object",
+        "properties": {
+            "min": { "type": "integer", "minimum": 1 },
+            "max": number("^(max|-?[1-9][0-9]*)$"),
+        },
+        "required": ["max"],
+        "additionalProperties": false,
+    }] })
 }
 
 fn health(words: &Value) -> Value {

@@ -17,9 +17,9 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("args", Kind::Words, "[]", r#"["--port", "3000"]"#, "Arguments of the script.")
         .decides(&["args"]),
     key("instances", Kind::Instances, "1", r#""max""#,
-        "Number of workers: a number, \"max\" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores.")
-        .of(Workers).changes(Live).decides(&["instances"])
-        .option(takes("NUMBER", "Number of workers: a number, `max` or 0 for one per core, -1 for one less").short('i')),
+        "Number of workers: a number, \"max\" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. `{ \"min\": 1, \"max\": 4 }` (or `\"1..4\"`) changes the number by the load.")
+        .of(Workers).changes(Live).decides(&["instances", "autoscale"])
+        .option(takes("NUMBER", "Number of workers: a number, `max` or 0 for one per core, -1 for one less, 1..4 by the load").short('i')),
     key("exec_mode", Kind::ExecMode, "", r#""cluster""#,
         "\"cluster\": workers share ports; \"fork\": they do not. By default \"cluster\" when `instances` is given and the app is a Node.js program, else \"fork\".")
         .of(Workers).decides(&["mode"]),
@@ -167,7 +167,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Health check of a worker: a path or URL to request, \"tcp\", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`.")
         .of(Renew).is(&["health"]).option(takes("PATH", "Health check at this path or URL; `tcp` only connects")),
     key("alerts", Kind::Alerts, "false", r#"{ "webhook": "https://hooks.example.com/T1/B2", "on": ["crash_loop", "failed_reload"] }"#,
-        "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s).")
+        "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all faults by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s).")
         .of(Restart).is(&["alerts"]),
     key("out_file", Kind::Path, "", r#""logs/out.log""#,
         "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")

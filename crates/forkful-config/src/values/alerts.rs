@@ -12,7 +12,7 @@ const KEYS: &str = "webhook, command, on, every, timeout";
 
 /// A URL, a command, or an object; null for none.
 pub(super) fn alerts(node: &Node) -> Checked<Json> {
-    let mut alerts = AlertPolicy::of_everything();
+    let mut alerts = AlertPolicy::of_all_faults();
     match &node.value {
         _ if flag(node) == Ok(false) => return Ok(Json::Null),
         Value::Text(text) if text.contains("://") => alerts.webhook = Some(webhook(node)?),

@@ -8,6 +8,8 @@ use crate::spec::environment::REDACTED;
 pub const ENTRIES_MAX: usize = 200;
 /// Bytes of their files at most.
 pub const BYTES_MAX: u64 = 10 << 20;
+/// Of each app, so many that are no faults: an app that scales up and down every day keeps its crashes.
+pub const ROUTINE_MAX: usize = 30;
 
 /// Shorter secrets are not looked for in lines: a password such as `1` would take every digit away.
 const SECRET_BYTES_MIN: usize = 6;
@@ -19,19 +21,33 @@ pub struct Entry<'a> {
     pub id: u64,
     pub app: &'a str,
     pub bytes: u64,
+    /// Whether something was wrong; see [`IncidentKind::is_fault`](super::IncidentKind::is_fault).
+    pub is_fault: bool,
 }
 
 /// The incidents that go, so that the rest is within the bounds: always the oldest of the app that has the most. So an app that
-/// crashes again and again does not push the incidents of others out.
+/// crashes again and again does not push the incidents of others out. What is no fault goes before, beyond [`ROUTINE_MAX`].
 pub fn surplus(entries: &[Entry<'_>]) -> Vec<u64> {
     let mut by_app: BTreeMap<&str, Vec<&Entry<'_>>> = BTreeMap::new();
     for entry in entries {
         by_app.entry(entry.app).or_default().push(entry);
     }
-    // The oldest one at the end, where it is taken from.
-    by_app.values_mut().for_each(|of| of.sort_by_key(|entry| std::cmp::Reverse(entry.id)));
     let (mut count, mut bytes) = (entries.len(), entries.iter().map(|entry| entry.bytes).sum::<u64>());
     let mut gone = Vec::new();
+    for of in by_app.values_mut() {
+        // The oldest one at the end, where it is taken from.
+        of.sort_by_key(|entry| std::cmp::Reverse(entry.id));
+        let mut routine = 0;
+        of.retain(|entry| {
+            routine += usize::from(!entry.is_fault);
+            let stays = entry.is_fault || routine <= ROUTINE_MAX;
+            if !stays {
+                (count, bytes) = (count - 1, bytes - entry.bytes);
+                gone.push(entry.id);
+            }
+            stays
+        });
+    }
     while count > ENTRIES_MAX || bytes > BYTES_MAX {
         let most = by_app.values_mut().max_by_key(|of| (of.len(), of.last().map(|e| u64::MAX - e.id)));
         let Some(oldest) = most.and_then(Vec::pop) else { break };

@@ -50,9 +50,9 @@ impl Turn<'_> {
         self.release_held(Verb::Restart);
         let mut leaving = Vec::new();
         if let Some(spec) = spec {
-            let instances = spec.instances;
+            let instances = spec.instances_from(self.app.spec.instances);
             self.adopt(spec);
-            leaving = self.scale(instances, job);
+            leaving = self.scale(instances, Some(job));
         }
         let stays = |slot: &u16| self.app.stays(*slot) && !leaving.contains(slot);
         let existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
@@ -91,8 +91,8 @@ impl Turn<'_> {
         self.begin_upkeep();
     }
 
-    /// Gives the app this many slots; yields those that go.
-    pub(super) fn scale(&mut self, instances: u16, job: JobId) -> Vec<u16> {
+    /// Gives the app this many slots, on behalf of a job or of autoscaling; yields those that go.
+    pub(super) fn scale(&mut self, instances: u16, job: Option<JobId>) -> Vec<u16> {
         self.effect(Effect::Changed);
         Rc::make_mut(&mut self.app.spec).instances = instances;
         let slots = &self.app.slots;
@@ -104,12 +104,12 @@ impl Turn<'_> {
             .collect();
         for number in free {
             self.add_slot(number, SlotRecord::default());
-            self.ask(number, Verb::Start, job);
+            self.ask_for(number, Verb::Start, job);
         }
         let leave = present.len().saturating_sub(wanted);
         let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
         for number in &leaving {
-            self.ask(*number, Verb::Retire, job);
+            self.ask_for(*number, Verb::Retire, job);
             // A reload goes on without it.
             self.on_slot_gone(*number);
         }
@@ -119,8 +119,10 @@ impl Turn<'_> {
     /// Gives the app as many workers as its definition says, and tells it.
     pub(super) fn scale_as_defined(&mut self, instances: Option<u16>, job: JobId) {
         let from = self.app.spec.instances;
-        if let Some(to) = instances.filter(|to| *to != from) {
-            self.scale(to, job);
+        let bounds = self.app.spec.autoscale;
+        let to = instances.map(|instances| bounds.map_or(instances, |bounds| bounds.nearest(from)));
+        if let Some(to) = to.filter(|to| *to != from) {
+            self.scale(to, Some(job));
             self.note(job, Note::Scaled { from, to });
         }
     }

@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{JobId, ListenFault, SlotRecord};
+use crate::autoscale::scaled_words;
 use crate::slot::{Fault, Generation, Outcome, Report, Verb};
+use crate::words;
 
 /// What a driver is to do, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +90,10 @@ pub enum Notice {
     ReloadDropped,
     /// A worker has got traffic before all requests were answered that were to warm it up; the text says why.
     NotWarm(String),
+    /// The number of workers follows the load; the text says why.
+    Scaled { from: u16, to: u16, why: String },
+    /// There would be more workers; the text says what speaks against it.
+    NotScaled { workers: u16, why: String },
 }
 
 impl fmt::Display for Notice {
@@ -100,6 +106,10 @@ impl fmt::Display for Notice {
             Self::KilledWhileStuck(report) => write!(f, "killed: {report}"),
             Self::ReloadDropped => f.write_str("a reload that waited was dropped: its client has gone"),
             Self::NotWarm(fault) => write!(f, "serves, and is not warmed up: {fault} (`warmup`)"),
+            Self::Scaled { from, to, why } => f.write_str(&scaled_words(*from, *to, why)),
+            Self::NotScaled { workers, why } => {
+                write!(f, "not scaled up from {}: {why}", words::count(usize::from(*workers), "worker"))
+            }
         }
     }
 }
@@ -120,6 +130,8 @@ pub enum Asked {
     Job(JobId, Verb),
     /// The plan of a reload.
     Reload,
+    /// Autoscaling.
+    Load(Verb),
 }
 
 /// How a reload ended.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
+use crate::autoscale::Signals;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
 
@@ -60,6 +61,8 @@ pub enum Event {
     Time,
     /// What was seen of the workers, see [`Effect::Observe`](super::Effect::Observe).
     Observed(Vec<Observation>),
+    /// What was measured of the workers of an app whose number of workers follows the load.
+    Load(Signals),
     /// A health check has an answer, or what was wrong.
     Health { slot: u16, generation: Generation, answer: Result<(), String> },
     /// A worker could not be asked, since its channel is busy.

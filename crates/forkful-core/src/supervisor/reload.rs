@@ -58,7 +58,8 @@ impl Turn<'_> {
         let slots: Vec<SlotNumber> = meant.map(|slot| SlotNumber(*slot)).collect();
         let rolling = self.is_rolling_with(order.spec.as_deref().unwrap_or(&self.app.spec), &slots);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&self.app.spec));
-        let instances = order.spec.as_ref().map(|spec| spec.instances);
+        let present = self.app.spec.instances;
+        let instances = order.spec.as_ref().map(|spec| spec.instances_from(present));
         if let Some(mut spec) = order.spec {
             // The workers that there are come first: with a version that fails, their number stays.
             Rc::make_mut(&mut spec).instances = self.app.spec.instances;

@@ -130,8 +130,21 @@ impl Turn<'_> {
     /// The same on behalf of a job.
     pub(super) fn ask(&mut self, slot: u16, verb: Verb, job: JobId) {
         self.effect(Effect::Owed(job));
+        self.order(slot, verb, Asked::Job(job, verb));
+    }
+
+    /// The same, and the slot is to run or not from now on.
+    fn order(&mut self, slot: u16, verb: Verb, asked: Asked) {
         self.note_wanted(slot, matches!(verb, Verb::Start | Verb::Restart | Verb::Replace));
-        self.command(slot, verb, Asked::Job(job, verb));
+        self.command(slot, verb, asked);
+    }
+
+    /// The same on behalf of a job, or of autoscaling.
+    pub(super) fn ask_for(&mut self, slot: u16, verb: Verb, job: Option<JobId>) {
+        match job {
+            Some(job) => self.ask(slot, verb, job),
+            None => self.order(slot, verb, Asked::Load(verb)),
+        }
     }
 
     /// Notes whether a slot should run, by the last command that it got.

@@ -168,6 +168,7 @@ impl Turn<'_> {
         let waiting = app.slots.get(&slot).into_iter().flat_map(|record| &record.slot.waiting);
         let job = |asked: &Asked| match asked {
             Asked::Job(job, _) => Some(*job),
+            Asked::Load(_) => None,
             Asked::Reload => app.reload.as_ref().and_then(|reload| reload.job),
         };
         waiting.filter_map(|waiting| app.asked.get(&waiting.ticket).and_then(job)).collect()

@@ -156,7 +156,7 @@ pub(crate) fn settled(effects: &[Effect]) -> Vec<JobId> {
         Effect::Settled(job) => Some(*job),
         Effect::Answered(answer) => match answer.asked {
             Asked::Job(job, _) => Some(job),
-            Asked::Reload => None,
+            Asked::Reload | Asked::Load(_) => None,
         },
         _ => None,
     };

@@ -1,5 +1,6 @@
 //! The supervisor of an app, event by event: which effects follow, without a process.
 
+mod autoscaling;
 mod costs;
 mod driver;
 mod needs;

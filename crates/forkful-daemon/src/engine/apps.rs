@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
 use super::app_of;
+use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
@@ -45,6 +46,8 @@ pub(crate) struct Apps {
     history: History,
     /// What memory plans divide.
     pub(super) shared_memory: SharedMemory,
+    /// What autoscaling may use.
+    pub(super) shared_cores: SharedCores,
 }
 
 impl Deref for Apps {
@@ -68,6 +71,7 @@ impl Apps {
             unwritten: BTreeSet::new(),
             history,
             shared_memory: SharedMemory::default(),
+            shared_cores: SharedCores::default(),
         }
     }
 

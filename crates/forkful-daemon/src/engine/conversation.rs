@@ -126,11 +126,14 @@ impl Conversations {
     /// A slot has answered.
     pub(crate) fn publish_answer(&mut self, answer: &Answer, entry: &mut App, now: Time, logs: &LogService) {
         let step = match answer.asked {
-            Asked::Job(_, SlotVerb::Start) => LifeStep::Start,
-            Asked::Job(_, SlotVerb::Restart) => LifeStep::Restart,
-            Asked::Reload | Asked::Job(_, SlotVerb::Replace) => LifeStep::Reload,
-            Asked::Job(_, SlotVerb::Stop) => LifeStep::Stop,
-            Asked::Job(_, SlotVerb::Delete | SlotVerb::Retire) => LifeStep::Delete,
+            Asked::Job(_, SlotVerb::Start) | Asked::Load(SlotVerb::Start) => LifeStep::Start,
+            Asked::Job(_, SlotVerb::Restart) | Asked::Load(SlotVerb::Restart) => LifeStep::Restart,
+            Asked::Reload | Asked::Job(_, SlotVerb::Replace) | Asked::Load(SlotVerb::Replace) => {
+                LifeStep::Reload
+            }
+            Asked::Job(_, SlotVerb::Stop) | Asked::Load(SlotVerb::Stop) => LifeStep::Stop,
+            Asked::Job(_, SlotVerb::Delete | SlotVerb::Retire)
+            | Asked::Load(SlotVerb::Delete | SlotVerb::Retire) => LifeStep::Delete,
         };
         let is_done = match answer.outcome {
             Outcome::Online { .. }

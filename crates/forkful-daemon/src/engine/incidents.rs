@@ -136,12 +136,14 @@ impl Conversations {
                 }
             }
             Noticed::Incident { kind, slot, reason, next } => {
-                let mut draft = entry.draft(kind, Some(slot), entry.current(slot));
+                let process = slot.and_then(|slot| entry.current(slot));
+                let mut draft = entry.draft(kind, slot, process);
                 // The process lives.
                 draft.incident.end = None;
                 draft.incident.summary.reason = reason;
                 draft.incident.summary.next = Some(next);
-                let tail = entry.places.get(&slot).map(|place| logs.stderr_tail(place.pm_id));
+                let place = slot.and_then(|slot| entry.places.get(&slot));
+                let tail = place.map(|place| logs.stderr_tail(place.pm_id));
                 self.incidents.note(Draft { tail, ..draft });
             }
         }

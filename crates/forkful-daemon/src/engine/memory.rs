@@ -69,7 +69,11 @@ impl Apps {
         };
         Some(MemoryPlan::new(&Inputs {
             available: &available,
-            workers: entry.places.len().max(1).try_into().unwrap_or(u16::MAX),
+            workers: match spec.autoscale {
+                // There has to be room for all that may come.
+                Some(bounds) => bounds.max,
+                None => entry.places.len().max(1).try_into().unwrap_or(u16::MAX),
+            },
             others: &others,
             node_major: entry.node_major().or(spec.launch.node_major),
             own: OwnOptions::of(spec),

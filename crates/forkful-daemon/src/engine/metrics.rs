@@ -137,10 +137,10 @@ impl App {
         self.metrics.own.write_down();
     }
 
-    /// Looks at all its processes, if it is time.
-    pub(super) fn take_samples(&mut self, logs: &LogService, now: Time) {
+    /// Looks at all its processes, if it is time; says whether it was.
+    pub(super) fn take_samples(&mut self, logs: &LogService, now: Time) -> bool {
         if self.metrics.next.is_none_or(|next| next > now) {
-            return;
+            return false;
         }
         let Self { supervisor, places, primary, metrics, group, .. } = self;
         let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
@@ -189,6 +189,7 @@ impl App {
                 *reloads,
             );
         }
+        true
     }
 
     /// Where its history is kept, which goes on where a daemon before has ended.

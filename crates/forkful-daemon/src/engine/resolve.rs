@@ -34,11 +34,17 @@ impl Apps {
         let cores = forkful_os::cores::usable_cores().count;
         let apps = selection.keys().filter_map(|id| Some((*id, self.get(id)?)));
         let resolved = apps.map(|(id, entry)| {
-            let from = entry.spec().instances;
-            match target.resolve(from, cores) {
-                Ok(to) => Ok((id, Scaled { from, to })),
+            let AppSpec { instances: from, autoscale, name, .. } = entry.spec();
+            match target.resolve(*from, cores, *autoscale) {
+                Ok(to) => Ok((id, Scaled { from: *from, to })),
                 Err(refused) => {
-                    let hint = Page::Workers.hint("`forkful stop` stops all workers of an app");
+                    let hint = match autoscale {
+                        Some(_) => format!(
+                            "`forkful restart {name} -i 2` sets a fixed number, `-i 1..4` other bounds"
+                        ),
+                        None => "`forkful stop` stops all workers of an app".to_owned(),
+                    };
+                    let hint = Page::Workers.hint(hint);
                     Err(refuse(ErrorCode::BadRequest, &refused.to_string(), Some(hint)))
                 }
             }

@@ -39,12 +39,16 @@ impl Engine {
         while let Some(later) = self.apps.get_mut(app).and_then(|entry| entry.later.take_due(now)) {
             self.do_later(app, later);
         }
-        if let Some(entry) = self.apps.get_mut(app) {
-            entry.take_samples(&self.logs, now);
-            if let Some(order) = entry.otlp_order(now) {
-                order.send(app, self.inbox.back.clone());
-                self.apps.note_unwritten(app);
-            }
+        let has_looked = self.apps.get_mut(app).is_some_and(|entry| entry.take_samples(&self.logs, now));
+        if has_looked {
+            let load = self.apps.load(app, now);
+            self.supervise_some(app, load.map(Event::Load));
+        }
+        if let Some(entry) = self.apps.get_mut(app)
+            && let Some(order) = entry.otlp_order(now)
+        {
+            order.send(app, self.inbox.back.clone());
+            self.apps.note_unwritten(app);
         }
         self.take_primary_events(app);
         let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));

@@ -87,6 +87,7 @@ impl App {
             listening: self.primary.addresses().map(|(address, ..)| address.to_owned()).collect(),
             watch: spec.watch.is_some(),
             uid: launch.run_as.as_ref().map(|user| user.uid),
+            autoscale: spec.autoscale,
             workers: {
                 let Self { supervisor, places, removed, primary, .. } = self;
                 let slots = places_mut(supervisor, places, removed);
@@ -115,6 +116,7 @@ impl App {
         let stalls = Some(*self.stalls.total()).filter(|total| total.stalls > 0);
         let counters: BTreeMap<u16, Readings> =
             self.places.keys().map(|slot| (*slot, self.counted(*slot).values)).collect();
+        let last_scaling = self.supervisor.last_scaling().map(str::to_owned);
         let Self { supervisor, places, removed, primary, .. } = self;
         let workers = places_mut(supervisor, places, removed)
             .filter(|(slot, ..)| only.is_none_or(|only| only == *slot))
@@ -134,6 +136,7 @@ impl App {
             usage,
             stalls,
             memory_plan: self.memory_view(),
+            last_scaling,
             dispatch,
             workers,
         }

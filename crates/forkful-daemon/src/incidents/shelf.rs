@@ -74,7 +74,12 @@ impl Shelf {
         let entries: Vec<Entry<'_>> = self
             .kept
             .iter()
-            .map(|(id, kept)| Entry { id: *id, app: &kept.summary.app, bytes: kept.bytes })
+            .map(|(id, Kept { summary, bytes })| Entry {
+                id: *id,
+                app: &summary.app,
+                bytes: *bytes,
+                is_fault: summary.kind.is_fault(),
+            })
             .collect();
         for id in surplus(&entries) {
             let _gone = fs_err::remove_file(self.path(id));

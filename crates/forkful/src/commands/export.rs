@@ -163,10 +163,10 @@ fn request(args: &ExportArgs, specs: &Specs) -> Request {
     }
 }
 
-/// A configured number of workers, unless it depends on the machine's cores.
+/// A configured number of workers, unless it depends on the machine's cores; the greatest one where the number follows the load.
 fn number_of_workers(app: &AppOptions) -> Option<(String, u16)> {
     let value = app.get("instances")?;
-    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    let number = value.as_u64().or_else(|| value.as_str()?.rsplit("..").next()?.parse().ok())?;
     let number = u16::try_from(number).ok().filter(|number| *number > 0)?;
     Some((app.declared_name()?, number))
 }

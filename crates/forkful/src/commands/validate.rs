@@ -126,7 +126,10 @@ fn summary(config: &str, definitions: &[AppDefinition], report: &Report) -> Stri
 
 /// `api: cluster, 2 workers, /usr/bin/node /srv/app.js`.
 fn line(definition: &AppDefinition) -> String {
-    let workers = count(usize::from(definition.instances), "worker");
+    let workers = match definition.autoscale {
+        Some(bounds) => format!("{bounds} workers"),
+        None => count(usize::from(definition.instances), "worker"),
+    };
     let script = definition.script.as_deref().unwrap_or_default();
     let command = format!("{} {script}", definition.program);
     visible(&format!("{}: {}, {workers}, {}", definition.name, definition.mode, command.trim_end()))

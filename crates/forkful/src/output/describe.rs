@@ -11,7 +11,7 @@ use forkful_core::spec::environment::shown_arguments;
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
 use super::paint::Paint;
 use super::stalls;
-use super::table::status_of;
+use super::table::{status_of, workers_of};
 
 /// Width of the key column.
 const KEY_WIDTH: usize = 16;
@@ -29,7 +29,7 @@ const VALUE_WIDTH: usize = 80 - KEY_WIDTH - 3;
 pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> String {
     let definition = &app.definition;
     let mut lines = Lines { text: String::new(), paint };
-    lines.title(&format!("{} ({})", definition.name, count(app.workers.len(), "worker")));
+    lines.title(&format!("{} ({})", definition.name, workers_of(app.workers.len(), definition.autoscale)));
     lines.pair("mode", &mode(definition));
     lines.pair("program", &command(definition));
     lines.pair("arguments", &words(&shown_arguments(&definition.args)));
@@ -46,6 +46,9 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
     lines.pair("memory_max", &memory_max(app));
     if let Some(plan) = &app.memory_plan {
         lines.words("memory", &plan.text);
+    }
+    if let Some(last) = &app.last_scaling {
+        lines.words("scaling", last);
     }
     lines.pair("cpu_max", &cpu_max(app));
     lines.environment(app, show_env);

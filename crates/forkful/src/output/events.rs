@@ -34,9 +34,8 @@ fn whose(incident: &IncidentSummary) -> String {
 fn kind_of(kind: IncidentKind, paint: Paint) -> String {
     match kind {
         IncidentKind::CrashLoop | IncidentKind::FailedReload => paint.red(kind.words()),
-        IncidentKind::Crash | IncidentKind::Unhealthy | IncidentKind::Stuck | IncidentKind::DiskFull => {
-            paint.yellow(kind.words())
-        }
+        kind if kind.is_fault() || kind == IncidentKind::NotScaledUp => paint.yellow(kind.words()),
+        kind => paint.dim(kind.words()),
     }
 }
 

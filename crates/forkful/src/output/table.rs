@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use forkful_api::types::{AppRows, AppTable, Status, WorkerRow};
+use forkful_core::autoscale::ScaleBounds;
 use forkful_core::spec::NAMESPACE_DEFAULT;
 
 use super::format;
@@ -77,7 +78,7 @@ const COLUMNS: [Column; 16] = {
         column("name", 0, 0, Left, |line| format::visible(&line.app.name)),
         column("namespace", 7, 0, Left, |line| format::visible(&line.app.namespace)),
         column("version", 11, VERY_WIDE, Left, |line| format::visible(&line.version)),
-        column("mode", 6, 0, Left, |line| line.app.mode.to_string()),
+        column("mode", 6, 0, Left, |line| mode(line.app)),
         column("pid", 5, 0, Right, |line| pid(line.worker)),
         column("port", 8, WIDE, Left, |line| ports(line.app)),
         column("uptime", 4, 0, Right, |line| uptime(line.worker.pid, line.worker.started_at_ms, line.now_ms)),
@@ -349,6 +350,22 @@ pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
         ))
     };
     list.apps.iter().filter_map(note).take(NOTES_MAX).collect()
+}
+
+/// `cluster`; where the number of workers follows the load, with what it may be: `cluster 2 of 1–4`.
+fn mode(app: &AppRows) -> String {
+    match app.autoscale {
+        Some(bounds) => format!("{} {} of {bounds}", app.mode, app.workers.len()),
+        None => app.mode.to_string(),
+    }
+}
+
+/// `2 workers`, or `2 of 1–4 workers`.
+pub(crate) fn workers_of(number: usize, autoscale: Option<ScaleBounds>) -> String {
+    match autoscale {
+        Some(bounds) => format!("{number} of {bounds} workers"),
+        None => format::count(number, "worker"),
+    }
 }
 
 /// The app's ports and paths: `3000`, `3000 3001`, `/run/api.sock`.

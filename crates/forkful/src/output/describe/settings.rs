@@ -31,7 +31,10 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
     // Only Node.js programs can use the agent.
     keys.retain(|key| key.name != "agent" || definition.runtime == RuntimeKind::Node);
     let setting = |key: &KnownKey| {
-        let value = shown(key, &fields[key.fields[0]]);
+        let value = match definition.autoscale {
+            Some(bounds) if key.kind == Kind::Instances => format!("{} of {bounds}", definition.instances),
+            _ => shown(key, &fields[key.fields[0]]),
+        };
         let origin = definition.origins.get(key.name).cloned();
         // The lines above contain these already.
         if origin.is_none() && matches!(key.name, "script" | "interpreter" | "cwd") {
