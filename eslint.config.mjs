@@ -21,6 +21,8 @@ export default [
   },
   // Functions of these files run in the browser's page as well.
   { files: ['page/test/**', 'page/shots.mjs', 'site/test/**'], languageOptions: { globals: { ...globals.node, ...globals.browser } } },
+  // A page of the command.
+  { files: ['crates/forkful/src/output/flame/**'], languageOptions: { globals: globals.browser } },
   // React.
   {
     files: ['examples/nextjs/app/**'],

@@ -79,6 +79,9 @@ let prom;
 /** @type {import('./merged.cjs').Merger | undefined} Where scrapes of the app's own metrics give those of all workers. */
 let merger;
 
+/** @type {import('./profile.cjs').Profiles | undefined} Made when a profile is asked for. */
+let profiles;
+
 /** @type {import('./kept.cjs').Mover | undefined} Made when connections are counted. */
 let mover;
 
@@ -414,6 +417,21 @@ function tellStalls(wish) {
   stalls.from(wish);
 }
 
+/**
+ * Takes a profile. Where this part of the agent cannot be loaded, the daemon sees the stream end.
+ * @param {any} message
+ * @param {any} handle
+ */
+function takeProfile(message, handle) {
+  try {
+    profiles ??= new (require('./profile.cjs').Profiles)(agent);
+  } catch (error) {
+    handle?.close?.();
+    throw error;
+  }
+  profiles.take(message, handle);
+}
+
 /** @param {unknown} wish `connections` as it came */
 function move(wish) {
   if (typeof wish === 'number' && Number.isInteger(wish) && wish >= 0 && !drain) mover?.move(wish);
@@ -440,6 +458,7 @@ const DEEDS = {
   merged: (message) => merger?.hear(message),
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
+  profile: takeProfile,
   // A new daemon asks: everything that the one before has sent is answered when this is.
   echo: () => tell({ act: 'echo' }),
 };
@@ -448,7 +467,7 @@ const DEEDS = {
 function onInternalMessage(message, handle) {
   if (!message) return;
   if (loans && message.cmd === CLUSTER) return loans.hear(message, handle);
-  if (message.cmd === COMMAND && Object.hasOwn(DEEDS, message.act)) DEEDS[message.act](message);
+  if (message.cmd === COMMAND && Object.hasOwn(DEEDS, message.act)) DEEDS[message.act](message, handle);
   // Node closes idle connections itself now; all that is left is to mark the responses.
   if (message.cmd === CLUSTER && message.act === 'disconnect') begin(0, false);
 }
@@ -595,7 +614,7 @@ function mergeMetrics() {
 
 /** Says that we are there. */
 function greet() {
-  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo'], node: process.versions.node });
+  tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo', 'profile'], node: process.versions.node });
 }
 
 guarded(() => {

@@ -61,6 +61,7 @@ const GROUPS = [
   }],
   ['Measuring', {
     'DOCTOR.md': 'Doctor',
+    'PROFILES.md': 'Profiles',
     'MEASURING.md': 'Load tests',
     'COMPARE.md': 'Compare',
     'TUNE.md': 'Tune',

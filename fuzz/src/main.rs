@@ -28,6 +28,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("http2", forkful_load::fuzzing::http2),
     ("incoming", forkful_cluster::fuzzing::incoming),
     ("netlink", forkful_os::fuzzing::netlink),
+    ("profile", forkful_core::fuzzing::profile),
     ("serve", forkful_serve::fuzzing::serve),
     ("state", forkful_daemon::fuzzing::state),
     ("supervisor", forkful_core::fuzzing::supervisor),

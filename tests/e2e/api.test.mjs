@@ -79,6 +79,12 @@ describe('the API is what openapi.json says', () => {
     assert.match(refused.error, /cluster/, 'in cluster mode there is no stdin');
   });
 
+  test('a profile of a worker', async () => {
+    const { status, text } = await api.ask('POST', '/v1/profile', { target: '0', kind: 'cpu', for_ms: 1000 });
+    assert.equal(status, '200', text);
+    assert.ok(JSON.parse(text).nodes.length > 0);
+  });
+
   test('the dashboard', async () => {
     const { url, expires_in_ms: life } = await ok('POST', '/v1/dashboard', { control: false });
     assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/#token=[0-9a-f]{64}$/);
@@ -170,6 +176,9 @@ describe('the API is what openapi.json says', () => {
     await refused('bad_request', 'POST', '/v1/apps', { apps: [{ ...definition, no_such: 1 }], wait: true }, { wrong: true });
     await refused('bad_request', 'POST', '/v1/actions/dance', { targets }, { wrong: true });
     await refused('bad_request', 'POST', '/v1/trigger', { targets, action: 'x', timeout_ms: 0 }, { wrong: true });
+    await refused('bad_request', 'POST', '/v1/profile', { target: '0', kind: 'cpu', for_ms: 999 }, { wrong: true });
+    await refused('bad_request', 'POST', '/v1/profile', { target: '0', kind: 'other' }, { wrong: true });
+    await refused('no_such_target', 'POST', '/v1/profile', { target: 'nobody', kind: 'heap' });
     await refused('bad_request', 'POST', '/v1/messages', { targets: ['api'], message: { cmd: 'NODE_HANDLE' } });
     await refused('bad_request', 'POST', '/v1/update', { program: 'forkful' });
     await refused('conflict', 'POST', '/v1/update', { program: '/nowhere' });

@@ -4,6 +4,7 @@
 //! requests have none: a reload of 50 slow workers is no error.
 
 mod log_lines;
+mod profile;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::conversation::{EnvironmentReply, MessageRequest, StdinRequest, Trigge
 use crate::dashboard::{DashboardReply, DashboardRequest};
 use crate::incidents::{Incident, IncidentList, IncidentsQuery};
 use crate::jlist::JlistEntry;
+use crate::profile::ProfileRequest;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::StallsReply;
@@ -35,6 +37,7 @@ use crate::types::{
     Verb,
 };
 pub use log_lines::LogReader;
+pub use profile::ProfileReader;
 
 /// Time limit for a daemon to accept a connection and to answer its first ping. Both take under a millisecond
 /// unless the daemon is stuck, the machine is busy, or hundreds of clients are waiting.
@@ -319,6 +322,19 @@ impl Client {
             return Err(refusal(&request, response).await);
         }
         Ok(LogReader::new(response.into_body(), request, self))
+    }
+
+    /// `POST /v1/profile`; the connection is taken for the stream.
+    pub async fn profile(mut self, request: &ProfileRequest) -> Result<ProfileReader, ClientError> {
+        let path = Route::Profile.path();
+        let name = format!("POST {path}");
+        let body = serde_json::to_vec(request)
+            .map_err(|e| ClientError::Broken { request: name.clone(), what: e.to_string() })?;
+        let response = self.send(Method::POST, path, body.into()).await?;
+        if response.status() != StatusCode::OK {
+            return Err(refusal(&name, response).await);
+        }
+        Ok(ProfileReader::new(response.into_body(), name, self))
     }
 
     /// A GET request is repeated once if the daemon has ended meanwhile and another daemon has replaced it.

@@ -1,5 +1,5 @@
 //! The daemon's HTTP API: the types that cross the socket ([`types`]), their conversion to and from
-//! the core's spec ([`definition`]), events and messages ([`conversation`]), event loops that stood still ([`stalls`]), what happened that nobody asked for ([`incidents`]), the list in PM2's shape ([`jlist`]), and the client that the command
+//! the core's spec ([`definition`]), events and messages ([`conversation`]), event loops that stood still ([`stalls`]), profiles of workers ([`profile`]), what happened that nobody asked for ([`incidents`]), the list in PM2's shape ([`jlist`]), and the client that the command
 //! uses ([`client`]). The server's paths are in [`routes`];
 //! requests are read by [`strict`], and what is kept on disk by [`saved`]; `openapi.json` beside the sources describes them all.
 //!
@@ -17,6 +17,7 @@ pub mod dashboard;
 pub mod definition;
 pub mod incidents;
 pub mod jlist;
+pub mod profile;
 pub mod routes;
 pub mod saved;
 pub mod stalls;

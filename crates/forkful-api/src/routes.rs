@@ -58,6 +58,8 @@ routes! {
     Environment = GET "/v1/environment/{target}",
     /// Where the event loops of some apps stood still.
     Stalls = GET "/v1/stalls/{target}",
+    /// A CPU profile or a heap snapshot of a worker.
+    Profile = POST "/v1/profile",
     /// What happened to apps that nobody asked for.
     Incidents = GET "/v1/incidents",
     /// One of these, with all that was known then.

@@ -18,7 +18,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::definition::AppDefinition;
 pub use change::AppChange;
-pub use doctor::{DoctorReply, DoctorReport, EvidenceView, FixView, GainView, WorkerReport};
+pub use doctor::{
+    DoctorReply, DoctorReport, EvidenceView, FixView, FunctionView, GainView, ProfileFiles, ProfileView,
+    WorkerReport,
+};
 pub use logs::{LogLine, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};

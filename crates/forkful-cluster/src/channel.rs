@@ -32,7 +32,7 @@ const PIECES_OUT_MAX: usize = 32;
 /// `ETOOMANYREFS` on Linux.
 const ETOOMANYREFS: i32 = 109;
 
-/// A reply to `queryServer` with a listening socket.
+/// A reply to `queryServer` with a listening socket, or a line to the agent with a stream.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// The line, for a retry if the worker could not accept the handle.

@@ -1,5 +1,5 @@
 //! Node's cluster protocol as bytes and values: [`frame`] splits the stream into lines, [`incoming`] parses
-//! messages of workers, [`outgoing`] writes messages of the primary.
+//! messages of workers, [`outgoing`] writes messages of the primary, [`profile`] parses what an agent writes of a profile.
 //!
 //! The wire format is the same from Node 18 to 26: one JSON text per line. Lines whose `cmd` starts with
 //! `NODE_` are internal; all others are the app's own messages. A handle is sent as `SCM_RIGHTS` with the
@@ -10,3 +10,4 @@
 pub mod frame;
 pub mod incoming;
 pub mod outgoing;
+pub mod profile;

@@ -1,11 +1,12 @@
-//! A fuzz target: what is read of a supervisor. It comes from a daemon of another version, by memory that this daemon has
-//! not written.
+//! Fuzz targets: what is read of a supervisor, which comes from a daemon of another version by memory that this daemon has not written, and CPU profiles,
+//! which come from workers.
 
 use std::fmt::Debug;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::profile::{CpuProfile, Functions};
 use crate::snapshot::{self, read, write};
 use crate::supervisor::{AppSupervisor, Effect};
 
@@ -31,8 +32,33 @@ fn again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
     assert_eq!(read::<T>(&written), Ok((value, &[][..])));
 }
 
+/// Any bytes as a CPU profile. What is read is a tree whose times add up, and its functions have all of the time in JavaScript.
+pub fn profile(bytes: &[u8]) {
+    let Ok(profile) = CpuProfile::parse(bytes) else { return };
+    let mut own_us = 0_u64;
+    for (at, node) in profile.nodes.iter().enumerate() {
+        assert_eq!(node.parent.is_none(), at == 0);
+        assert!(node.parent.is_none_or(|parent| parent < at));
+        assert!(node.frame < profile.frames.len() && node.total_us >= node.own_us);
+        own_us = own_us.saturating_add(node.own_us);
+    }
+    assert_eq!(own_us, profile.total_us());
+    let functions = Functions::of(&profile);
+    let charged = functions.hottest.iter().fold(0_u64, |sum, time| sum.saturating_add(time.charged_us));
+    assert_eq!(charged, functions.charged_us);
+    assert!(functions.charged_us <= profile.total_us());
+    for time in &functions.hottest {
+        assert!(time.charged_us <= time.total_us && time.total_us <= profile.total_us());
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn corpus_of_profiles() {
+        forkful_testkit::replay("profile", super::profile);
+    }
+
     #[test]
     fn corpus_of_supervisors() {
         forkful_testkit::replay("supervisor", super::supervisor);

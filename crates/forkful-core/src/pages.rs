@@ -47,6 +47,7 @@ pages! {
     Update = "UPDATE.md",
     Boot = "REBOOT.md#which-service",
     Dashboard = "DASHBOARD.md",
+    Profiles = "PROFILES.md",
     Deploy = "DEPLOY.md#by-forkful-deploy",
     FromPm2 = "FROM-PM2.md",
     Pm2Commands = "FROM-PM2.md#commands",

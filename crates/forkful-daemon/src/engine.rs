@@ -53,6 +53,7 @@ mod otlp;
 mod persistence;
 mod process;
 mod processes;
+mod profiles;
 mod readiness;
 mod relatives;
 mod reload;

@@ -11,6 +11,7 @@ mod keep;
 mod log_body;
 mod permits;
 pub(crate) mod probes;
+mod profile;
 mod refusal;
 pub(crate) mod routes;
 

@@ -38,6 +38,11 @@ pub enum Event {
         listening: ListeningId,
         connection: ConnectionId,
     },
+    /// A line with a descriptor is for the worker's agent. It is dropped where the worker is about to end.
+    Pass {
+        worker: WorkerId,
+        reply: ReplyId,
+    },
 
     /// The worker's agent has echoed a [`Message::Echo`]: it has replied to everything sent before.
     Echoed(WorkerId),

@@ -21,7 +21,7 @@ const SPARE_HANDLES_MAX: usize = 64;
 pub enum HandleLine {
     /// A line without a handle; `HandleNack` is the reply when the event loop is responsive.
     Probe,
-    /// A reply to `queryServer` with a listening socket.
+    /// A reply to `queryServer` with a listening socket, or a line to the agent with a stream.
     Reply(ReplyId),
     Connection(Pushed),
 }

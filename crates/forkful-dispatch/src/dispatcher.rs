@@ -9,7 +9,7 @@ use forkful_core::spec::Balance;
 use forkful_core::steering::evenness::Evenness;
 
 use crate::action::{Action, Chore, Event, Later, Outbox};
-use crate::channel::{Channel, Evidence, Unsent};
+use crate::channel::{Channel, Evidence, HandleLine, Unsent};
 use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
@@ -130,6 +130,7 @@ impl Dispatcher {
             Event::Deliver { worker, listening, connection } => {
                 self.deliver(worker, listening, connection, now, out);
             }
+            Event::Pass { worker, reply } => self.queue(worker, HandleLine::Reply(reply), now, out),
             Event::Echoed(worker) => self.on_settled(worker, out),
             Event::Greeted(worker) => self.on_greeted(worker, now),
             Event::Held { worker, listening, member, reply } => {

@@ -15,7 +15,7 @@ pub struct ListeningId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// A reply that carries a listening socket, until [`Action::DropReply`](crate::Action::DropReply) or the worker's end.
+/// A reply that carries a listening socket, or another line with a descriptor, until [`Action::DropReply`](crate::Action::DropReply) or the worker's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyId(pub u64);
 

@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -24,6 +25,15 @@ const TAKEN_BYTES: usize = 8 * 1024;
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// A connected pair, ours first, for what another process writes to us. Both close on exec, and neither blocks; where the other process makes its
+/// end block, a write to a full socket fails after `patience`.
+pub fn pair_to_read(patience: Duration) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = pair()?;
+    rustix::io::ioctl_fionbio(&theirs, true)?;
+    rustix::net::sockopt::set_socket_timeout(&theirs, rustix::net::sockopt::Timeout::Send, Some(patience))?;
     Ok((ours, theirs))
 }
 

@@ -5,11 +5,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use tempfile::{Builder, NamedTempFile};
+use tempfile::Builder;
+pub use tempfile::NamedTempFile as Draft;
 
 /// A draft in the file's folder, synced to the disk; it is removed unless it replaces the file. It has the
 /// file's extension. The process's umask applies to the mode.
-pub fn draft(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<NamedTempFile> {
+pub fn draft(file: &Path, mode: u32, bytes: &[u8]) -> io::Result<Draft> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let ending = format!(".{name}");

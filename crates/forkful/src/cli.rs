@@ -12,6 +12,7 @@ mod events;
 mod experiment;
 mod export;
 pub(crate) mod gone;
+mod heap;
 mod inspect;
 mod keep;
 mod lab;
@@ -42,6 +43,7 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use events::EventsArgs;
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use export::{ExportArgs, ExportPlatform};
+pub(crate) use heap::HeapArgs;
 pub(crate) use inspect::{ApiArgs, ApiVerb, AttachArgs, JlistArgs, McpArgs, SendArgs, TriggerArgs};
 pub(crate) use keep::{
     ClearArgs, ImportArgs, ImportFrom, ImportPm2Args, Platform, ResurrectArgs, SaveArgs, StartupArgs,
@@ -130,6 +132,8 @@ pub(crate) enum CliCommand {
     Events(Later<EventsArgs>),
     /// Diagnose why an app is slow, with evidence and what to do.
     Doctor(Later<DoctorArgs>),
+    /// Take a heap snapshot of a worker: what its memory is used for.
+    Heap(Later<HeapArgs>),
     /// Serve the apps' state to Model Context Protocol (MCP) clients.
     Mcp(Later<McpArgs>),
     /// Watch and control apps, workers and their output in the terminal.

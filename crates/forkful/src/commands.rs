@@ -18,6 +18,7 @@ mod env;
 mod events;
 mod experiment;
 mod export;
+mod heap;
 mod id;
 mod import;
 mod init;
@@ -32,6 +33,8 @@ mod metrics;
 mod monit;
 mod pid;
 mod ping;
+mod profile_file;
+mod profiled;
 mod report;
 mod restart;
 mod resurrect;
@@ -107,6 +110,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         CliCommand::Stalls(args) => connected(async |home| stalls::run(&home, args.into_inner()).await),
         CliCommand::Events(args) => connected(async |home| events::run(&home, args.into_inner()).await),
         CliCommand::Doctor(args) => connected(async |home| doctor::run(&home, &args).await),
+        CliCommand::Heap(args) => connected(async |home| heap::run(&home, &args).await),
         CliCommand::Mcp(args) => on_runtime(async |home| mcp::run(&home, &args).await),
         CliCommand::Monit(args) => connected(async |home| monit::run(home, &args).await),
         CliCommand::Metrics(args) => connected(async |home| metrics::run(home, &args).await),

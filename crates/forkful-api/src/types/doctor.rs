@@ -1,8 +1,10 @@
 //! What `forkful doctor --json` prints.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use forkful_core::doctor::{Diagnosis, Evidence, Split, Verdict, WorkerDiagnosis, words};
+use forkful_core::profile::{CpuProfile, FunctionTime, Functions};
 use serde::{Deserialize, Serialize};
 
 /// The diagnoses of some apps.
@@ -11,9 +13,95 @@ use serde::{Deserialize, Serialize};
 pub struct DoctorReply {
     /// One for each app that the targets named.
     pub apps: Vec<DoctorReport>,
+    /// What `--profile` found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileView>,
     /// What `--fix` did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<FixView>,
+}
+
+/// Where the time of a worker went, by a CPU profile. Shares are of the time in which it did something.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProfileView {
+    /// The worker's id.
+    pub worker: u32,
+    /// How long it was profiled.
+    pub seconds: f64,
+    /// How many samples were taken.
+    pub samples: usize,
+    /// The share of all time in which it had nothing to do.
+    pub idle: f64,
+    /// The share of garbage collection.
+    pub gc: f64,
+    /// The share of time without JavaScript on the stack: system calls, Node.js itself.
+    pub program: f64,
+    /// The hottest functions, at most 20, the hottest first.
+    pub functions: Vec<FunctionView>,
+    /// What was written.
+    pub files: ProfileFiles,
+}
+
+/// The files of a CPU profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProfileFiles {
+    /// For the developer tools of Chrome, and for VS Code.
+    pub profile: PathBuf,
+    /// A flame graph for the browser.
+    pub page: PathBuf,
+}
+
+/// The time of a function.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FunctionView {
+    /// Its name, file and line: `render (views/page.js:12)`.
+    pub function: String,
+    /// Whose it is: `app`, `library`, `node` or `native`.
+    pub origin: String,
+    /// Its share, with what it called of others: functions of libraries and of Node.js count for the app's function that called them.
+    pub share: f64,
+    /// Its share without what it called.
+    pub own: f64,
+}
+
+/// The functions that are told.
+const FUNCTIONS_MAX: usize = 20;
+
+impl ProfileView {
+    /// Of a worker of an app in the folder `root`.
+    pub fn new(
+        worker: u32,
+        profile: &CpuProfile,
+        functions: &Functions,
+        root: &str,
+        files: ProfileFiles,
+    ) -> Self {
+        let all_us = profile.total_us();
+        let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let busy_us = all_us.saturating_sub(functions.idle_us);
+        let view = |time: &FunctionTime| {
+            let frame = &profile.frames[time.frame];
+            FunctionView {
+                function: frame.text(root),
+                origin: frame.origin().name().to_owned(),
+                share: of(time.charged_us, busy_us),
+                own: of(time.own_us, busy_us),
+            }
+        };
+        Self {
+            worker,
+            seconds: all_us as f64 / 1e6,
+            samples: profile.samples,
+            idle: of(functions.idle_us, all_us),
+            gc: of(functions.garbage_collection_us, busy_us),
+            program: of(functions.program_us, busy_us),
+            functions: functions.hottest.iter().take(FUNCTIONS_MAX).map(view).collect(),
+            files,
+        }
+    }
 }
 
 /// A change that was tried.

@@ -255,6 +255,7 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Drained(_) => true,
         Event::Ask(_)
         | Event::Deliver { .. }
+        | Event::Pass { .. }
         | Event::Echoed(_)
         | Event::Answered { .. }
         | Event::HandleTaken(_)

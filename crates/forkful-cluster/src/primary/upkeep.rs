@@ -5,11 +5,13 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_dispatch::{Event, ListeningId, WorkerId};
+use forkful_core::profile::ProfileOrder;
+use forkful_dispatch::{Event, ListeningId, ReplyId, WorkerId};
 use forkful_os::listener::queue_length;
 
 use super::listening::Listening;
 use super::{MessageRefused, Primary, PrimaryEvent, ReportPace};
+use crate::channel::Reply;
 use crate::protocol::incoming::{AgentReport, NodeVersion};
 use crate::protocol::outgoing;
 
@@ -122,6 +124,16 @@ impl Primary {
         let connection = self.connections.insert(connection);
         self.step(Event::Deliver { worker: id, listening, connection }, now);
         Ok(())
+    }
+
+    /// Has an agent take a profile and write it to `stream`, see [`protocol::profile`](crate::protocol::profile). Where the worker is about to
+    /// end, the stream is closed.
+    pub fn order_profile(&mut self, id: WorkerId, order: &ProfileOrder, stream: OwnedFd, now: Time) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let reply = ReplyId(self.next_reply);
+        self.next_reply += 1;
+        channel.keep_reply(reply, Reply { line: outgoing::agent_profile(order), handle: stream });
+        self.step(Event::Pass { worker: id, reply }, now);
     }
 
     /// Whether the worker listens on a shared TCP address.

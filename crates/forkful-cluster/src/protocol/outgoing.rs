@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use forkful_core::profile::ProfileOrder;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -179,6 +180,30 @@ pub fn agent_metrics() -> &'static [u8] {
 pub fn agent_merged(question: u64, metrics: Option<&str>) -> Vec<u8> {
     let metrics = metrics.map_or_else(String::new, |metrics| format!(",\"metrics\":{metrics}"));
     format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"merged\",\"question\":{question}{metrics}}}\n").into_bytes()
+}
+
+#[derive(Serialize)]
+struct ProfileAct {
+    cmd: &'static str,
+    #[serde(rename = "act")]
+    name: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval_us: Option<u64>,
+}
+
+/// Asks the agent for a profile, which it writes into the stream that goes with the line.
+pub fn agent_profile(order: &ProfileOrder) -> Vec<u8> {
+    let (kind, for_ms, interval_us) = match order {
+        ProfileOrder::Cpu { length, interval } => {
+            ("cpu", Some(length.as_millis() as u64), Some(interval.as_micros() as u64))
+        }
+        ProfileOrder::Heap => ("heap", None, None),
+    };
+    let act = ProfileAct { cmd: "NODE_FORKFUL", name: "profile", kind, for_ms, interval_us };
+    line(&with_handle(HandleKind::Stream { listening: false, unix: true }, act))
 }
 
 /// Asks the agent for its number of kept connections; cancels the rest of an [`agent_move`].

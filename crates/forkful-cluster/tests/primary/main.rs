@@ -13,6 +13,7 @@ mod exact;
 mod failures;
 mod hostile;
 mod leaving;
+mod profiles;
 mod properties;
 mod queries;
 mod recall;

@@ -75,6 +75,8 @@ pub(crate) struct FakeWorker {
     pub(crate) probed: usize,
     /// Every parsed line that it has read.
     pub(crate) heard: Vec<Value>,
+    /// Streams that came with a line for its agent.
+    pub(crate) streams: Vec<OwnedFd>,
     /// Connections it has closed whose close the kernel has not reported: cookie and port.
     pub(crate) closed: Vec<(u64, u16)>,
     /// A handle of the app is in transit: all messages except replies to handles wait for the
@@ -103,6 +105,7 @@ impl FakeWorker {
             pushed: 0,
             probed: 0,
             heard: Vec::new(),
+            streams: Vec::new(),
             closed: Vec::new(),
             keeps_back: false,
             kept_back: Vec::new(),
@@ -266,7 +269,9 @@ impl FakeWorker {
                     return;
                 }
                 self.say(r#"{"cmd":"NODE_HANDLE_ACK"}"#);
-                if is_push {
+                if line["msg"]["cmd"] == "NODE_FORKFUL" {
+                    self.streams.push(handle);
+                } else if is_push {
                     self.on_push(&line["msg"], handle);
                 } else {
                     let kind = line["type"].as_str().map(str::to_owned);

@@ -1,8 +1,12 @@
 //! What clients ask of the engine besides changing apps: to watch them, and to speak with them.
 
+use std::os::fd::OwnedFd;
+
 use forkful_api::conversation::{
     EnvironmentReply, EventsQuery, MessageRequest, StdinRequest, TriggerRequest, WorkersReply,
 };
+
+use forkful_api::profile::ProfileRequest;
 
 use forkful_api::incidents::{Incident, IncidentList, IncidentsQuery};
 
@@ -37,6 +41,12 @@ pub enum Talk {
         request: StdinRequest,
         /// Answered when all have taken it, or their time is over.
         reply: Reply<WorkersReply>,
+    },
+    /// `POST /v1/profile`.
+    Profile {
+        request: ProfileRequest,
+        /// The socket into which the worker's agent writes the profile, see `forkful_cluster::protocol::profile`.
+        reply: Reply<OwnedFd>,
     },
     /// `GET /v1/incidents`.
     Incidents { query: IncidentsQuery, reply: Reply<IncidentList> },

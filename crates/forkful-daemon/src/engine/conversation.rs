@@ -25,6 +25,7 @@ use super::app::{App, AppId};
 use super::apps::Apps;
 use super::commands::{answer, refuse};
 use super::persistence::Persistence;
+use super::profiles::order_profile;
 use super::stdin::write_to_all;
 use super::targets::Roster;
 use crate::command::{Reply, Talk};
@@ -107,6 +108,11 @@ impl Conversations {
                 Ok(partners) => write_to_all(apps, partners, &request.text, reply),
                 Err(refusal) => answer(reply, Err(refusal)),
             },
+            Talk::Profile { request, reply } => {
+                let partners = roster.partners(std::slice::from_ref(&request.target));
+                let ordered = partners.and_then(|partners| order_profile(apps, &partners, &request, now));
+                answer(reply, ordered);
+            }
             Talk::Incidents { query, reply } => self.list_incidents(query, roster, reply),
             Talk::Incident { id, reply } => self.incidents.show(id, reply),
             Talk::Environment { target, show_secrets, reply } => {

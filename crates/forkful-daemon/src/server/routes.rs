@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::dashboard::{self, Dashboard};
 use super::log_body::LogBody;
 use super::refusal::{Json, Refusal, Segment};
-use super::{REQUEST_BYTES_MAX, conversation, keep};
+use super::{REQUEST_BYTES_MAX, conversation, keep, profile};
 use crate::command::{Command, Reply, Verb};
 
 #[derive(Clone)]
@@ -66,6 +66,7 @@ fn handler(route: Route) -> MethodRouter<Api> {
         Route::Trigger => of(route, conversation::trigger),
         Route::Environment => of(route, conversation::environment),
         Route::Stalls => of(route, stalls),
+        Route::Profile => of(route, profile::take),
         Route::Incidents => of(route, conversation::incidents),
         Route::Incident => of(route, conversation::incident),
         Route::Metrics => of(route, metrics),

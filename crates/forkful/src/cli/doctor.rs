@@ -1,5 +1,6 @@
 //! Options of `forkful doctor`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +16,7 @@ Examples:
   forkful doctor api
   forkful doctor api --for 30s
   forkful doctor api --ago 10m
+  forkful doctor api --profile             the hottest functions of its busiest worker
   forkful doctor api --fix
   forkful doctor --json | jq '.apps[].verdict'")]
 pub(crate) struct DoctorArgs {
@@ -28,6 +30,13 @@ pub(crate) struct DoctorArgs {
     /// ended 5 minutes ago, `--ago 0s` the last seconds.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "fix")]
     pub(crate) ago: Option<Duration>,
+    /// Take a CPU profile of the busiest worker meanwhile (or of the one whose id is given), for 60 s at most: the hottest functions are named,
+    /// and the profile is written as a flame graph for the browser and as a `.cpuprofile` for the developer tools of Chrome and VS Code.
+    #[arg(long, conflicts_with_all = ["ago", "fix"])]
+    pub(crate) profile: bool,
+    /// The folder for the files of `--profile`.
+    #[arg(long, value_name = "FOLDER", default_value = ".", hide_default_value = true, requires = "profile")]
+    pub(crate) out: PathBuf,
     /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as
     /// long, and revert it unless it helped. The exit code is 1 if nothing helped.
     #[arg(long)]

@@ -49,12 +49,12 @@ pub(crate) const GONE: &[Gone] = &[
     gone(
         &["profile:mem"],
         "looks into PM2's own JavaScript",
-        "`forkful start app.js --node-args=--heap-prof` profiles an app",
+        "`forkful heap api` takes a heap snapshot of an app's worker",
     ),
     gone(
         &["profile:cpu"],
         "looks into PM2's own JavaScript",
-        "`forkful start app.js --node-args=--cpu-prof` profiles an app",
+        "`forkful doctor api --profile` takes a CPU profile of an app's worker",
     ),
     gone(
         &["inspect"],

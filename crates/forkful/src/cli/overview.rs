@@ -40,7 +40,11 @@ pub(crate) const GROUPS: [Group; 5] = [
             "report",
         ],
     },
-    Group { heading: "Measure", commands: &["doctor", "bench", "compare", "tune", "experiment"], more: &[] },
+    Group {
+        heading: "Measure",
+        commands: &["doctor", "bench", "compare", "tune", "experiment"],
+        more: &["heap"],
+    },
     Group {
         heading: "Setup",
         commands: &["init", "validate", "startup", "import"],

@@ -3,6 +3,7 @@
 
 mod fix;
 mod past;
+mod profile;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
-use crate::output::{self, doctor};
+use crate::output::{self, doctor, profiled};
 
 /// Measurements are means over a second.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,8 +45,16 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::WrongUse, format!("{looks} s are too short for a verdict")).hint(hint));
     }
     let mut client = client_for(home, &targets).await?;
+    let mut profile = None;
     let watched = match args.ago {
         Some(ago) => past::read(&mut client, &targets, looks, ago).await?,
+        None if args.profile => {
+            let wish = profile::Wish { folder: &args.out, length: Duration::from_secs(looks) };
+            let taking = profile::take(home, &targets, &wish);
+            let (watched, taken) = tokio::try_join!(watch(&mut client, &targets, looks, args.json), taking)?;
+            profile = Some(taken);
+            watched
+        }
         None => watch(&mut client, &targets, looks, args.json).await?,
     };
     if args.fix && watched.len() != 1 {
@@ -55,10 +64,13 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
     let reports = diagnosed.iter().map(|(_, app, diagnosis)| DoctorReport::new(&app.name, diagnosis));
-    let mut reply = DoctorReply { apps: reports.collect(), fix: None };
+    let mut reply = DoctorReply { apps: reports.collect(), profile, fix: None };
     if !args.json {
         let texts: Vec<String> = reply.apps.iter().map(|app| doctor::report(app, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;
+        if let Some(profile) = &reply.profile {
+            output::print(&profiled::report(profile, Paint::stdout()))?;
+        }
     }
     if let [(view, app, diagnosis)] = diagnosed.as_slice()
         && args.fix
@@ -87,7 +99,7 @@ pub(super) async fn past(
 ) -> Result<DoctorReply, Failure> {
     let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
     let apps = watched.iter().map(|(_, app)| DoctorReport::new(&app.name, &examine(app)));
-    Ok(DoctorReply { apps: apps.collect(), fix: None })
+    Ok(DoctorReply { apps: apps.collect(), profile: None, fix: None })
 }
 
 fn not_tried() -> FixView {

@@ -144,9 +144,9 @@ fn a_command_that_is_gone_is_answered_with_one_sentence() {
     `logrotate` is not needed: log files are set aside by size and age by default
         the key `log_rotate` says when; `forkful reloadLogs` serves another program that moves files
     `profile:mem` looks into PM2's own JavaScript
-        `forkful start app.js --node-args=--heap-prof` profiles an app
+        `forkful heap api` takes a heap snapshot of an app's worker
     `profile:cpu` looks into PM2's own JavaScript
-        `forkful start app.js --node-args=--cpu-prof` profiles an app
+        `forkful doctor api --profile` takes a CPU profile of an app's worker
     `inspect` does not exist
         `forkful start app.js --node-args=--inspect` opens an app's inspector
     `imonit` was PM2's older terminal page

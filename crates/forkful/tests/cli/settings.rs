@@ -254,9 +254,9 @@ fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     error: `logrotate` is not needed: log files are set aside by size and age by default
     hint: the key `log_rotate` says when; `forkful reloadLogs` serves another program that moves files
     error: `profile:mem` looks into PM2's own JavaScript
-    hint: `forkful start app.js --node-args=--heap-prof` profiles an app
+    hint: `forkful heap api` takes a heap snapshot of an app's worker
     error: `profile:cpu` looks into PM2's own JavaScript
-    hint: `forkful start app.js --node-args=--cpu-prof` profiles an app
+    hint: `forkful doctor api --profile` takes a CPU profile of an app's worker
     error: `inspect` does not exist
     hint: `forkful start app.js --node-args=--inspect` opens an app's inspector
     error: `imonit` was PM2's older terminal page

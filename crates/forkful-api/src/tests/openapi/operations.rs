@@ -12,6 +12,7 @@ use crate::conversation::{
 use crate::dashboard::{DashboardReply, DashboardRequest};
 use crate::incidents::{Incident, IncidentList, IncidentSummary, IncidentsQuery};
 use crate::jlist::JlistEntry;
+use crate::profile::ProfileRequest;
 use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::{StallEvent, StallsReply};
@@ -121,6 +122,7 @@ impl Operation {
                 Route::Messages => schemas.request::<MessageRequest>(),
                 Route::Stdin => schemas.request::<StdinRequest>(),
                 Route::Trigger => schemas.request::<TriggerRequest>(),
+                Route::Profile => schemas.request::<ProfileRequest>(),
                 Route::Save => schemas.request::<SaveRequest>(),
                 Route::Resurrect => schemas.request::<ResurrectRequest>(),
                 Route::Update => schemas.request::<UpdateRequest>(),
@@ -208,6 +210,12 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "apps",
             "Where event loops were blocked",
             "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with their cost.",
+        ),
+        Route::Profile => (
+            "profile",
+            "workers",
+            "Take a CPU profile or a heap snapshot of a worker",
+            "The file itself, as it comes: `.cpuprofile` or `.heapsnapshot` of Chrome's developer tools. The worker stands still while a heap snapshot is taken, which is refused where memory may not do. Where the worker ends meanwhile, the reply ends early. 409 when the worker has no agent, or another profile is under way.",
         ),
         Route::Incidents => (
             "incidents",
@@ -300,6 +308,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
         }
         Route::Environment => schemas.reply::<EnvironmentReply>("Variables by app"),
         Route::Stalls => schemas.reply::<StallsReply>("The ledgers of the apps matched by the target"),
+        Route::Profile => Reply::Text { description: "The profile", media: &["application/octet-stream"] },
         Route::Incidents => schemas.reply::<IncidentList>("Incidents in short, the oldest first"),
         Route::Incident => schemas.reply::<Incident>("The incident"),
         Route::Metrics => Reply::Text {
@@ -347,7 +356,7 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         | Route::History
         | Route::Messages
         | Route::Stdin => OF_TARGETS,
-        Route::Action | Route::Trigger | Route::Resurrect => OF_CHANGES,
+        Route::Action | Route::Trigger | Route::Resurrect | Route::Profile => OF_CHANGES,
         Route::Start | Route::Apply | Route::Save | Route::Update => OF_NEW,
     }
 }
