@@ -35,16 +35,17 @@ const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// An app that exists.
 pub(crate) struct App {
     /// What it is, and every decision about its workers.
-    pub(crate) supervisor: AppSupervisor,
-    pub(crate) primary: Primary,
-    pub(crate) places: BTreeMap<u16, Place>,
+    pub(crate) supervisor: Box<AppSupervisor>,
+    pub(crate) primary: Box<Primary>,
+    /// Places, and processes in them, are on their own: a node of a map has room for eleven, and most apps have one.
+    pub(crate) places: BTreeMap<u16, Box<Place>>,
     /// Slots that are gone, and whose end is being told.
     pub(crate) removed: BTreeMap<u16, SlotRecord>,
     pub(crate) created_at_ms: u64,
     /// Its processes by the ids of their workers.
     pub(crate) workers: Workers,
     /// What keeps it in good shape.
-    pub(crate) upkeep: AppUpkeep,
+    pub(crate) upkeep: Box<AppUpkeep>,
     /// What only another version knows of it; saved again with it.
     pub(crate) unknown_keys: Vec<forkful_api::saved::UnknownKey>,
     /// Things to do later.
@@ -75,7 +76,7 @@ pub(crate) struct Told {
 /// What belongs to a slot outside its supervisor: its worker's id and files, and the processes that live in it.
 pub(crate) struct Place {
     pub(crate) pm_id: u32,
-    pub(crate) processes: BTreeMap<Generation, Process>,
+    pub(crate) processes: BTreeMap<Generation, Box<Process>>,
     /// Why the last process ended, where its exit does not say it.
     pub(crate) exit_cause: Option<String>,
     /// What the process did that the daemon is about to kill because its event loop stands still.
@@ -123,13 +124,13 @@ impl App {
         let spec = supervisor.spec();
         primary.set_times(spec.slow_start, spec.stop.drain_timeout);
         Self {
-            supervisor,
-            primary,
+            supervisor: Box::new(supervisor),
+            primary: Box::new(primary),
             places: BTreeMap::new(),
             removed: BTreeMap::new(),
             created_at_ms: super::clock::wall_ms(),
             workers: Workers::default(),
-            upkeep: AppUpkeep::default(),
+            upkeep: Box::default(),
             unknown_keys: Vec::new(),
             later: Laters::default(),
             special_logs: SpecialFiles::new(),
@@ -158,7 +159,7 @@ impl App {
             error_file: files.error,
             combined_file: files.combined,
         };
-        self.places.insert(number, place);
+        self.places.insert(number, Box::new(place));
     }
 
     /// Keeps the slots that are gone until the effects before their removal are told.
@@ -188,7 +189,7 @@ impl App {
 
     /// Its slots, each with its place.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (u16, &SlotRecord, &Place)> {
-        self.places.iter().filter_map(|(slot, place)| Some((*slot, self.supervisor.slot(*slot)?, place)))
+        self.places.iter().filter_map(|(slot, place)| Some((*slot, self.supervisor.slot(*slot)?, &**place)))
     }
 
     /// It has another definition: its listeners and its log files follow. `folder` is where log files go.
@@ -211,7 +212,7 @@ impl App {
     /// The log files of some slots, each once.
     pub(crate) fn log_paths(&self, slots: &[u16]) -> Vec<PathBuf> {
         let places = slots.iter().filter_map(|slot| self.places.get(slot));
-        let mut paths: Vec<_> = places.flat_map(Place::all_log_paths).collect();
+        let mut paths: Vec<_> = places.flat_map(|place| place.all_log_paths()).collect();
         paths.sort();
         paths.dedup();
         paths
@@ -294,13 +295,13 @@ impl App {
         let Some(place) = self.places.get_mut(&slot) else { return };
         self.workers.add(process.worker, slot, generation);
         let since = process.spawned;
-        place.processes.insert(generation, process);
+        place.processes.insert(generation, Box::new(process));
         self.note_measurable(since);
         self.watch_out_of_memory();
     }
 
     /// A process and its tree are gone.
-    pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Process> {
+    pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Box<Process>> {
         let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
         self.count_ended(slot, generation, &process);
         for worker in self.workers.of(slot, generation) {
@@ -312,11 +313,11 @@ impl App {
     /// A process by its worker id, to change what is known of it.
     pub(crate) fn process_of(&mut self, worker: WorkerId) -> Option<&mut Process> {
         let (slot, generation) = self.find_worker(worker)?;
-        self.places.get_mut(&slot)?.processes.get_mut(&generation)
+        self.places.get_mut(&slot)?.processes.get_mut(&generation).map(|process| &mut **process)
     }
 
     pub(crate) fn process(&self, slot: u16, generation: Generation) -> Option<&Process> {
-        self.places.get(&slot).and_then(|place| place.processes.get(&generation))
+        self.places.get(&slot)?.processes.get(&generation).map(|process| &**process)
     }
 
     pub(crate) fn worker(&self, slot: u16, generation: Generation) -> Option<WorkerId> {
@@ -378,11 +379,11 @@ impl App {
 /// because its end is still to be told.
 pub(crate) fn places_mut<'a>(
     supervisor: &'a AppSupervisor,
-    places: &'a mut BTreeMap<u16, Place>,
+    places: &'a mut BTreeMap<u16, Box<Place>>,
     removed: &'a BTreeMap<u16, SlotRecord>,
 ) -> impl Iterator<Item = (u16, &'a SlotRecord, &'a mut Place)> {
     let record = |slot| supervisor.slot(slot).or_else(|| removed.get(&slot));
-    places.iter_mut().filter_map(move |(slot, place)| Some((*slot, record(*slot)?, place)))
+    places.iter_mut().filter_map(move |(slot, place)| Some((*slot, record(*slot)?, &mut **place)))
 }
 
 /// Things to do later, in order of time.
@@ -465,7 +466,7 @@ impl Place {
         let slot = &record.slot;
         let leaver = || slot.leaving.last().filter(|_| slot.is_going());
         let shown = slot.current().or_else(|| leaver().map(|leaver| leaver.generation));
-        shown.and_then(|generation| self.processes.get(&generation))
+        shown.and_then(|generation| self.processes.get(&generation)).map(|process| &**process)
     }
 }
 

@@ -284,7 +284,7 @@ impl Apps {
     }
 
     fn places_mut(&mut self) -> impl Iterator<Item = &mut Place> {
-        self.all.values_mut().flat_map(|entry| entry.places.values_mut())
+        self.all.values_mut().flat_map(|entry| entry.places.values_mut().map(|place| &mut **place))
     }
 
     /// From now on connections wait in the kernel's queues alone, for another daemon.

@@ -157,7 +157,7 @@ impl Conversations {
                     .iter()
                     .any(|of| place.log_paths(*of).iter().any(|p| p == path))
             };
-            entry.places.values().any(paths)
+            entry.places.values().any(|place| paths(place))
         });
         let Some(entry) = writes.next() else { return };
         let mut draft = entry.draft(IncidentKind::DiskFull, None, None);

@@ -164,7 +164,7 @@ impl Engine {
         }
         let dying = entry.dying(slot, generation, &ended.exit, cause.clone());
         if let Some(process) = entry.remove_process(slot, generation) {
-            self.processes.bury(process);
+            self.processes.bury(*process);
         }
         let Some(place) = entry.places.get_mut(&slot) else { return };
         place.exit_cause = cause;

@@ -79,7 +79,7 @@ pub(crate) struct Process {
     /// It has ended; its tree is being cleared away.
     pub(crate) ended: Option<Ended>,
     /// What is measured of it.
-    pub(crate) metrics: Box<ProcessMetrics>,
+    pub(crate) metrics: ProcessMetrics,
     /// The version of its Node.js, when its agent has said so.
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.
@@ -128,7 +128,7 @@ impl Process {
             spawned,
             started_at_ms,
             ended: None,
-            metrics: Box::default(),
+            metrics: ProcessMetrics::default(),
             node_version: None,
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),

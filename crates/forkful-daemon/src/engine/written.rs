@@ -370,7 +370,7 @@ fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
         pm_id: place.pm_id,
         started_at_ms: place.started_at_ms,
         exit_cause: place.exit_cause.clone(),
-        processes: place.processes.iter().map(process).collect(),
+        processes: place.processes.iter().map(|(generation, one)| process((generation, one))).collect(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::history::{Area, History, Reader};
 pub(super) struct Records {
     /// Where; nothing is recorded without it.
     place: Option<(AppId, History)>,
-    slots: BTreeMap<u16, Slot>,
+    slots: BTreeMap<u16, Box<Slot>>,
     /// It was told that something cannot be written, or that there is no room.
     is_told: bool,
 }
@@ -34,7 +34,7 @@ impl Records {
         let (app, history) = self.place.as_ref()?;
         let (area, head) = history.area(*app, slot)?;
         let ticks = head.as_ref().map_or([0; 3], |head| head.ticks);
-        self.slots.insert(slot, Slot { area, recorder: Recorder::resume(ticks) });
+        self.slots.insert(slot, Box::new(Slot { area, recorder: Recorder::resume(ticks) }));
         head
     }
 
@@ -46,7 +46,7 @@ impl Records {
         let Some(((app, history), of_slot)) = self.place.as_ref().zip(self.slots.get_mut(&slot)) else {
             return self.tell("there is room for no more workers");
         };
-        let Slot { area, recorder } = of_slot;
+        let Slot { area, recorder } = &mut **of_slot;
         let mut written = Ok(());
         for write in recorder.record(wall_ms() / 1000, sample) {
             written = written.and(history.write(*area, write.offset, &write.bytes));
