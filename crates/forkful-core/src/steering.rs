@@ -21,7 +21,7 @@ pub mod queue;
 pub mod slow_start;
 mod suspicion;
 
-pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, SPELLS_MORE, TASTE};
+pub use auto::{AutoBalance, BURST, DIRECT_SPELL, Dispatch, RATE, TASTE};
 pub use suspicion::{
     Action, PROBE_PATIENCE, PROBE_PATIENCE_FACTOR, PROBE_TIME_MAX, STUCK_SAMPLES, Suspicion,
 };

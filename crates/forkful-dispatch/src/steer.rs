@@ -232,9 +232,6 @@ impl Dispatcher {
             active |= member.queue > 0;
             actions.extend(listening.suspicion.on_sample(now, owner, member.queue));
         }
-        if let Some(auto) = &mut listening.auto {
-            auto.on_look(active);
-        }
         actions.extend(listening.suspicion.on_time(now));
         self.act_on_suspicion(id, &actions, now, out);
         if actions.iter().any(|action| matches!(action, Suspected::Suspect(_))) {

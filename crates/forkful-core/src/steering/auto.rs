@@ -20,13 +20,6 @@ pub const TASTE: u32 = 32;
 /// [`TASTE`] hand-outs per second.
 pub const DIRECT_SPELL: Duration = Duration::from_secs(1);
 
-/// Times in a row that the return to exact is put off because connections are waiting for workers. The daemon hands those of a
-/// try over one by one, and is woken for each.
-pub const SPELLS_MORE: u32 = 7;
-
-/// Looks at the queues that say something of a spell; there are up to 500 in a second.
-const LOOKS_MIN: u32 = 50;
-
 /// Who distributes the next connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dispatch {
@@ -43,24 +36,8 @@ pub struct AutoBalance {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    Exact {
-        tokens: f64,
-        filled: Time,
-    },
-    Direct {
-        until: Time,
-        /// Spells after which exact was not tried.
-        put_off: u32,
-        /// Looks at the workers' queues in this spell, and those at which connections waited.
-        looks: u32,
-        filled: u32,
-    },
-}
-
-impl Phase {
-    fn direct(until: Time, put_off: u32) -> Self {
-        Self::Direct { until, put_off, looks: 0, filled: 0 }
-    }
+    Exact { tokens: f64, filled: Time },
+    Direct { until: Time },
 }
 
 impl AutoBalance {
@@ -78,7 +55,7 @@ impl AutoBalance {
                 *tokens = (*tokens + gained).min(f64::from(BURST)) - f64::from(n);
                 *filled = (*filled).max(now);
                 if *tokens <= 0.0 {
-                    self.phase = Phase::direct(now + DIRECT_SPELL, 0);
+                    self.phase = Phase::Direct { until: now + DIRECT_SPELL };
                 }
             }
             Phase::Direct { .. } => {}
@@ -94,29 +71,15 @@ impl AutoBalance {
             && let Phase::Exact { tokens, .. } = self.phase
             && f64::from(waiting) > tokens
         {
-            self.phase = Phase::direct(now + DIRECT_SPELL, 0);
+            self.phase = Phase::Direct { until: now + DIRECT_SPELL };
         }
         self.dispatch()
-    }
-
-    /// The workers' queues were looked at: whether connections wait in any of them.
-    pub fn on_look(&mut self, waits: bool) {
-        if let Phase::Direct { looks, filled, .. } = &mut self.phase {
-            *looks = looks.saturating_add(1);
-            *filled = filled.saturating_add(u32::from(waits));
-        }
     }
 
     /// Handles the passing of time.
     pub fn on_time(&mut self, now: Time) -> Dispatch {
         match self.phase {
-            // Where connections wait at most looks, they come faster than is worth trying.
-            Phase::Direct { until, put_off, looks, filled }
-                if now >= until && put_off < SPELLS_MORE && looks >= LOOKS_MIN && filled > looks / 2 =>
-            {
-                self.phase = Phase::direct(now + DIRECT_SPELL, put_off + 1);
-            }
-            Phase::Direct { until, .. } if now >= until => {
+            Phase::Direct { until } if now >= until => {
                 self.phase = Phase::Exact { tokens: f64::from(TASTE), filled: now };
             }
             Phase::Direct { .. } | Phase::Exact { .. } => {}
@@ -127,7 +90,7 @@ impl AutoBalance {
     /// When [`Self::on_time`] has to be called.
     pub fn next_check(&self) -> Option<Time> {
         match self.phase {
-            Phase::Direct { until, .. } => Some(until),
+            Phase::Direct { until } => Some(until),
             Phase::Exact { .. } => None,
         }
     }
@@ -219,26 +182,6 @@ mod tests {
         assert_eq!(balance.on_accept(at(1000), TASTE - 1), Dispatch::Exact);
         assert_eq!(balance.on_accept(at(1000), 1), Dispatch::Direct);
         assert_eq!(balance.next_check(), Some(at(2000)));
-    }
-
-    #[test]
-    fn while_connections_wait_for_workers_exact_is_tried_seldom() {
-        let mut balance = AutoBalance::new(at(0));
-        assert_eq!(balance.on_accept(at(0), BURST), Dispatch::Direct);
-        for spell in 1..=u64::from(SPELLS_MORE) {
-            (0..100).for_each(|look| balance.on_look(look % 3 != 0));
-            assert_eq!(balance.on_time(at(spell * 1000)), Dispatch::Direct);
-            assert_eq!(balance.next_check(), Some(at((spell + 1) * 1000)));
-        }
-        (0..100).for_each(|_| balance.on_look(true));
-        assert_eq!(balance.on_time(at(8000)), Dispatch::Exact, "but it is tried");
-        assert_eq!(balance.on_accept(at(8000), TASTE), Dispatch::Direct);
-        // Each spell counts anew, and what few looks say does not count.
-        (0..100).for_each(|look| balance.on_look(look % 2 == 0));
-        assert_eq!(balance.on_time(at(9000)), Dispatch::Exact);
-        assert_eq!(balance.on_accept(at(9000), TASTE), Dispatch::Direct);
-        (0..LOOKS_MIN - 1).for_each(|_| balance.on_look(true));
-        assert_eq!(balance.on_time(at(10_000)), Dispatch::Exact);
     }
 
     #[test]
