@@ -75,7 +75,7 @@ fn help_of_start() {
           --no-daemon                   Run in the foreground, as `forkful run` does
       -n, --name <NAME>                 The app's name; by default the script's without its extension
       -i, --instances <NUMBER>          Number of workers: a number, `max` or 0 for one per core, -1 for
-                                        one less
+                                        one less, 1..4 by the load
       -x, --execute-command             Run in fork mode
           --interpreter <PROGRAM>       Program that runs the script; `none` for the script itself
           --node-args <ARGS>            Arguments of the interpreter, split as a shell does [alias:
@@ -202,7 +202,7 @@ fn help_of_reload() {
           --attach                      Follow the apps' output afterwards
       -n, --name <NAME>                 The app's name; by default the script's without its extension
       -i, --instances <NUMBER>          Number of workers: a number, `max` or 0 for one per core, -1 for
-                                        one less
+                                        one less, 1..4 by the load
       -x, --execute-command             Run in fork mode
           --interpreter <PROGRAM>       Program that runs the script; `none` for the script itself
           --node-args <ARGS>            Arguments of the interpreter, split as a shell does [alias:
