@@ -63,8 +63,8 @@ and without `worker`.
 - Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
   leave reports its counts; a worker that crashes loses its counts since the last scrape.
 - Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
-- At most 10,000 series and 1,000 metrics of an app, and about 480 KB of a worker's answer. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`; a longer answer
-  is not taken at all.
+- At most 10,000 series and 1,000 metrics of an app. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`. A worker's answer has at most 480 KB: its largest
+  metrics are left out when it would be longer, and are not counted.
 - Not seen: registries that the app has made itself (`new Registry()`), prom-client within a bundle, and apps with `agent: false`.
 
 ### At the app's own route: `metrics: \"merge\"`
