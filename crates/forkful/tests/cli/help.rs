@@ -88,6 +88,9 @@ fn help_of_start() {
           --no-agent                    Do not preload the agent
           --stall-threshold <DURATION>  Event loops that stand still for so long are noted; 50ms by
                                         default, 0 for never
+          --metrics <MODE>              merge: a scrape of the app's own metrics (prom-client) gives
+                                        those of all workers
+          --otlp <URL>                  Send the app's metrics to this receiver of OTLP over HTTP
           --namespace <NAME>            Group of apps that commands can address together
       -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
           --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME selects the config's block
@@ -215,6 +218,9 @@ fn help_of_reload() {
           --no-agent                    Do not preload the agent
           --stall-threshold <DURATION>  Event loops that stand still for so long are noted; 50ms by
                                         default, 0 for never
+          --metrics <MODE>              merge: a scrape of the app's own metrics (prom-client) gives
+                                        those of all workers
+          --otlp <URL>                  Send the app's metrics to this receiver of OTLP over HTTP
           --namespace <NAME>            Group of apps that commands can address together
       -p, --pid <FILE>                  File for a worker's process id [alias: --pid-file]
           --env <KEY=VALUE|NAME>        KEY=VALUE adds a variable; NAME selects the config's block
