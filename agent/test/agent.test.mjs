@@ -150,7 +150,7 @@ for (const major of MAJORS) {
       const report = await worker.heard('a report', (m) => m.seen);
       assert.deepEqual(report, { seen: ['report'], execArgv: [], argv: [script, 'a', '--b'], main: true, node: report.node });
       assert.equal(report.node.split('.')[0], String(major));
-      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo'], node: report.node });
+      assert.deepEqual(worker.internal[0], { cmd: 'NODE_FORKFUL', act: 'hello', version: 1, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo', 'profile'], node: report.node });
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });

@@ -42,7 +42,7 @@ test('a command waits for a daemon that does not answer yet, and says so', async
   const daemon = await forkful.daemonPid();
   process.kill(daemon, 'SIGSTOP');
   const list = forkful.spawn(['list']);
-  await waitUntil('the note', () => list.stderr.includes('note: the daemon has not answered yet; it is waited for, 60 s at most'));
+  await waitUntil('the note', () => list.stderr.includes('note: the daemon has not answered yet; waiting up to 60 s'));
   process.kill(daemon, 'SIGCONT');
   const { code, stdout, stderr } = await list.outcome;
   assert.equal(code, 0, stderr);

@@ -89,7 +89,7 @@ test('an update and the way back under load: no request fails, and workers and k
     let daemon = first;
     for (const to of [next, binary()]) {
       const { stdout } = await forkful.ok(['update'], { program: to });
-      assert.match(stdout, /its apps went on/);
+      assert.match(stdout, /its apps kept running/);
       const now = await ping();
       assert.notEqual(now.pid, daemon);
       assert.equal(now.keeper, keeper);
@@ -180,7 +180,7 @@ test('without a keeper an update says that the apps stop, and starts them again'
   assert.equal(code, FAILED);
   assert.match(refused, /no keeper/);
   const { stderr } = await forkful.ok(['update'], { program: next });
-  assert.match(stderr, /no keeper.*stopped, and started again/);
+  assert.match(stderr, /no keeper.*stopped and started again/);
   const now = (await forkful.jlist('app')).map(({ pid }) => pid);
   assert.ok(now.length === 2 && now.every((pid) => !before.includes(pid)));
   assert.match((await get(port)).body, PID);
