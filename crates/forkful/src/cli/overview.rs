@@ -42,8 +42,8 @@ pub(crate) const GROUPS: [Group; 5] = [
     },
     Group {
         heading: "Measure",
-        commands: &["doctor", "bench", "compare", "tune", "experiment"],
-        more: &["heap"],
+        commands: &["doctor", "bench", "compare", "tune"],
+        more: &["experiment", "heap"],
     },
     Group {
         heading: "Setup",
