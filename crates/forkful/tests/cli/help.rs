@@ -34,8 +34,7 @@ fn help_of_the_command() {
       bench      Load-test a server and check whether the results are reliable
       compare    Compare two setups by load test, such as one process and a cluster
       tune       Find the best number of workers and thread-pool size by measurement
-      experiment Reproduce a published Node.js multi-core benchmark
-      also: heap
+      also: experiment, heap
 
     Setup
       init       Write an initial config file

@@ -124,7 +124,7 @@ fn what_makes_no_sense_is_wrong_use() {
         (&["compare", "server.js", "--arms", "single"][..], "at least two arms"),
         (&["compare", "server.js", "--arms", "single,duo"], "no arm of that name"),
         (&["compare", "server.js", "--path", "fast"], "does not begin with `/`"),
-        (&["compare", "server.js", "--budget", "1s"], "no time to measure"),
+        (&["compare", "server.js", "--budget", "1s"], "too short to measure anything"),
         (&["compare", "server.js", "--blocks", "1"], "no spread"),
         (&["compare", "server.js", "-c", "0"], "0 connections"),
         (&["compare", "server.js", "-H", "nonsense"], "no name before a colon"),

@@ -249,9 +249,9 @@ fn describe_shows_what_was_asked_for_and_what_is() {
       time                       true                            command line
 
       defaults
-      process          low_ports=false agent=true stall_threshold=50ms
+      process          low_ports=false agent=true stall_threshold=50ms metrics=own
                        namespace=default instance_var=NODE_APP_INSTANCE
-                       not set: args node_args uid increment_var pid_file
+                       not set: args node_args uid otlp increment_var pid_file
       workers          instances=1 exec_mode=fork balance=auto slow_start=0s
       starting         autostart=true wait_ready=false compile_cache=true
                        not set: listen_timeout warmup depends_on
