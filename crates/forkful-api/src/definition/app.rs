@@ -252,7 +252,6 @@ fn yes() -> bool {
 impl From<&AppSpec> for AppDefinition {
     /// Paths that are no UTF-8 come out with replacement characters; `forkful-config` refuses them before.
     fn from(spec: &AppSpec) -> Self {
-        let (fixed, first, longest) = pauses(spec.restart.delay);
         Self {
             name: spec.name.as_str().to_owned(),
             program: text(&spec.launch.program),
@@ -272,9 +271,9 @@ impl From<&AppSpec> for AppDefinition {
             max_restarts: spec.restart.max_restarts,
             restart_window_ms: millis(spec.restart.window),
             min_uptime_ms: millis(spec.restart.min_uptime),
-            restart_delay_ms: fixed,
-            exp_backoff_restart_delay_ms: first,
-            max_restart_delay_ms: longest,
+            restart_delay_ms: pauses(spec.restart.delay).0,
+            exp_backoff_restart_delay_ms: pauses(spec.restart.delay).1,
+            max_restart_delay_ms: pauses(spec.restart.delay).2,
             stop_exit_codes: spec.restart.stop_exit_codes.clone(),
             wait_ready: spec.readiness.wait_ready,
             listen_timeout_ms: spec.readiness.listen_timeout.map(millis),
