@@ -117,11 +117,6 @@ pub struct AppSpec {
 }
 
 impl AppSpec {
-    /// Whether the app starts for the first time when `cron_restart` says: it has a pattern, and `autostart` is off.
-    pub fn first_runs_by_cron(&self) -> bool {
-        !self.autostart && self.renewal.cron.is_some()
-    }
-
     /// An app with nothing but a name: everything has its default, and the program is still unknown.
     pub fn new(name: AppName) -> Self {
         Self {

@@ -243,11 +243,7 @@ impl AppSupervisor {
         let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
             numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
         };
-        let waits_for_cron = |record: &SlotRecord| {
-            self.spec.first_runs_by_cron() && matches!(record.slot.state, State::Stopped { .. })
-        };
-        let is_finished =
-            |record: &SlotRecord| record.slot.stays_finished(&self.spec.restart) || waits_for_cron(record);
+        let is_finished = |record: &SlotRecord| record.slot.stays_finished(&self.spec.restart);
         FirstStates {
             stopped: Some(slots(&|record| !record.wanted)),
             finished: slots(&|record| record.wanted && is_finished(record)),

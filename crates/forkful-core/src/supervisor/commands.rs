@@ -13,19 +13,10 @@ impl Turn<'_> {
         let FirstStates { stopped, finished } = first;
         self.effect(Effect::Changed);
         let numbers = 0..self.app.spec.instances;
-        let waits_for_cron = self.app.spec.first_runs_by_cron();
         for number in numbers.clone() {
             let is_finished = finished.contains(&number);
-            let waits = waits_for_cron && (stopped.is_none() || is_finished);
-            self.add_slot(
-                number,
-                match (waits, is_finished) {
-                    (true, _) => SlotRecord::waiting_for_cron(),
-                    (false, true) => SlotRecord::finished(),
-                    (false, false) => SlotRecord::default(),
-                },
-            );
-            if is_finished && !waits {
+            self.add_slot(number, if is_finished { SlotRecord::finished() } else { SlotRecord::default() });
+            if is_finished {
                 self.effect(Effect::FinishedBefore(job, number));
             }
         }

@@ -112,7 +112,7 @@ pub enum Whom {
 pub struct FirstStates {
     /// These are stopped and all others are started; `None` is what `autostart` says.
     pub stopped: Option<Vec<u16>>,
-    /// The program of these has done its work under an earlier daemon, or waits for its time (`cron_restart`).
+    /// The program of these has done its work under an earlier daemon.
     pub finished: Vec<u16>,
 }
 

@@ -198,9 +198,4 @@ impl SlotRecord {
     pub(super) fn finished() -> Self {
         Self { slot: Slot::finished(), last_exit: Some(Exit::Code(0)), wanted: true, ..Self::default() }
     }
-
-    /// A slot that has no process until `cron_restart` starts one.
-    pub(super) fn waiting_for_cron() -> Self {
-        Self { wanted: true, ..Self::default() }
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use forkful_core::slot::{Generation, State};
-use forkful_core::spec::{AppSpec, CronPattern, HealthCheck, HealthProbe};
-use forkful_core::supervisor::{Effect, Event, FirstStates, Notice, Observation};
+use forkful_core::slot::Generation;
+use forkful_core::spec::{AppSpec, HealthCheck, HealthProbe};
+use forkful_core::supervisor::{Effect, Event, Notice, Observation};
 use forkful_core::upkeep::renewal::OwnMemory;
 
 use crate::driver::{Driver, spawned, spec};
@@ -228,36 +228,4 @@ fn the_clock_and_changed_files_renew_those_that_should_run() {
     assert_eq!(spawned(&effects), [(1, 1)]);
     assert_eq!(driver.app.slot(0).unwrap().upkeep.renewed, None);
     assert_eq!(driver.app.slot(1).unwrap().upkeep.renewed.as_deref(), Some("app.js changed"));
-}
-
-#[test]
-fn an_app_that_does_not_start_by_itself_runs_at_the_time_of_its_pattern() {
-    let mut job = spec("job", 1);
-    job.autostart = false;
-    job.restart.autorestart = false;
-    job.renewal.cron = Some(CronPattern::new("0 3 * * *").unwrap());
-    let strike = || Event::Renew { why: "its time has come".to_owned() };
-    let (mut driver, _) = Driver::new(job.clone());
-    assert_eq!(driver.app.slot(0).unwrap().slot.state, State::Stopped { last_exit: None });
-    assert_eq!(spawned(&driver.step(strike())), [(0, 0)]);
-    driver.exit(0, FIRST, 0);
-
-    // After a reboot it waits again.
-    let saved = driver.app.saved_states();
-    assert_eq!(saved, FirstStates { stopped: Some(vec![]), finished: vec![0] });
-    let (mut driver, _) = Driver::created_as(job, saved);
-    assert_eq!(driver.app.slot(0).unwrap().slot.state, State::Stopped { last_exit: None });
-    assert_eq!(spawned(&driver.step(strike())), [(0, 0)]);
-    driver.exit(0, FIRST, 0);
-
-    // Once somebody stops it, it stays stopped.
-    let stop = driver.job();
-    driver.step(Event::Stop {
-        slots: vec![0],
-        verb: forkful_core::slot::Verb::Stop,
-        first: [].into(),
-        job: stop,
-    });
-    assert_eq!(spawned(&driver.step(strike())), []);
-    assert_eq!(driver.app.saved_states(), FirstStates { stopped: Some(vec![0]), finished: vec![] });
 }

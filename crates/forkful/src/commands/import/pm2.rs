@@ -174,7 +174,7 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     {
         put(key, &json!(log_file(first, path, home)));
     }
-    if processes.iter().all(|process| process["status"] == "stopped") {
+    if processes.iter().all(|process| process["status"] == "stopped") && !has_cron(first) {
         put("autostart", &json!(false));
     }
     let blocks = first
@@ -288,5 +288,17 @@ mod tests {
                 "env_live": { "A": "1" }, "env": { "PORT": 3000, "DB": "[redacted]" }, "filter_env": true,
             }] })
         );
+    }
+
+    #[test]
+    fn an_app_that_runs_at_certain_times_is_not_imported_as_stopped() {
+        let process = |cron: &Value| json!({ "name": "job", "pm_exec_path": "/srv/job.js", "exec_mode": "fork_mode", "status": "stopped", "cron_restart": cron });
+        let autostart = |cron: Value| {
+            config(&[process(&cron)], Path::new("/srv/pm/.pm2")).config["apps"][0]["autostart"].clone()
+        };
+        assert_eq!(autostart(json!("0 3 * * *")), Value::Null);
+        for none in [json!("0"), json!(0), json!(""), Value::Null] {
+            assert_eq!(autostart(none), json!(false));
+        }
     }
 }
