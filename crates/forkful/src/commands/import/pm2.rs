@@ -191,6 +191,12 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     Value::Object(app)
 }
 
+/// Whether PM2 starts the app at certain times. Between two runs it shows the app as stopped, and it goes on starting an app
+/// that somebody has stopped.
+fn has_cron(process: &Value) -> bool {
+    process["cron_restart"].as_str().is_some_and(|pattern| !pattern.is_empty() && pattern != "0")
+}
+
 /// A log file set by the user. PM2's default paths are dropped, and so is the worker's number.
 fn log_file(process: &Value, key: &str, home: &Path) -> Option<String> {
     let path = Path::new(process[key].as_str()?);
