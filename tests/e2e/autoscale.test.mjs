@@ -9,6 +9,8 @@ import { waitUntil } from './lib/wait.mjs';
 
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 const PID = /^\d+$/;
+/** A machine with other work may show too few idle seconds in a row for long. */
+const SLOW_MS_MAX = 600_000;
 
 /**
  * Answers with its pid. A request for /heavy keeps the event loop busy for 100 ms, and a core for a part of that: a machine
@@ -61,9 +63,10 @@ test('busy workers get another one, a reload keeps it, and it goes when the load
   assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
   assert.ok(success > 0);
 
-  const light = startLoad({ port, closing: 1, keeping: 2, pauseMs: 200, expect: PID });
+  // On a busy machine an event loop that waits for a core counts as busy: a few requests leave it room.
+  const light = startLoad({ port, closing: 1, keeping: 1, pauseMs: 500, expect: PID });
   t.after(() => light.stop());
-  await waitUntil('one worker to be left', async () => (await forkful.jlist('app')).length === 1);
+  await waitUntil('one worker to be left', async () => (await forkful.jlist('app')).length === 1, SLOW_MS_MAX);
   const [down] = await events(forkful, 'scaled_down');
   assert.match(down.reason, /^with 1 worker, each would have been at most \d+ % busy for \d+ s$/);
   assert.equal(down.next, 'from 2 to 1 worker');
