@@ -49,7 +49,7 @@ function open() {
   return session;
 }
 
-/** Ends a session; one that has ended already is no fault. */
+/** Ends a session. A session that has already ended is not an error. */
 function close(session) {
   try {
     session?.disconnect();

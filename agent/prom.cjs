@@ -4,7 +4,7 @@
 
 /** The entry of prom-client in `require.cache`; as an ES module it is loaded from there, too. */
 const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
-/** What does not fit into so many bytes is not sent. */
+/** The maximum bytes of a message. Metrics that do not fit are left out. */
 const BYTES_MAX = 480 * 1024;
 /** The estimate for a sample without its labels, in bytes. */
 const SAMPLE_BYTES = 40;

@@ -42,7 +42,7 @@ pub const DOWN_AFTER: Duration = Duration::from_secs(60);
 const REGRETTED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// After so long without a scale-down, regrets are forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Each regret doubles the time before a scale-down, so many times at most.
+/// Maximum number of regrets that are counted. Each regret doubles the time before a scale-down.
 const REGRETS_MAX: u32 = 3;
 /// Signals that are further apart do not belong to one stretch of time: the machine slept, or another daemon goes on.
 const GAP_MAX: Duration = Duration::from_secs(30);
@@ -83,7 +83,7 @@ impl fmt::Display for ScaleBounds {
 /// What becomes of the number of workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// There are so many from now on, and why.
+    /// The new number of workers, and the reason.
     Scale { to: u16, why: String },
     /// There would be more, and what speaks against it.
     Hold { limit: Limit, why: String },

@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// What a stream comes to, read in pieces of this length.
+    /// Reads a whole stream in pieces of this length, and returns the result.
     fn read(stream: &[u8], piece: usize) -> Result<(Vec<u8>, Option<Piece<'static>>), NotOurs> {
         let mut decoder = ProfileDecoder::default();
         let (mut data, mut last) = (Vec::new(), None);

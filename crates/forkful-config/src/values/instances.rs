@@ -9,7 +9,7 @@ use crate::tree::{Entry, Node, Value, quoted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instances {
     Fixed(Number),
-    /// As many as the load needs: from this number to that one.
+    /// The number of workers follows the load within these bounds.
     Between(u16, Number),
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum Number {
     Count(u16),
     /// One per usable core.
     Max,
-    /// One per usable core, less so many.
+    /// One worker for each usable core, minus this number.
     Less(u32),
 }
 

@@ -83,7 +83,7 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppFamily {
     pub name: String,
-    /// The registry that it belongs to; empty for prom-client's default one. Others are told of with `metrics: "merge"` alone.
+    /// The registry of the metric; empty for the default registry of prom-client. Other registries are reported only with `metrics: "merge"`.
     pub registry: String,
     pub help: String,
     pub kind: SampleKind,

@@ -137,7 +137,7 @@ impl Signs {
     }
 
     /// Concurrent requests. A request that is answered within one callback is never observed in flight: then
-    /// it is the number of requests that one turn of the event loop handles.
+    /// this is the number of requests that one turn of the event loop handles.
     pub fn together(&self) -> Option<f64> {
         let turns = self.iterations.filter(|turns| *turns > 0.0);
         let per_turn = self.requests.zip(turns).map(|(requests, turns)| requests / turns);

@@ -8,7 +8,7 @@ use crate::spec::environment::REDACTED;
 pub const ENTRIES_MAX: usize = 200;
 /// Bytes of their files at most.
 pub const BYTES_MAX: u64 = 10 << 20;
-/// Of each app, so many that are no faults: an app that scales up and down every day keeps its crashes.
+/// Maximum incidents of an app that are not faults. An app that scales up and down every day must not push its crashes out.
 pub const ROUTINE_MAX: usize = 30;
 
 /// Shorter secrets are not looked for in lines: a password such as `1` would take every digit away.

@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The worker stands still while the snapshot is taken, about a second for each 50 MB of heap, and needs about as much memory again.
+The worker stands still while the snapshot is taken, about a second for each 10 MB of heap, and needs about as much memory again.
 The file holds everything that the app has in memory, secrets too. Load it in the Memory tab of Chrome's developer tools.
 Docs: docs/PROFILES.md
 
