@@ -70,7 +70,7 @@ export interface App {
   increment_var?: string;
   /** File that holds a worker's process id while the worker runs, relative to the working directory; `-<id>` is inserted before the extension. */
   pid_file?: string;
-  /** Start the app when it is created; with `false` it is created stopped. */
+  /** Start the app when it is created; with `false` it is created stopped, and with `cron_restart` it starts at the next of these times. */
   autostart?: boolean;
   /** A worker is ready when it calls `process.send('ready')`; by default when it listens. */
   wait_ready?: boolean;

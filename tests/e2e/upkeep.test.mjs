@@ -1,7 +1,7 @@
 // Replacement of workers because of limits, schedules, health checks and changed files: one after the other,
 // and a version that does not start leaves the old workers running.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -113,7 +113,6 @@ describe('upkeep', { concurrency: 4 }, () => {
     const job = await configured('job', { cron_restart: '*/2 * * * * *', autorestart: false, instances: 1, exec_mode: 'fork' }, ({ require }) => {
       require('fs').appendFileSync(require('path').join(__dirname, 'runs'), 'x');
     });
-    const { readFileSync } = await import('node:fs');
     await waitUntil('a third run', () => readFileSync(join(job.directory, 'runs'), 'utf8').length >= 3);
     await forkful.ok(['stop', 'clock']);
     await waitUntil('none', () => app.living().length === 0);
@@ -123,6 +122,28 @@ describe('upkeep', { concurrency: 4 }, () => {
     assert.equal(stopped.pm2_env.status, 'stopped');
     assert.equal(app.living().length, 0, 'what somebody has stopped stays stopped');
     await forkful.ok(['delete', 'clock', 'job']);
+  });
+
+  test('a job that does not start by itself runs at the time of its pattern', async () => {
+    const append = ({ require }) => {
+      require('fs').appendFileSync(require('path').join(__dirname, 'runs'), 'x');
+    };
+    const job = { autostart: false, autorestart: false, instances: 1, exec_mode: 'fork' };
+    const soon = await configured('soon', { ...job, cron_restart: '*/2 * * * * *' }, append);
+    const runs = ({ directory }) => existsSync(join(directory, 'runs')) ? readFileSync(join(directory, 'runs'), 'utf8').length : 0;
+    await waitUntil('two runs', () => runs(soon) >= 2);
+    const month = (new Date().getMonth() + 6) % 12 + 1;
+    const later = await configured('later', { ...job, cron_restart: `0 3 1 ${month} *` }, append);
+    const status = async () => (await forkful.jlist('later'))[0].pm2_env.status;
+    assert.equal(await status(), 'stopped');
+    const saved = () => JSON.parse(readFileSync(join(forkful.home, 'state.json'), 'utf8')).apps.find(({ definition }) => definition.name === 'later');
+    assert.deepEqual(saved().waits_for_cron, [0]);
+    await forkful.ok(['apply', join(later.directory, 'forkful.config.json')]);
+    assert.equal(await status(), 'stopped', 'its file does not start it');
+    await forkful.ok(['stop', 'later']);
+    assert.equal(saved().waits_for_cron, undefined, 'what somebody has stopped waits for nothing');
+    assert.equal(runs(later), 0);
+    await forkful.ok(['delete', 'soon', 'later']);
   });
 
   test('an unhealthy worker is replaced: each is asked by a connection of its own', async () => {

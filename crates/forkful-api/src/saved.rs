@@ -67,6 +67,9 @@ pub struct SavedApp {
     /// Slots whose program has finished and is not restarted, counted in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finished: Vec<u16>,
+    /// Slots that do not run until a time of `cron_restart` comes, counted in the same way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for_cron: Vec<u16>,
 }
 
 /// A key of a saved app that this version does not know, with its value.

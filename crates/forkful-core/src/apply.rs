@@ -5,7 +5,13 @@
 //! all of that has succeeded the apps go that the file does not name. A failure ends the plan: what was done is undone
 //! in the opposite order. Nothing that was removed has to be brought back, for removals are the last steps.
 
-use crate::spec::{AppSpec, RunningSince, may_stay};
+mod claims;
+mod planning;
+
+use crate::spec::{AppSpec, RunningSince, is_same, may_stay};
+
+pub use claims::{Claims, Conflict, Doing};
+pub use planning::{Planned, Refused, plan};
 
 /// What has to be done to one app, in the order of a plan's steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +40,12 @@ pub struct Existing<'a> {
 /// What has to be done for an app to become what the file says.
 pub fn change(existing: Option<Existing<'_>>, wanted: &AppSpec) -> Change {
     match existing {
+        // The file does not start it: it rests, or waits for a time of `cron_restart`.
+        Some(Existing { spec, is_at_rest: true, .. })
+            if !wanted.autostart && is_same(spec, wanted) && spec.instances == wanted.instances =>
+        {
+            Change::Keep
+        }
         Some(Existing { spec, is_at_rest: false, since }) if may_stay(spec, wanted, since) => {
             if spec.instances == wanted.instances_from(spec.instances) { Change::Keep } else { Change::Scale }
         }
@@ -206,6 +218,7 @@ impl<T: Clone> Apply<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::AppName;
 
     fn step(app: &'static str, change: Change) -> Step<&'static str> {
         Step { app, change, existed: change != Change::Start }
@@ -266,6 +279,18 @@ mod tests {
             run(&steps(), &[("more", Outcome::Unchanged)]),
             ("new b a more -a -b -new".to_owned(), true)
         );
+    }
+
+    #[test]
+    fn an_app_that_its_file_does_not_start_stays_at_rest_until_the_file_changes() {
+        let mut app = AppSpec::new(AppName::new("job").unwrap());
+        app.autostart = false;
+        let since = RunningSince { oldest_start_ms: None, code_changed_ms: Some(7) };
+        let rests = |wanted: &AppSpec| change(Some(Existing { spec: &app, is_at_rest: true, since }), wanted);
+        assert_eq!(rests(&app), Change::Keep);
+        assert_eq!(rests(&AppSpec { autostart: true, ..app.clone() }), Change::Start);
+        assert_eq!(rests(&AppSpec { instances: 2, ..app.clone() }), Change::Start);
+        assert_eq!(rests(&AppSpec { pid_file: Some("job.pid".into()), ..app.clone() }), Change::Start);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use named::Named;
 pub use pid_file::pid_file_of;
-pub use stays::{RunningSince, may_stay};
+pub use stays::{RunningSince, is_same, may_stay};
 pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
     Watch, WatchIgnore,
@@ -117,6 +117,11 @@ pub struct AppSpec {
 }
 
 impl AppSpec {
+    /// Whether a new app starts for the first time at a time of `cron_restart`: it has a pattern, and `autostart` is off.
+    pub fn starts_by_cron(&self) -> bool {
+        !self.autostart && self.renewal.cron.is_some()
+    }
+
     /// An app with nothing but a name: everything has its default, and the program is still unknown.
     pub fn new(name: AppName) -> Self {
         Self {

@@ -42,7 +42,9 @@ use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
 use crate::spec::{AppName, AppSpec};
 
 pub use effect::{Answer, Asked, Effect, Note, Notice, ReloadFailure, ReloadResult};
-pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, Standing, Whom};
+pub use event::{
+    AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, RenewedBy, Standing, Whom,
+};
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
 pub use readiness::Sockets;
@@ -82,6 +84,10 @@ pub struct SlotRecord {
     pub slot: Slot,
     /// Whether it should run, by the last command; what is saved.
     pub wanted: bool,
+    /// It has no process, or its process has ended by itself, and the next time of `cron_restart` starts it unless a command
+    /// comes first. Saved too.
+    #[serde(default)]
+    pub waits_for_cron: bool,
     /// How the process that ended last did so.
     pub last_exit: Option<Exit>,
     /// Why the last listen was refused.
@@ -245,8 +251,9 @@ impl AppSupervisor {
         };
         let is_finished = |record: &SlotRecord| record.slot.stays_finished(&self.spec.restart);
         FirstStates {
-            stopped: Some(slots(&|record| !record.wanted)),
-            finished: slots(&|record| record.wanted && is_finished(record)),
+            stopped: Some(slots(&|record| !record.wanted || record.waits_for_cron)),
+            finished: slots(&|record| record.wanted && !record.waits_for_cron && is_finished(record)),
+            waits_for_cron: slots(&|record| record.waits_for_cron),
         }
     }
 
@@ -376,7 +383,7 @@ impl Turn<'_> {
                 self.on_silence(slot, generation, silent, report);
             }
             Event::Requests { slot, generation, served } => self.note_requests(slot, generation, served),
-            Event::Renew { why } => self.renew(&why),
+            Event::Renew { by, why } => self.renew(by, &why),
             Event::TakenOver(there) => self.taken_over(&there),
         }
     }

@@ -116,7 +116,7 @@ impl World {
         if let Some((number, _)) = self.clients.requests.iter().enumerate().find(open) {
             return self.watch.fail(Invariant::AnsweredOnce, format!("request {number} has no answer"));
         }
-        if let Some(job) = self.daemon.jobs.keys().next() {
+        if let Some(job) = self.daemon.jobs.ids().next() {
             return self.watch.fail(Invariant::AnsweredOnce, format!("command {} is never over", job.0));
         }
         let ended = self.machine.processes.values().find(|process| process.phase == Phase::Dead);
@@ -142,6 +142,7 @@ impl World {
         }
         self.check_waiting();
         self.check_stuck();
+        self.check_load();
     }
 
     /// Feeds a slot an event about a process that it does not hold.

@@ -17,12 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::apply::Claims;
+use forkful_core::jobs::OpenJobs;
 use forkful_core::random::Random;
 use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
-    AppId, AppSupervisor, Effect, Event as AppEvent, JobId, Sockets, Warmed, waiting_for_others,
+    AppId, AppSupervisor, Effect, Event as AppEvent, Sockets, Warmed, waiting_for_others,
 };
 use forkful_core::upkeep::cron::Cron;
 
@@ -47,9 +49,11 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) apps: BTreeMap<AppId, App>,
-    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) jobs: OpenJobs<Job>,
     /// Configurations that are being applied.
     applies: Vec<Applying>,
+    /// The apps that they change.
+    claims: Claims,
     /// The processes whose end the supervisors were not informed of.
     pub(crate) pids: BTreeMap<Whose, Pid>,
     /// Pending internal events.
@@ -67,11 +71,6 @@ pub(crate) struct Daemon {
     effects: Vec<Effect>,
     chance: Random,
     next_app: u32,
-    next_job: u64,
-    /// The last command of the previous daemons.
-    jobs_before: u64,
-    /// Commands of the previous daemons for which no client waits.
-    unwatched: BTreeSet<JobId>,
     timer: Option<Time>,
 }
 
@@ -108,8 +107,9 @@ impl Daemon {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             apps: BTreeMap::new(),
-            jobs: BTreeMap::new(),
+            jobs: OpenJobs::default(),
             applies: Vec::new(),
+            claims: Claims::default(),
             pids: BTreeMap::new(),
             told: VecDeque::new(),
             holds_some: false,
@@ -121,9 +121,6 @@ impl Daemon {
             effects: Vec::new(),
             chance: Random::new(seed),
             next_app: 0,
-            next_job: 0,
-            jobs_before: 0,
-            unwatched: BTreeSet::new(),
             timer: None,
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use forkful_core::autoscale::ScaleBounds;
 use forkful_core::spec::{
     AppName, AppSpec, Balance, CronPattern, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
     RestartPolicy, Runtime, StopPolicy, Warmup, Watch,
@@ -138,6 +139,9 @@ impl Definition {
         spec.launch.args = args.into();
         let cron = dice.choose(&CRONS).0;
         spec.renewal.cron = dice.percent(12).then(|| CronPattern::new(cron).expect("it is a pattern"));
+        if spec.renewal.cron.is_some() && dice.percent(50) {
+            spec.autostart = false;
+        }
         if let Some(health) = spec.health.as_mut().filter(|_| dice.percent(50)) {
             health.probe = HealthProbe::Tcp { port: None };
         }
@@ -148,6 +152,12 @@ impl Definition {
             requests: 1 + dice.below(4) as u32,
             timeout: dice.millis(1, 3_000),
         });
+        if spec.mode == Mode::Cluster && dice.percent(20) {
+            let min = 1 + dice.below(3) as u16;
+            let bounds = ScaleBounds { min, max: min + dice.below(4) as u16 };
+            spec.autoscale = Some(bounds);
+            spec.instances = bounds.nearest(spec.instances);
+        }
         spec.slow_start = if dice.percent(20) { dice.millis(0, 20_000) } else { Duration::ZERO };
         spec
     }

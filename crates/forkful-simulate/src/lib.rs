@@ -17,6 +17,7 @@
 //!
 //! `dev/simulate` runs many seeds; `dev/simulate --seed N` shows one run.
 
+mod autoscaling;
 mod checks;
 mod daemon;
 mod definition;

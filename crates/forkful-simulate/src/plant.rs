@@ -31,11 +31,17 @@ pub enum Plant {
     HourMissed,
     GroupForgotten,
     AskedBefore,
+    HourForFiles,
+    UnwrittenWait,
+    AppliesAtOnce,
+    FailureIgnored,
+    LoadForgotten,
+    ScalingUnsaved,
 }
 
 impl Plant {
     /// All of them: name and description.
-    pub const ALL: [(Self, &'static str, &'static str); 28] = [
+    pub const ALL: [(Self, &'static str, &'static str); 34] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -99,6 +105,20 @@ impl Plant {
             Self::AskedBefore,
             "asked-before",
             "a probe is sent before the connection of a health check, which then finds the channel busy",
+        ),
+        (
+            Self::HourForFiles,
+            "hour-for-files",
+            "an app that waits for its hour is told that its files have changed when it comes",
+        ),
+        (Self::UnwrittenWait, "unwritten-wait", "that workers wait for their hour is not written"),
+        (Self::AppliesAtOnce, "applies-at-once", "a second apply changes the apps of one that is under way"),
+        (Self::FailureIgnored, "failure-ignored", "a step of an apply that has failed counts as done"),
+        (Self::LoadForgotten, "load-forgotten", "the load of apps is not measured any more"),
+        (
+            Self::ScalingUnsaved,
+            "scaling-unsaved",
+            "that the load has changed the number of workers is not noted for the next save",
         ),
     ];
 

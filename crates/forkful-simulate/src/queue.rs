@@ -57,6 +57,8 @@ pub(crate) enum Happening {
     NetWake,
     /// Closes of connections are reported again.
     CountCloses,
+    /// The daemon measures the workers of apps whose number of workers follows the load.
+    Measure,
 }
 
 impl Happening {
@@ -85,6 +87,7 @@ impl Happening {
             | Self::Patience(_)
             | Self::Revive(_)
             | Self::NextStep(_)
+            | Self::Measure
             | Self::Wake => false,
         }
     }

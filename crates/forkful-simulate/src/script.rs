@@ -256,7 +256,7 @@ impl Writer {
         };
         let may_change =
             matches!((verb, target), (ClientAction::Restart | ClientAction::Reload, Target::App(_)));
-        let change = (may_change && self.dice.percent(60)).then(|| self.definition(app));
+        let change = (may_change && self.dice.percent(60)).then(|| self.definition_or_last(app));
         Action::Command { verb, target, change, wait: self.dice.percent(85) }
     }
 }

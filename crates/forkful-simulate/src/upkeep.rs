@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
-use forkful_core::supervisor::{AppId, Event, Observation, SlotRecord};
+use forkful_core::supervisor::{AppId, Event, Observation, RenewedBy, SlotRecord};
 use forkful_core::upkeep::cron::Cron;
 use forkful_dispatch::Event as Input;
 
@@ -82,7 +82,23 @@ impl World {
             if !self.plants(Plant::HourMissed) {
                 self.watch.renewed.insert(app, now);
                 self.watch.forget_order(app);
-                self.supervise(app, Event::Renew { why: "its hour has come".to_owned() });
+                self.strike(app);
+            }
+        }
+    }
+
+    /// A time of an app's cron pattern has come: it also starts the workers that wait for it.
+    pub(crate) fn strike(&mut self, app: AppId) {
+        let by = if self.plants(Plant::HourForFiles) { RenewedBy::Files } else { RenewedBy::Clock };
+        self.supervise(app, Event::Renew { by, why: "its hour has come".to_owned() });
+        let Some(entry) = self.daemon.apps.get(&app).filter(|_| !self.kept.is_dead) else { return };
+        for slot in self.watch.take_awaiting(app) {
+            let runs =
+                entry.supervisor.slot(slot).is_none_or(|record| record.wanted && !record.waits_for_cron);
+            if !runs {
+                let name = &entry.supervisor.spec().name;
+                let seen = format!("{name} {slot} waited for its hour, and is not started");
+                self.watch.fail(Invariant::ClockKept, seen);
             }
         }
     }
@@ -106,7 +122,7 @@ impl World {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         if self.daemon.apps[&id].supervisor.spec().watch.is_some() {
             self.watch.forget_order(id);
-            self.supervise(id, Event::Renew { why: "app.js changed".to_owned() });
+            self.supervise(id, Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
         }
     }
 

@@ -32,6 +32,9 @@ pub enum Invariant {
     AppliesWhole,
     StuckEnd,
     ClockKept,
+    ScalesWithin,
+    ScalesAtRest,
+    FollowsLoad,
     LimitsKept,
     HealthTruly,
     GivenOnce,
@@ -86,6 +89,11 @@ impl Invariant {
             Self::AppliesWhole => "an apply makes all apps what the file says, or leaves them as they were",
             Self::StuckEnd => "a worker whose loop stands still for longer than its limit is killed",
             Self::ClockKept => "at each point of an app's cron pattern its workers are renewed, once",
+            Self::ScalesWithin => "a number of workers that follows the load stays within its bounds",
+            Self::ScalesAtRest => {
+                "the load changes the number of workers only while all of them serve and no reload runs"
+            }
+            Self::FollowsLoad => "an app without load comes down to the least number of workers",
             Self::LimitsKept => "all processes of an app with a CPU limit run in the group that has it",
             Self::HealthTruly => "a health check asks one worker, and fails only where something is wrong",
             Self::GivenOnce => "no connection is given to two workers",
@@ -141,6 +149,8 @@ pub(crate) struct Watch {
     counters: BTreeMap<(AppId, u16), (u32, u32)>,
     /// A daemon has taken over from another.
     pub(crate) was_taken_over: bool,
+    /// The current step is about the load of an app.
+    pub(crate) is_of_load: bool,
     /// Effects are performed that may have been performed before.
     pub(crate) is_again: bool,
     /// Whether the app was in cluster mode before the current step.
@@ -153,6 +163,9 @@ pub(crate) struct Watch {
     pub(crate) unpaused: BTreeMap<(AppId, u16), u32>,
     /// Until when the times of cron patterns were handled.
     pub(crate) renewed: BTreeMap<AppId, Time>,
+    /// Workers that no command has concerned since their app was created without being started: a time of
+    /// its cron pattern starts them.
+    awaiting: BTreeSet<(AppId, u16)>,
     /// New apps whose start waits for their dependencies.
     pub(crate) waits_for_needed: BTreeSet<AppId>,
     /// Apps that are stopped when these no longer run.
@@ -209,6 +222,26 @@ impl Watch {
         self.counters.insert((app, slot), counters);
     }
 
+    /// A worker does not run until a time of its app's cron pattern comes.
+    pub(crate) fn await_hour(&mut self, app: AppId, slot: u16) {
+        self.awaiting.insert((app, slot));
+    }
+
+    /// A command concerns these workers: they no longer wait for their hour.
+    pub(crate) fn forget_hour(&mut self, app: AppId, slots: &[u16]) {
+        for slot in slots {
+            self.awaiting.remove(&(app, *slot));
+        }
+    }
+
+    /// The workers of an app that wait for their hour, which has come.
+    pub(crate) fn take_awaiting(&mut self, app: AppId) -> Vec<u16> {
+        let slots: Vec<u16> =
+            self.awaiting.range((app, 0)..=(app, u16::MAX)).map(|(_, slot)| *slot).collect();
+        self.forget_hour(app, &slots);
+        slots
+    }
+
     /// Another command takes over an app: it no longer waits for other apps.
     pub(crate) fn forget_order(&mut self, app: AppId) {
         self.waits_for_needed.remove(&app);
@@ -220,6 +253,7 @@ impl Watch {
         self.next_generation.remove(&(app, slot));
         self.counters.remove(&(app, slot));
         self.unpaused.remove(&(app, slot));
+        self.awaiting.remove(&(app, slot));
         self.excuse(app, slot);
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) daemons: u32,
     pub(crate) disk: Disk,
     queue: Queue,
+    /// The load of apps is measured.
+    pub(crate) measures: bool,
     pub(crate) dice: Dice,
     seed: u64,
     pub(crate) net: Net,
@@ -88,6 +90,7 @@ impl World {
             daemons: 0,
             disk: Disk::default(),
             queue: Queue::default(),
+            measures: false,
             dice: Dice::of(&[seed, 2]),
             seed,
             net: Net::default(),
@@ -133,7 +136,7 @@ impl World {
             let was_dead = self.kept.is_dead;
             let copy = happening.clone();
             let (is_of_connections, is_wake) =
-                (happening.is_of_connections(), matches!(happening, Happening::Wake));
+                (happening.is_of_connections(), matches!(happening, Happening::Wake | Happening::Measure));
             if !self.handle(happening) {
                 continue;
             }
@@ -180,6 +183,7 @@ impl World {
             | Happening::Heard(_)
             | Happening::Ring(_)
             | Happening::NetWake
+            | Happening::Measure
             | Happening::CountCloses => {}
             Happening::Begin(pid)
             | Happening::StartOver(pid)
@@ -197,7 +201,10 @@ impl World {
             }
         }
         if let Some(trace) = &mut self.trace
-            && !matches!(happening, Happening::Act | Happening::Wake | Happening::NetWake)
+            && !matches!(
+                happening,
+                Happening::Act | Happening::Wake | Happening::NetWake | Happening::Measure
+            )
         {
             trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
         }
@@ -228,9 +235,14 @@ impl World {
             Happening::Ring(app) => return self.ring(app),
             Happening::NetWake => return self.on_net_wake(),
             Happening::CountCloses => self.count_closes(true),
+            Happening::Measure => self.measure(),
             Happening::NextStep(request) => return self.go_on_with_plan(request),
         }
         true
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
     fn schedule_step(&mut self) {

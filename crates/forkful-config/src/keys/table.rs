@@ -91,7 +91,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("pid_file", Kind::Path, "", r#""api.pid""#,
         "File that holds a worker's process id while the worker runs, relative to the working directory; `-<id>` is inserted before the extension.")
         .also(&["pid"]).decides(&["pid_file"]).option(takes("FILE", "File for a worker's process id").long("pid").short('p').alias("pid-file")),
-    key("autostart", Kind::Flag, "true", "true", "Start the app when it is created; with `false` it is created stopped.")
+    key("autostart", Kind::Flag, "true", "true", "Start the app when it is created; with `false` it is created stopped, and with `cron_restart` it starts at the next of these times.")
         .of(Start).is(&["autostart"]).negation("Add the app to the list without starting it"),
     key("wait_ready", Kind::Flag, "false", "true", "A worker is ready when it calls `process.send('ready')`; by default when it listens.")
         .of(Start).is(&["wait_ready"]).option(flag("The app says `process.send('ready')` when it is ready")),

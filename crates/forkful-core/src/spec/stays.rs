@@ -19,7 +19,12 @@ pub fn may_stay(before: &AppSpec, after: &AppSpec, since: RunningSince) -> bool 
     let RunningSince { oldest_start_ms: Some(started), code_changed_ms: Some(changed) } = since else {
         return false;
     };
-    changed < started && comparable(before) == comparable(after)
+    changed < started && is_same(before, after)
+}
+
+/// Whether a new process would notice no difference between two definitions, the number of workers apart.
+pub fn is_same(before: &AppSpec, after: &AppSpec) -> bool {
+    comparable(before) == comparable(after)
 }
 
 /// A definition without the parts that differ from call to call.

@@ -10,12 +10,15 @@ use crate::spec::{AppSpec, INSTANCES_MAX};
 impl Turn<'_> {
     /// Makes the slots of a new app and starts those that are meant.
     pub(super) fn create(&mut self, first: FirstStates, job: JobId) {
-        let FirstStates { stopped, finished } = first;
+        let FirstStates { stopped, finished, waits_for_cron } = first;
+        let waits_by_definition = stopped.is_none() && self.app.spec.starts_by_cron();
         self.effect(Effect::Changed);
         let numbers = 0..self.app.spec.instances;
         for number in numbers.clone() {
             let is_finished = finished.contains(&number);
-            self.add_slot(number, if is_finished { SlotRecord::finished() } else { SlotRecord::default() });
+            let waits_for_cron = waits_by_definition || waits_for_cron.contains(&number);
+            let fresh = || SlotRecord { waits_for_cron, ..SlotRecord::default() };
+            self.add_slot(number, if is_finished { SlotRecord::finished() } else { fresh() });
             if is_finished {
                 self.effect(Effect::FinishedBefore(job, number));
             }

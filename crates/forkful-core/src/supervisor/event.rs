@@ -80,8 +80,8 @@ pub enum Event {
     },
     /// A worker's agent has counted its requests.
     Requests { slot: u16, generation: Generation, served: u64 },
-    /// All workers that should run are to be replaced: the clock or changed files want it.
-    Renew { why: String },
+    /// All workers that should run are to be replaced.
+    Renew { by: RenewedBy, why: String },
     /// Another daemon goes on with the app, and these processes of it are there. The effects of the last step that may not
     /// have been performed have been performed again.
     TakenOver(Vec<Adopted>),
@@ -107,6 +107,15 @@ pub enum Whom {
     Wanted,
 }
 
+/// What replaces the workers of an app without a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewedBy {
+    /// A time of `cron_restart` has come. It also starts slots that wait for it.
+    Clock,
+    /// Files of the app have changed.
+    Files,
+}
+
 /// Which slots of a new app are not started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FirstStates {
@@ -114,6 +123,8 @@ pub struct FirstStates {
     pub stopped: Option<Vec<u16>>,
     /// The program of these has done its work under an earlier daemon.
     pub finished: Vec<u16>,
+    /// These are stopped until a time of `cron_restart` comes.
+    pub waits_for_cron: Vec<u16>,
 }
 
 /// What a supervisor knows besides its own app.

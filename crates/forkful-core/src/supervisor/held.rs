@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AppId, Asked, Effect, JobId, Readiness, Turn};
+use super::{AppId, Asked, Effect, JobId, Readiness, SlotRecord, Turn};
 use crate::slot::{Fault, Verb};
 
 /// A command that waits until other apps are where they should be.
@@ -15,6 +15,9 @@ pub(super) struct Held {
     job: JobId,
     /// At a stop: those of `slots` that were to run before it.
     were_wanted: Vec<u16>,
+    /// At a stop: those that waited for a time of `cron_restart`.
+    #[serde(default)]
+    were_waiting: Vec<u16>,
     /// At a stop: the apps that go first.
     first: BTreeSet<AppId>,
 }
@@ -43,13 +46,17 @@ impl Turn<'_> {
     pub(super) fn hold(&mut self, slots: Vec<u16>, verb: Verb, job: JobId, first: BTreeSet<AppId>) {
         // What was held before is overtaken by this.
         self.release_held(verb);
-        let is_wanted = |slot: &u16| self.app.slots.get(slot).is_some_and(|record| record.wanted);
-        let were_wanted = slots.iter().copied().filter(is_wanted).collect();
+        let those = |meant: fn(&SlotRecord) -> bool| {
+            let is_meant = |slot: &u16| self.app.slots.get(slot).is_some_and(meant);
+            slots.iter().copied().filter(is_meant).collect()
+        };
+        let were_wanted = those(|record| record.wanted);
+        let were_waiting = those(|record| record.waits_for_cron);
         for slot in &slots {
             self.effect(Effect::Owed(job));
             self.note_wanted(*slot, verb == Verb::Start);
         }
-        self.app.held = Some(Held { slots, verb, job, were_wanted, first });
+        self.app.held = Some(Held { slots, verb, job, were_wanted, were_waiting, first });
     }
 
     /// Another command takes the app over: what waits will not happen.
@@ -58,6 +65,7 @@ impl Turn<'_> {
             if held.verb != Verb::Start {
                 // They were not stopped, and run on.
                 held.were_wanted.iter().for_each(|slot| self.note_wanted(*slot, true));
+                held.were_waiting.iter().for_each(|slot| self.wait_for_cron(*slot));
             }
             self.fail_held(&held, &Fault::Cancelled { by });
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
-use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, Ticket, Verb};
+use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, State, Ticket, Verb};
 use crate::spec::Mode;
 
 /// The time to become ready does not run while the process is still being started. When the deadline comes before the
@@ -17,6 +17,7 @@ impl Turn<'_> {
         let app = &mut *self.app;
         let Some(record) = app.slots.get_mut(&number) else { return };
         let was_finished = record.slot.stays_finished(&app.policy.restart);
+        let was_stopped = matches!(record.slot.state, State::Stopped { .. });
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
             record.shares.remove(generation);
@@ -24,7 +25,9 @@ impl Turn<'_> {
         }
         let actions = record.slot.apply(event, self.context.now, &app.policy, app.chance.unit());
         record.deadline = record.slot.next_deadline();
-        if record.slot.stays_finished(&app.policy.restart) != was_finished {
+        let waits = !was_stopped && app.spec.starts_by_cron() && record.has_ended_by_itself();
+        let waits_anew = waits && !std::mem::replace(&mut record.waits_for_cron, waits);
+        if waits_anew || record.slot.stays_finished(&app.policy.restart) != was_finished {
             self.effect(Effect::Changed);
         }
         for action in actions {
@@ -147,10 +150,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes whether a slot should run, by the last command that it got.
+    /// Notes whether a slot should run, by the last command that it got. It no longer waits for its time.
     pub(super) fn note_wanted(&mut self, slot: u16, wanted: bool) {
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
-        if std::mem::replace(&mut record.wanted, wanted) != wanted {
+        let waited = std::mem::take(&mut record.waits_for_cron);
+        if std::mem::replace(&mut record.wanted, wanted) != wanted || waited {
+            self.effect(Effect::Changed);
+        }
+    }
+
+    /// A slot waits for a time of `cron_restart` again: the command that was to stop it was not carried out.
+    pub(super) fn wait_for_cron(&mut self, slot: u16) {
+        if let Some(record) = self.app.slots.get_mut(&slot).filter(|record| !record.wanted) {
+            record.waits_for_cron = true;
             self.effect(Effect::Changed);
         }
     }
@@ -194,6 +206,11 @@ impl Turn<'_> {
 }
 
 impl SlotRecord {
+    /// Whether nobody has stopped it, and nothing starts it again.
+    fn has_ended_by_itself(&self) -> bool {
+        self.wanted && matches!(self.slot.state, State::Stopped { .. })
+    }
+
     /// A slot whose program has done its work under an earlier daemon.
     pub(super) fn finished() -> Self {
         Self { slot: Slot::finished(), last_exit: Some(Exit::Code(0)), wanted: true, ..Self::default() }

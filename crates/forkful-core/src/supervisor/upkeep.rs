@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Notice, ReloadOrder, SlotRecord, Turn, Whom};
+use super::{Effect, Notice, ReloadOrder, RenewedBy, SlotRecord, Turn, Whom};
 use crate::Time;
 use crate::slot::{Generation, State};
 use crate::spec::{AppSpec, HealthCheck};
@@ -324,8 +324,14 @@ impl Turn<'_> {
         self.order_reload(ReloadOrder { job: None, spec: None, whom: Whom::Slot(slot) });
     }
 
-    /// Replaces all workers, one after the other, but for those that somebody has stopped.
-    pub(super) fn renew(&mut self, why: &str) {
+    /// Replaces all workers, one after the other, but for those that somebody has stopped. The clock also starts those that
+    /// wait for it.
+    pub(super) fn renew(&mut self, by: RenewedBy, why: &str) {
+        if by == RenewedBy::Clock {
+            let waiting = self.app.slots.iter().filter(|(_, record)| record.waits_for_cron);
+            let waiting: Vec<u16> = waiting.map(|(slot, _)| *slot).collect();
+            waiting.into_iter().for_each(|slot| self.note_wanted(slot, true));
+        }
         let mut any = false;
         for record in self.app.slots.values_mut().filter(|record| record.wanted) {
             record.upkeep.renewed = Some(why.to_owned());

@@ -32,6 +32,11 @@ pub(crate) struct Driver {
 impl Driver {
     /// An app that has been made, and nothing more.
     pub(crate) fn new(spec: AppSpec) -> (Self, Vec<Effect>) {
+        Self::created_as(spec, FirstStates::default())
+    }
+
+    /// The same, with what an earlier daemon has saved.
+    pub(crate) fn created_as(spec: AppSpec, first: FirstStates) -> (Self, Vec<Effect>) {
         // With hundreds of slots it takes a while, and shows nothing more.
         let takes_over = spec.instances <= 16;
         let mut driver = Self {
@@ -43,7 +48,7 @@ impl Driver {
             last_job: 0,
         };
         let job = driver.job();
-        let effects = driver.step(Event::Create { first: FirstStates::default(), job });
+        let effects = driver.step(Event::Create { first, job });
         (driver, effects)
     }
 

@@ -2,6 +2,7 @@
 
 mod autoscaling;
 mod costs;
+mod cron;
 mod driver;
 mod needs;
 mod overlaps;

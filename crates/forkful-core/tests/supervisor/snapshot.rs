@@ -164,10 +164,11 @@ fn a_reader_says_what_does_not_match() {
     let fault = snapshot::read::<AppSupervisor>(&bytes).unwrap_err();
     assert_eq!(fault, Fault::Misfit { at: 8 });
     assert_eq!(fault.to_string(), "byte 8 of its content does not fit what is expected there");
-    bytes[10] = 9;
-    bytes[8] = 9;
+    let next = VERSION + 1;
+    bytes[10..12].copy_from_slice(&next.to_le_bytes());
+    bytes[8..10].copy_from_slice(&next.to_le_bytes());
     let fault = snapshot::read::<AppSupervisor>(&bytes).unwrap_err();
-    assert_eq!(fault, Fault::Newer { version: 9 });
+    assert_eq!(fault, Fault::Newer { version: next });
     bytes[10] = 1;
     assert_eq!(snapshot::read::<AppSupervisor>(&bytes), Err(Fault::Garbled));
     bytes[12] += 1;

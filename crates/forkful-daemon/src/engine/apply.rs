@@ -1,43 +1,35 @@
 //! Applies a configuration: executes the core's plan step by step, each as a separate command.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorCode, ErrorReply, ModeKind, StartRequest,
-    Verb,
+    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorCode, ErrorReply, StartRequest, Verb,
 };
-use forkful_core::apply::{Action, Apply, Became, Change, Existing, Order, Outcome, Step, Version, change};
+use forkful_core::apply::{
+    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Refused, Step, plan,
+};
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
-use forkful_core::spec::{AppSpec, RunningSince};
-use forkful_core::upkeep::order;
+use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Back;
-use super::app::{App, AppId};
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
-use super::resolve::{check_all_differ, into_spec};
+use super::resolve::into_spec;
 use super::targets::Roster;
 use crate::command::{Command, Reply};
 
-/// An app of a plan.
-#[derive(Debug, Clone)]
-struct Planned {
-    name: String,
-    /// Its new definition; for a deletion, its current one.
-    wanted: Box<AppDefinition>,
-    /// Its previous definition, if it existed.
-    before: Option<Box<AppDefinition>>,
-}
+/// A plan with definitions as clients send them.
+type Plan = Apply<Planned<Box<AppDefinition>>>;
 
 /// A plan that was executed or undone.
 #[derive(Debug)]
 pub(crate) struct Applied {
     /// The apps that it changed.
-    names: BTreeSet<String>,
+    names: BTreeSet<AppName>,
     answer: ApplyReply,
     reply: Reply<ApplyReply>,
 }
@@ -45,14 +37,13 @@ pub(crate) struct Applied {
 /// Running plans.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
-    /// The apps that they change.
-    names: BTreeSet<String>,
+    claims: Claims,
 }
 
 impl Plans {
     /// Whether a configuration is being applied.
     pub(super) fn is_busy(&self) -> bool {
-        !self.names.is_empty()
+        !self.claims.is_empty()
     }
 
     /// Applies the request, or only returns its plan.
@@ -86,113 +77,55 @@ impl Plans {
     }
 
     /// Records which apps a plan changes, so that no other plan changes them until this one has ended.
-    fn claim(&mut self, plan: &Apply<Planned>, roster: Roster<'_>) -> Result<BTreeSet<String>, ErrorReply> {
-        // An unchanged app counts too: it may have been compared in the middle of the other plan.
-        let taken: Vec<String> = plan
-            .steps()
-            .iter()
-            .filter(|step| self.names.contains(&step.app.name))
-            .map(|step| format!("`{}`", step.app.name))
-            .collect();
-        let busy = plan.steps().iter().find_map(|step| roster.busy(&step.app.name));
-        let error = if taken.is_empty() {
-            busy
-        } else {
-            Some(format!("another `apply` is changing {}", taken.join(", ")))
+    fn claim(&mut self, plan: &Plan, roster: Roster<'_>) -> Result<BTreeSet<AppName>, ErrorReply> {
+        let doing = |name: &AppName| {
+            let entry = roster.find(name.as_str()).and_then(|id| roster.apps.get(&id))?;
+            Doing::of(&entry.supervisor)
         };
-        if let Some(error) = error {
+        self.claims.claim(plan, doing).map_err(|conflict| {
             let hint = Page::Apply.hint("wait until it has ended, and apply the file again");
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
-        let changes = plan.steps().iter().filter(|step| step.change != Change::Keep);
-        let names: BTreeSet<String> = changes.map(|step| step.app.name.clone()).collect();
-        self.names.extend(names.iter().cloned());
-        Ok(names)
+            refuse(ErrorCode::Conflict, &conflict.to_string(), Some(hint))
+        })
     }
 
     /// Another plan may change the apps before the client has its answer, so that its next `apply` is not refused.
     pub(super) fn end(&mut self, applied: Applied) {
-        self.names.retain(|name| !applied.names.contains(name));
+        self.claims.release(&applied.names);
         answer(applied.reply, Ok(applied.answer));
     }
 }
 
 impl Roster<'_> {
-    fn plan(self, request: ApplyRequest) -> Result<Apply<Planned>, ErrorReply> {
+    fn plan(self, request: ApplyRequest) -> Result<Plan, ErrorReply> {
         let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
-        let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, definition));
-        let mut wanted: Vec<(AppSpec, AppDefinition)> =
+        let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, Box::new(definition)));
+        let wanted: Vec<(AppSpec, Box<AppDefinition>)> =
             apps.into_iter().map(convert).collect::<Result<_, ErrorReply>>()?;
-        let specs = wanted.iter().map(|(spec, _)| spec);
-        check_all_differ(specs.clone())?;
-        for spec in specs.clone().filter(|spec| self.find(spec.name.as_str()).is_none()) {
-            self.check_is_new(spec.name.as_str())?;
-        }
-        let removals = if prune { self.removals(&wanted) } else { Vec::new() };
-        self.apps.check_needs(specs, &removals.iter().map(|step| step.app.name.clone()).collect())?;
-        order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
-        let changes =
-            wanted.into_iter().map(|(spec, definition)| self.step(&spec, definition, &code_changed_at_ms));
-        Ok(Apply::new(changes.chain(removals)))
-    }
-
-    /// The command that is currently changing an app, which prevents a plan for it.
-    fn busy(self, name: &str) -> Option<String> {
-        let app = &self.apps.get(&self.find(name)?)?.supervisor;
-        let doing = match (app.is_reloading(), app.is_ending()) {
-            (true, _) => "reloaded",
-            (false, true) => "stopped or deleted",
-            (false, false) => return None,
-        };
-        Some(format!("`{name}` is being {doing}"))
-    }
-
-    /// The unwanted apps of the same namespaces, each before its dependencies.
-    fn removals(self, wanted: &[(AppSpec, AppDefinition)]) -> Vec<Step<Planned>> {
-        let namespaces: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.namespace).collect();
-        let names: BTreeSet<_> = wanted.iter().map(|(spec, _)| &spec.name).collect();
-        let existing = self.apps.values().map(App::spec);
-        let is_gone = |spec: &&AppSpec| namespaces.contains(&spec.namespace) && !names.contains(&spec.name);
-        let mut gone: Vec<&AppSpec> = existing.filter(is_gone).collect();
-        order::sort_by_needs(&mut gone, |spec| order::needs_of(spec));
-        gone.into_iter()
-            .rev()
-            .map(|spec| {
-                let definition = Box::new(AppDefinition::from(spec));
-                let name = definition.name.clone();
-                let app = Planned { name, wanted: definition.clone(), before: Some(definition) };
-                Step { app, change: Change::Remove, existed: true }
-            })
-            .collect()
-    }
-
-    /// The step for one app.
-    fn step(
-        self,
-        spec: &AppSpec,
-        definition: AppDefinition,
-        code_changed_at_ms: &BTreeMap<String, u64>,
-    ) -> Step<Planned> {
-        let id: Option<AppId> = self.find(&definition.name);
-        let entry = id.and_then(|id| self.apps.get(&id));
-        let existing = entry.map(|entry| Existing {
+        let names = wanted.iter().map(|(spec, _)| spec.name.as_str());
+        names.filter(|name| self.find(name).is_none()).try_for_each(|name| self.check_is_new(name))?;
+        let existing = self.apps.values().map(|entry| Existing {
             spec: entry.spec(),
             is_at_rest: entry.is_at_rest(),
             since: RunningSince {
                 oldest_start_ms: entry.oldest_start_ms(),
-                code_changed_ms: code_changed_at_ms.get(&definition.name).copied(),
+                code_changed_ms: code_changed_at_ms.get(entry.spec().name.as_str()).copied(),
             },
         });
-        let change = change(existing, spec);
-        let before = entry.map(|entry| Box::new(AppDefinition::from(entry.spec())));
-        let app = Planned { name: definition.name.clone(), wanted: Box::new(definition), before };
-        Step { app, change, existed: entry.is_some() }
+        let existing: Vec<Existing<'_>> = existing.collect();
+        let describe = |spec: &AppSpec| Box::new(AppDefinition::from(spec));
+        plan(wanted, &existing, prune, describe).map_err(|refused| {
+            let hint = match &refused {
+                Refused::Needs(fault) => fault.hint(),
+                Refused::DefinedTwice => None,
+            };
+            refuse(ErrorCode::BadRequest, &refused.to_string(), hint)
+        })
     }
 }
 
 /// One app of the plan, for people.
-fn told(step: &Step<Planned>) -> PlannedApp {
-    let Planned { name, wanted, before } = &step.app;
+fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
+    let Planned { name, wanted, before, .. } = &step.app;
     let (change, mut notes) = match step.change {
         Change::Start => (ApplyChange::Start, Vec::new()),
         Change::Reload => (ApplyChange::Reload, Vec::new()),
@@ -206,12 +139,12 @@ fn told(step: &Step<Planned>) -> PlannedApp {
     if step.change == Change::Reload && notes.is_empty() {
         notes.push("its code is newer than its processes".to_owned());
     }
-    PlannedApp { name: name.clone(), change, notes }
+    PlannedApp { name: name.to_string(), change, notes }
 }
 
 /// Executes a plan; returns the result of each step, and of each undone step.
 async fn carry_out(
-    mut plan: Apply<Planned>,
+    mut plan: Plan,
     engine: &mpsc::UnboundedSender<Back>,
 ) -> (Vec<AppOutcome>, Vec<AppOutcome>) {
     let (mut done, mut undone) = (Vec::new(), Vec::new());
@@ -228,31 +161,33 @@ async fn carry_out(
 }
 
 /// The result of a step.
-fn judged(step: &Step<Planned>, became: &AppOutcome) -> Outcome {
+fn judged(step: &Step<Planned<Box<AppDefinition>>>, became: &AppOutcome) -> Outcome {
     let became = Became {
         is_done: became.ok,
         replaced_some: !became.pm_ids.is_empty(),
-        forks: step.app.wanted.mode == ModeKind::Fork,
+        forks: step.app.mode == Mode::Fork,
     };
     became.outcome(step.change)
 }
 
 /// Sends an order to the engine, and waits for its result.
-async fn ask(engine: &mpsc::UnboundedSender<Back>, app: &Planned, order: Order, is_undo: bool) -> AppOutcome {
-    let Planned { name, wanted, before } = app;
+async fn ask(
+    engine: &mpsc::UnboundedSender<Back>,
+    app: &Planned<Box<AppDefinition>>,
+    order: Order,
+    is_undo: bool,
+) -> AppOutcome {
+    let name = app.name.as_str();
     let (reply, answer) = oneshot::channel();
-    let version = |version| match version {
-        Version::Wanted => Some(&**wanted),
-        Version::Before => before.as_deref(),
-    };
+    let version = |version| app.version(version).map(|definition| &**definition);
     let action = |verb, definition: Option<&AppDefinition>, instances| {
-        let targets = vec![name.clone()];
+        let targets = vec![name.to_owned()];
         let definitions = definition.into_iter().cloned().collect();
         (verb, ActionRequest { targets, wait: true, instances, definitions, ..ActionRequest::default() })
     };
     let (verb, request) = match order {
         Order::Start => {
-            let request = StartRequest { apps: vec![(**wanted).clone()], wait: true, stopped: false };
+            let request = StartRequest { apps: vec![(*app.wanted).clone()], wait: true, stopped: false };
             let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
             return became(name, is_undo, was_sent, answer).await;
         }

@@ -130,7 +130,7 @@ impl Engine {
         }
         for spec in new {
             let stopped = request.stopped.then(|| (0..spec.instances).collect());
-            self.create(spec, job, FirstStates { stopped, finished: Vec::new() });
+            self.create(spec, job, FirstStates { stopped, ..FirstStates::default() });
         }
         self.jobs.answer_at_once(job, at_once);
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled};
+use forkful_core::jobs::OpenJobs;
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
@@ -26,8 +27,6 @@ pub(crate) use forkful_core::supervisor::JobId;
 pub(crate) struct Job {
     /// The waiting client; `None` if it does not wait.
     reply: Option<Reply<ActionReply>>,
-    /// Number of missing answers.
-    open: usize,
     parts: BTreeMap<AppId, Part>,
     /// Results that are already known, of apps that do not take part.
     known: Vec<AppOutcome>,
@@ -218,46 +217,35 @@ fn explain(
 /// Running commands, and their partial results.
 #[derive(Default)]
 pub(crate) struct Jobs {
-    open: BTreeMap<JobId, Job>,
-    /// The number of the newest job.
-    last: u64,
-    /// The number of the newest job of previous daemons.
-    before: u64,
-    /// Those of them without a waiting client.
-    unwatched_before: BTreeSet<JobId>,
+    open: OpenJobs<Job>,
     replies: Vec<JoinHandle<()>>,
 }
 
 impl Jobs {
     /// The number of the newest job.
     pub(super) fn newest(&self) -> u64 {
-        self.last
+        self.open.newest()
     }
 
     /// Running commands without a waiting client.
     pub(super) fn unwatched(&self) -> BTreeSet<JobId> {
-        let unwatched = self.open.iter().filter(|(_, job)| job.reply.is_none()).map(|(id, _)| *id);
-        unwatched.chain(self.unwatched_before.iter().copied()).collect()
+        self.open.unwatched(|job| job.reply.is_some())
     }
 
     /// Continues the numbering of a previous daemon's jobs, whose clients are gone; some had no waiting
     /// client.
     pub(super) fn resume_after(&mut self, last: u64, unwatched: BTreeSet<JobId>) {
-        (self.last, self.before, self.unwatched_before) = (last, last, unwatched);
+        self.open.resume_after(last, unwatched);
     }
 
     /// A command begins; without a `reply` no client waits for its end.
     pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
-        self.last += 1;
-        let id = JobId(self.last);
-        let job = Job { reply, open: 0, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false };
-        self.open.insert(id, job);
-        id
+        self.open.begin(Job { reply, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false })
     }
 
     /// A command that is refused after all; returns its waiting client, if any.
     pub(crate) fn give_up(&mut self, job: JobId) -> Option<Reply<ActionReply>> {
-        self.open.remove(&job).and_then(|job| job.reply)
+        self.open.remove(job).and_then(|job| job.reply)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -266,21 +254,20 @@ impl Jobs {
 
     /// The daemon stops when this job is done.
     pub(crate) fn ends_daemon(&mut self, job: JobId) {
-        if let Some(job) = self.open.get_mut(&job) {
+        if let Some(job) = self.open.get_mut(job) {
             job.ends_daemon = true;
         }
     }
 
     /// Whether a client waited for the answer and has disconnected.
     pub(super) fn has_client_left(&self, job: JobId) -> bool {
-        let of_before = || job.0 <= self.before && !self.unwatched_before.contains(&job);
-        self.open.get(&job).map_or_else(of_before, Job::has_client_left)
+        self.open.has_client_left(job, Job::has_client_left)
     }
 
     /// An app takes part in a job.
     pub(crate) fn join(&mut self, job: JobId, app: AppId, apps: &Apps) {
         let Some(entry) = apps.get(&app) else { return };
-        if let Some(job) = self.open.get_mut(&job) {
+        if let Some(job) = self.open.get_mut(job) {
             job.parts
                 .entry(app)
                 .or_insert_with(|| Part::new(entry.spec().name.as_str(), &entry.spec().launch.cwd));
@@ -289,7 +276,7 @@ impl Jobs {
 
     /// The result of a job for an app that takes part.
     pub(crate) fn part(&mut self, job: JobId, app: AppId) -> Option<&mut Part> {
-        self.open.get_mut(&job).and_then(|job| job.parts.get_mut(&app))
+        self.open.get_mut(job).and_then(|job| job.parts.get_mut(&app))
     }
 
     /// Adds a note about an app to the client's reply.
@@ -308,7 +295,7 @@ impl Jobs {
 
     /// Known results of apps that do not take part in a job.
     pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
-        if let Some(job) = self.open.get_mut(&job) {
+        if let Some(job) = self.open.get_mut(job) {
             job.known.extend(outcomes);
         }
     }
@@ -367,23 +354,17 @@ impl Jobs {
 
     /// A job expects one more answer.
     pub(crate) fn expect(&mut self, job: JobId) {
-        if let Some(job) = self.open.get_mut(&job) {
-            job.open += 1;
-        }
+        self.open.owe(job);
     }
 
     /// A job has received one of its answers.
     pub(crate) fn answered(&mut self, job: JobId) {
-        if let Some(job) = self.open.get_mut(&job) {
-            job.open = job.open.saturating_sub(1);
-        }
+        self.open.settle(job);
     }
 
     /// Removes and returns the jobs that have all their answers.
     pub(crate) fn take_done(&mut self) -> Vec<Job> {
-        let is_done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
-        let done: Vec<JobId> = self.open.iter().filter_map(is_done).collect();
-        done.iter().filter_map(|id| self.open.remove(id)).collect()
+        self.open.take_done().into_iter().map(|(_, job)| job).collect()
     }
 
     /// Replies to the client of a finished job, when the stderr lines that explain failures have arrived, and
@@ -421,7 +402,7 @@ impl Jobs {
 
     /// Replies to a client that does not wait: which apps take part.
     pub(crate) fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
-        let (Some(reply), Some(job)) = (reply, self.open.get(&job)) else { return };
+        let (Some(reply), Some(job)) = (reply, self.open.get(job)) else { return };
         let parts = job.parts.values().map(|part| {
             let notes = part.notes.clone();
             Part { notes, name: part.name.clone(), started: part.started, ..Part::default() }
@@ -433,7 +414,7 @@ impl Jobs {
 
     /// Another daemon continues the running commands: their clients are told so.
     pub(crate) fn leave_to_successor(&mut self) {
-        for reply in std::mem::take(&mut self.open).into_values().filter_map(|job| job.reply) {
+        for reply in self.open.take_all().filter_map(|job| job.reply) {
             let error = "the daemon is being updated; what was begun goes on, see `forkful list`";
             answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
         }

@@ -287,9 +287,9 @@ fn saved_entry(app: &App) -> Value {
     let mut definition = AppDefinition::from(app.spec());
     let sources = &app.spec().launch.env_sources;
     definition.env.retain(|name, _| sources.may_be_kept(name));
-    let FirstStates { stopped, finished } = app.supervisor.saved_states();
+    let FirstStates { stopped, finished, waits_for_cron } = app.supervisor.saved_states();
     let stopped = stopped.unwrap_or_default();
-    SavedApp { definition, stopped, finished }.entry(&app.unknown_keys)
+    SavedApp { definition, stopped, finished, waits_for_cron }.entry(&app.unknown_keys)
 }
 
 fn saved_name(spec: &AppSpec) -> SavedName {

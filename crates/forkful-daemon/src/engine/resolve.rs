@@ -192,7 +192,7 @@ pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply
 }
 
 /// Whether a request defines no app twice.
-pub(super) fn check_all_differ<'a>(specs: impl IntoIterator<Item = &'a AppSpec>) -> Result<(), ErrorReply> {
+fn check_all_differ<'a>(specs: impl IntoIterator<Item = &'a AppSpec>) -> Result<(), ErrorReply> {
     let mut names = BTreeSet::new();
     if specs.into_iter().all(|spec| names.insert(spec.name.as_str())) { Ok(()) } else { Err(defined_twice()) }
 }

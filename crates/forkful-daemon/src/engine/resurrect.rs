@@ -147,7 +147,8 @@ impl Candidate {
                 "runs without settings that this version does not know, and that stay saved: {keys}"
             ));
         }
-        let first = FirstStates { stopped: Some(app.stopped), finished: app.finished };
+        let (finished, waits_for_cron) = (app.finished, app.waits_for_cron);
+        let first = FirstStates { stopped: Some(app.stopped), finished, waits_for_cron };
         Ok(Revived { spec, first, unknown, notes })
     }
 }

@@ -21,7 +21,7 @@ use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::memory_plan::MemoryPlan;
 use forkful_core::spec::WatchIgnore;
-use forkful_core::supervisor::Event;
+use forkful_core::supervisor::{Event, RenewedBy};
 use forkful_core::upkeep::cron::Cron;
 use tokio::sync::mpsc;
 
@@ -138,7 +138,10 @@ impl App {
             self.order_reports(now);
         }
         let strikes = self.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now, &Local::now()));
-        strikes.then(|| Event::Renew { why: "its hour has come (`cron_restart`)".to_owned() })
+        strikes.then(|| Event::Renew {
+            by: RenewedBy::Clock,
+            why: "its hour has come (`cron_restart`)".to_owned(),
+        })
     }
 
     /// A report of a worker's agent.
@@ -187,7 +190,7 @@ impl App {
             0 | 1 => String::new(),
             n => format!(" and {} more", n - 1),
         };
-        Some(Event::Renew { why: format!("{first}{more} changed (`watch`)") })
+        Some(Event::Renew { by: RenewedBy::Files, why: format!("{first}{more} changed (`watch`)") })
     }
 
     /// Since when changes of watched files were not handled: since a previous daemon.

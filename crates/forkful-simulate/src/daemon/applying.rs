@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use forkful_core::apply::{Action, Apply, Became, Change, Existing, Order, Step, Version, change};
+use forkful_core::apply::{
+    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Planned, Version, plan,
+};
 use forkful_core::slot::Verb;
-use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince};
+use forkful_core::spec::{AppName, AppSpec, Mode};
 use forkful_core::supervisor::{AppId, Event, FirstStates, JobId, ReloadOrder, Whom};
-use forkful_core::upkeep::order;
 
+use super::commands::running_since;
 use super::jobs::Job;
 use crate::definition::Definition;
 use crate::plant::Plant;
@@ -17,26 +19,20 @@ use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
 
-/// An app of a plan.
-#[derive(Debug, Clone)]
-struct Planned {
-    name: AppName,
-    /// Its new definition, or its current one if it will be deleted.
-    wanted: Rc<AppSpec>,
-    /// Its previous definition, if it existed.
-    before: Option<Rc<AppSpec>>,
-}
+/// An app of a plan; the real daemon's definitions are those that clients send.
+type App = Planned<Rc<AppSpec>>;
 
 /// A plan in progress.
 #[derive(Debug)]
 pub(crate) struct Applying {
-    plan: Apply<Planned>,
+    plan: Apply<App>,
     request: usize,
     /// The command of the current step.
     job: Option<JobId>,
-    current: Option<Action<Planned>>,
-    /// The apps that it changes.
+    current: Option<Action<App>>,
+    /// The apps that it changes, and with them those that it compared and leaves as they are.
     names: BTreeSet<AppName>,
+    touched: BTreeSet<AppName>,
     /// No other command has changed these apps since.
     is_alone: bool,
     /// Every change that had to be rolled back was rolled back.
@@ -47,43 +43,51 @@ impl World {
     /// A client applies a configuration file.
     pub(crate) fn apply(&mut self, definitions: &[Definition], prune: bool) {
         let request = self.clients.ask();
-        let mut wanted: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
-        let is_there = |name: &AppName| {
-            !prune && self.daemon.find(name).is_some() || wanted.iter().any(|w| w.name == *name)
-        };
-        if !wanted.iter().flat_map(|spec| &spec.depends_on).all(is_there) {
+        let wanted: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
+        // An app that is only saved counts as existing.
+        let is_saved =
+            |spec: &AppSpec| self.daemon.find(&spec.name).is_none() && self.daemon.is_known(&spec.name);
+        if wanted.iter().any(is_saved) {
+            return self.reply(request, "refused: an app of this name is saved");
+        }
+        let wanted = wanted.into_iter().map(|spec| (spec.clone(), Rc::new(spec))).collect();
+        let apps = self.daemon.apps.values().map(|entry| &entry.supervisor);
+        let existing = apps.map(|app| Existing {
+            spec: app.spec(),
+            is_at_rest: app.is_at_rest(),
+            since: running_since(app),
+        });
+        let existing: Vec<Existing<'_>> = existing.collect();
+        let Ok(plan) = plan(wanted, &existing, prune, |spec| Rc::new(spec.clone())) else {
             return self.reply(request, "refused: an app that one depends on is not there");
-        }
-        order::sort_by_needs(&mut wanted, order::needs_of);
-        let mut steps: Vec<Step<Planned>> = wanted.into_iter().map(|spec| self.step_for(spec)).collect();
-        if prune {
-            let named: BTreeSet<AppName> = steps.iter().map(|step| step.app.name.clone()).collect();
-            steps.extend(self.removals(&named));
-        }
-        let is_taken = |step: &Step<Planned>| {
-            let names = self.daemon.applies.iter().any(|other| other.names.contains(&step.app.name));
-            // An app that is only saved counts as existing.
-            names || step.app.before.is_none() && self.daemon.is_known(&step.app.name)
         };
-        if steps.iter().any(is_taken) {
-            return self.reply(request, "refused: somebody else is changing one of the apps");
+        let supervisor = |name: &AppName| {
+            let id = self.daemon.find(name)?;
+            self.daemon.apps.get(&id).map(|entry| &entry.supervisor)
+        };
+        let mut claims = self.daemon.claims.clone();
+        if self.plant == Some(Plant::AppliesAtOnce) {
+            claims = Claims::default();
         }
-        let changes = steps.iter().filter(|step| step.change != Change::Keep);
-        let names: BTreeSet<AppName> = changes.map(|step| step.app.name.clone()).collect();
-        names.iter().for_each(|name| self.note_change_of(name));
+        let Ok(names) = claims.claim(&plan, |name| supervisor(name).and_then(Doing::of)) else {
+            return self.reply(request, "refused: somebody else is changing one of the apps");
+        };
         // A command in progress determines its app's state.
         let is_busy = |name: &AppName| {
-            let entry = self.daemon.find(name).and_then(|id| self.daemon.apps.get(&id));
-            entry.is_some_and(|entry| {
-                let supervisor = &entry.supervisor;
-                let goes = supervisor.slots().values().any(|record| record.slot.is_going());
-                goes || supervisor.is_reloading() || supervisor.waits_for_others()
+            supervisor(name).is_some_and(|app| {
+                app.waits_for_others() || app.slots().values().any(|record| record.slot.is_going())
             })
         };
-        let is_alone = !names.iter().any(is_busy);
-        let plan = Apply::new(steps);
+        let is_alone = !plan.steps().iter().any(|step| is_busy(&step.app.name));
+        let touched = plan.steps().iter().map(|step| step.app.name.clone()).collect();
+        self.daemon.claims = claims;
+        // An app that another plan leaves as it is may be changed.
+        for other in &mut self.daemon.applies {
+            let is_kept = |name: &AppName| other.touched.contains(name) && !other.names.contains(name);
+            other.is_alone &= !names.iter().any(is_kept);
+        }
         let (job, current) = (None, None);
-        let applying = Applying { plan, request, job, current, names, is_alone, is_whole: true };
+        let applying = Applying { plan, request, job, current, names, touched, is_alone, is_whole: true };
         self.daemon.applies.push(applying);
         self.plan_step(request);
     }
@@ -94,32 +98,10 @@ impl World {
         self.after(after, Happening::NextStep(request));
     }
 
-    fn step_for(&self, spec: AppSpec) -> Step<Planned> {
-        let entry = self.daemon.find(&spec.name).and_then(|id| self.daemon.apps.get(&id));
-        let before = entry.map(|entry| Rc::clone(entry.supervisor.spec()));
-        let existing = entry.map(|entry| Existing {
-            spec: entry.supervisor.spec(),
-            is_at_rest: entry.supervisor.is_at_rest(),
-            since: RunningSince { oldest_start_ms: Some(2), code_changed_ms: Some(1) },
-        });
-        let change = change(existing, &spec);
-        let app = Planned { name: spec.name.clone(), wanted: Rc::new(spec), before };
-        Step { existed: app.before.is_some(), app, change }
-    }
-
-    fn removals(&self, named: &BTreeSet<AppName>) -> Vec<Step<Planned>> {
-        let specs = self.daemon.apps.values().map(|entry| Rc::clone(entry.supervisor.spec()));
-        let removal = |spec: Rc<AppSpec>| {
-            let app = Planned { name: spec.name.clone(), wanted: Rc::clone(&spec), before: Some(spec) };
-            Step { app, change: Change::Remove, existed: true }
-        };
-        specs.filter(|spec| !named.contains(&spec.name)).map(removal).collect()
-    }
-
     /// Another command changes an app: then its state is no longer determined by the plan alone.
     pub(crate) fn note_change_of(&mut self, name: &AppName) {
         for applying in &mut self.daemon.applies {
-            applying.is_alone &= !applying.names.contains(name);
+            applying.is_alone &= !applying.touched.contains(name);
         }
     }
 
@@ -129,9 +111,9 @@ impl World {
         let Some(applying) = all.find(|applying| applying.job == Some(id)) else { return };
         if let Some(Action::Do(step) | Action::Undo(step)) = &applying.current {
             let became = Became {
-                is_done: job.faults == 0,
+                is_done: job.faults == 0 || self.plant == Some(Plant::FailureIgnored),
                 replaced_some: job.answered > 0,
-                forks: step.app.wanted.mode == Mode::Fork,
+                forks: step.app.mode == Mode::Fork,
             };
             applying.is_whole &= matches!(applying.current, Some(Action::Do(_))) || became.is_done;
             let outcome = became.outcome(step.change);
@@ -149,6 +131,7 @@ impl World {
         applying.current = applying.plan.advance();
         let Some(action) = applying.current.clone() else {
             let applying = self.daemon.applies.remove(at);
+            self.daemon.claims.release(&applying.names);
             self.check_applied(&applying);
             self.reply_when_saved(applying.request);
             return true;
@@ -163,13 +146,11 @@ impl World {
         true
     }
 
-    fn carry_out(&mut self, order: Order, app: &Planned, job: JobId) {
-        let version = |version| match version {
-            Version::Wanted => Some(Rc::clone(&app.wanted)),
-            Version::Before => app.before.clone(),
-        };
+    fn carry_out(&mut self, order: Order, app: &App, job: JobId) {
+        let version = |version| app.version(version).cloned();
         let Some(id) = self.daemon.find(&app.name) else {
-            let refused = self.refusal(std::slice::from_ref(&*app.wanted)).is_some();
+            let wanted = std::slice::from_ref(&*app.wanted);
+            let refused = self.refusal(wanted).or_else(|| self.lacks(wanted)).is_some();
             match order {
                 Order::Start if !refused => self.create((*app.wanted).clone(), job, FirstStates::default()),
                 // An app that was never created is gone.
@@ -181,6 +162,9 @@ impl World {
         let slots: Vec<u16> = self.daemon.apps[&id].places.iter().copied().collect();
         let is_at_rest = self.daemon.apps[&id].supervisor.is_at_rest();
         self.watch.forget_order(id);
+        if !matches!(order, Order::Scale(_)) {
+            self.watch.forget_hour(id, &slots);
+        }
         match order {
             Order::Start if is_at_rest => {
                 self.watch.excuse_all(id);
@@ -188,7 +172,13 @@ impl World {
             }
             Order::Start => self.fail_job(job),
             Order::Stop => self.stop_in_order([(id, slots)].into(), Verb::Stop, job),
-            Order::Delete => self.stop_in_order([(id, slots)].into(), Verb::Delete, job),
+            Order::Delete => {
+                let selection = [(id, slots)].into();
+                if self.keeps(&selection) {
+                    return self.fail_job(job);
+                }
+                self.stop_in_order(selection, Verb::Delete, job);
+            }
             Order::Scale(of) => {
                 let instances = version(of).map_or(1, |spec| spec.instances);
                 self.supervise(id, Event::Scale { instances, job });
@@ -209,7 +199,7 @@ impl World {
         };
         for step in plan.steps() {
             let meant = match (plan.has_failed(), step.change) {
-                (_, Change::Keep) => continue,
+                (_, Change::Keep) => step.app.before.clone(),
                 // The workers are stopped again; the definition is not rolled back.
                 (true, Change::Start) if step.existed => continue,
                 (true, _) => step.app.before.clone(),
@@ -217,7 +207,7 @@ impl World {
                 (false, Change::Start | Change::Reload | Change::Scale) => Some(Rc::clone(&step.app.wanted)),
             };
             let is = spec_of(&step.app.name);
-            if is != meant {
+            if !is_same(is.as_deref(), meant.as_deref()) {
                 let brief = |spec: Option<Rc<AppSpec>>| {
                     spec.map(|spec| format!("{:?} with {} workers", spec.launch.args, spec.instances))
                 };
@@ -226,5 +216,15 @@ impl World {
                 return self.watch.fail(Invariant::AppliesWhole, seen);
             }
         }
+    }
+}
+
+/// Whether two definitions are equal. A number of workers that follows the load may have changed meanwhile.
+fn is_same(one: Option<&AppSpec>, other: Option<&AppSpec>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) if one.autoscale.is_some() => {
+            *one == AppSpec { instances: one.instances, ..other.clone() }
+        }
+        (one, other) => one == other,
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use forkful_core::scale::ScaleTarget;
 use forkful_core::slot;
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, RunningSince, may_stay};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Event, FirstStates, JobId, ReloadOrder, Whom, dependents_of,
 };
@@ -17,16 +18,37 @@ use crate::script::{ClientAction, Target};
 use crate::world::World;
 
 impl World {
-    /// A client starts new apps.
+    /// A client starts apps: new ones, and those that exist and are at rest.
     pub(crate) fn start(&mut self, definitions: &[Definition], wait: bool) {
         let request = self.clients.ask();
-        let specs: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
-        if let Some(refusal) = self.refusal(&specs) {
+        self.start_all(request, definitions.iter().map(Definition::spec).collect(), wait);
+    }
+
+    fn start_all(&mut self, request: usize, specs: Vec<AppSpec>, wait: bool) {
+        let at_rest = |spec: &AppSpec| {
+            let id = self.daemon.find(&spec.name)?;
+            self.daemon.apps[&id].supervisor.is_at_rest().then_some(id)
+        };
+        if let Some(refusal) = self.lacks(&specs) {
+            return self.reply(request, refusal);
+        }
+        let known = specs.iter().filter_map(|spec| Some((at_rest(spec)?, spec.clone())));
+        let mut known: BTreeMap<AppId, AppSpec> = known.collect();
+        let new: Vec<AppSpec> = specs.iter().filter(|spec| at_rest(spec).is_none()).cloned().collect();
+        if let Some(refusal) = self.refusal(&new) {
             return self.reply(request, refusal);
         }
         specs.iter().for_each(|spec| self.note_change_of(&spec.name));
         let job = self.new_job(wait.then_some(request));
-        for spec in specs {
+        let slots = |id: &AppId| (*id, self.daemon.apps[id].places.iter().copied().collect());
+        let selection = known.keys().map(slots).collect();
+        for (app, slots) in self.in_order(selection) {
+            self.watch.forget_order(app);
+            self.watch.forget_hour(app, &slots);
+            let spec = known.remove(&app).map(Rc::new);
+            self.command_to(app, slots, ClientAction::Restart, spec, job);
+        }
+        for spec in new {
             self.create(spec, job, FirstStates::default());
         }
         if !wait {
@@ -35,16 +57,24 @@ impl World {
         self.finish_jobs();
     }
 
-    /// Why new apps cannot be started.
+    /// Why new apps cannot be created.
     pub(super) fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
-        if specs.iter().any(|spec| self.daemon.is_known(&spec.name)) {
-            return Some("refused: an app of this name exists");
-        }
-        self.lacks(specs)
+        let is_known = specs.iter().any(|spec| self.daemon.is_known(&spec.name));
+        is_known.then_some("refused: an app of this name exists")
+    }
+
+    /// Whether an app that stays depends on one that would be deleted as a whole.
+    pub(super) fn keeps(&self, selection: &BTreeMap<AppId, Vec<u16>>) -> bool {
+        let whole = selection.iter().filter_map(|(app, slots)| {
+            let entry = self.daemon.apps.get(app).filter(|entry| entry.places.len() == slots.len())?;
+            Some(entry.supervisor.spec().name.to_string())
+        });
+        let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
+        needs::check(existing, [], &whole.collect()).is_err()
     }
 
     /// Why apps cannot be started or changed because of their dependencies.
-    fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
+    pub(super) fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
         let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
         let fault = needs::check(existing, wanted.into_iter().map(order::needs_of), &BTreeSet::new()).err();
         fault.map(|_| "refused: an app that one depends on is not there")
@@ -56,6 +86,8 @@ impl World {
         if !spec.depends_on.is_empty() {
             self.watch.waits_for_needed.insert(id);
         }
+        let all = if first.stopped.is_none() && spec.starts_by_cron() { 0..spec.instances } else { 0..0 };
+        all.chain(first.waits_for_cron.iter().copied()).for_each(|slot| self.watch.await_hour(id, slot));
         let seed = self.daemon.chance.bits();
         self.net.primaries.insert(id, Primary::new(&spec));
         self.daemon.apps.insert(id, App::new(AppSupervisor::new(spec, seed)));
@@ -73,7 +105,18 @@ impl World {
         let request = self.clients.ask();
         let selection = self.select(target);
         if selection.is_empty() {
-            return self.reply(request, "refused: there is no such app");
+            return match change {
+                Some(change) => self.start_all(request, vec![change.spec()], wait),
+                None => self.reply(request, "refused: there is no such app"),
+            };
+        }
+        if let ClientAction::Scale(instances) = verb
+            && !selection.keys().all(|app| self.may_scale(*app, instances))
+        {
+            return self.reply(request, "refused: an app cannot have so many workers");
+        }
+        if verb == ClientAction::Delete && self.keeps(&selection) {
+            return self.reply(request, "refused: another app depends on it");
         }
         for app in selection.keys() {
             let name = self.daemon.apps[app].supervisor.spec().name.clone();
@@ -84,6 +127,9 @@ impl World {
             return self.reply(request, refusal);
         }
         let job = self.new_job(wait.then_some(request));
+        if !matches!(verb, ClientAction::Scale(_) | ClientAction::Reset) {
+            selection.iter().for_each(|(app, slots)| self.watch.forget_hour(*app, slots));
+        }
         match verb {
             ClientAction::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
             ClientAction::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),
@@ -114,6 +160,10 @@ impl World {
                 self.watch.excuse_all(app);
                 self.supervise(app, Event::Restart { slots, spec, job });
             }
+            ClientAction::Reload if self.may_stay(app, spec.as_deref()) => {
+                let instances = spec.map_or(1, |spec| spec.instances);
+                self.supervise(app, Event::ScaleAsDefined { instances, job });
+            }
             ClientAction::Reload => {
                 let several = self.daemon.apps.get(&app).is_some_and(|entry| entry.places.len() > 1);
                 let whom = match slots.as_slice() {
@@ -122,7 +172,9 @@ impl World {
                 };
                 self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
             }
-            ClientAction::Scale(instances) => self.supervise(app, Event::Scale { instances, job }),
+            ClientAction::Scale(instances) => {
+                self.supervise(app, Event::Scale { instances, job });
+            }
             ClientAction::Reset => {
                 for slot in slots {
                     self.watch.note_counters(app, slot, (0, 0));
@@ -130,6 +182,20 @@ impl World {
                 }
             }
         }
+    }
+
+    fn may_scale(&self, app: AppId, instances: u16) -> bool {
+        let Some(entry) = self.daemon.apps.get(&app) else { return false };
+        let AppSpec { instances: from, autoscale, .. } = **entry.supervisor.spec();
+        ScaleTarget::Exactly(instances).resolve(from, 1, autoscale).is_ok()
+    }
+
+    /// Whether a reload with a configuration file leaves an app as it is.
+    fn may_stay(&self, app: AppId, spec: Option<&AppSpec>) -> bool {
+        let entry = self.daemon.apps.get(&app);
+        entry.zip(spec).is_some_and(|(entry, spec)| {
+            may_stay(entry.supervisor.spec(), spec, running_since(&entry.supervisor))
+        })
     }
 
     /// Slots removed by a scale-down need not serve.
@@ -196,7 +262,7 @@ impl World {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         self.watch.forget_order(id);
         let Some(slot) = slot else {
-            return self.supervise(id, Event::Renew { why: "its hour has come".to_owned() });
+            return self.strike(id);
         };
         let is_there = self.daemon.apps.get(&id).is_some_and(|entry| entry.places.contains(&slot));
         if is_there {
@@ -204,4 +270,10 @@ impl World {
             self.supervise(id, Event::Reload(order));
         }
     }
+}
+
+/// The code of an app is older than its processes, if all of its workers serve.
+pub(super) fn running_since(app: &AppSupervisor) -> RunningSince {
+    let all_serve = app.slots().values().all(|record| matches!(record.slot.state, slot::State::Online(_)));
+    RunningSince { oldest_start_ms: all_serve.then_some(2), code_changed_ms: Some(1) }
 }

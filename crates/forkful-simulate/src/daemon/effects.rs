@@ -33,9 +33,8 @@ impl World {
         self.note_asked(app, &event);
         self.daemon.has_moved |= event != Event::OthersMoved;
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
-        let (jobs, clients, unwatched) = (&self.daemon.jobs, &self.clients, &self.daemon.unwatched);
-        // Clients of a previous daemon have lost their connection.
-        let has_left = |id: &JobId| jobs.get(id).map_or(!unwatched.contains(id), |job| clients.has_left(job));
+        let (jobs, clients) = (&self.daemon.jobs, &self.clients);
+        let has_left = |id: &JobId| jobs.has_client_left(*id, |job| clients.has_left(job));
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now: self.now, others: &others, abandoned: &abandoned };
         self.watch.clusters = entry.supervisor.spec().mode == Mode::Cluster;
@@ -140,7 +139,8 @@ impl World {
                 }
             }
             Effect::Changed => {
-                if !self.plants(Plant::LostChange) {
+                let is_lost = self.watch.is_of_load && self.plant == Some(Plant::ScalingUnsaved);
+                if !is_lost && !self.plants(Plant::LostChange) {
                     self.daemon.saving.note_change();
                 }
             }
@@ -251,6 +251,7 @@ impl World {
             self.dispatch(app, Input::Balance(balance));
         }
         self.follow_clock(app);
+        self.follow_load(app);
     }
 
     fn order_drain(&mut self, app: AppId, slot: u16, generation: Generation) {
@@ -274,7 +275,7 @@ impl World {
     fn on_answer(&mut self, app: AppId, answer: Answer) {
         let Asked::Job(job, _) = answer.asked else { return };
         self.check_stopped(app, job, &answer);
-        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+        if let Some(job) = self.daemon.jobs.get_mut(job) {
             job.faults += usize::from(matches!(answer.outcome, Outcome::Failed(_)));
             job.answered += 1;
         }
@@ -285,7 +286,7 @@ impl World {
     fn check_stopped(&mut self, app: AppId, job: JobId, answer: &Answer) {
         let since = match answer.outcome {
             Outcome::Deleted => u64::MAX,
-            Outcome::Stopped => self.daemon.jobs.get(&job).map_or(0, |job| job.began_at),
+            Outcome::Stopped => self.daemon.jobs.get(job).map_or(0, |job| job.began_at),
             Outcome::Online { .. }
             | Outcome::AlreadyOnline
             | Outcome::Finished(_)

@@ -1,5 +1,6 @@
 //! Commands in progress: the number of missing answers, and the replies to clients.
 
+use forkful_core::jobs::Counted;
 use forkful_core::supervisor::{AppId, JobId, ReloadResult};
 
 use crate::watch::Invariant;
@@ -10,7 +11,6 @@ use crate::world::World;
 pub(crate) struct Job {
     /// The client that waits for it.
     pub(crate) request: Option<usize>,
-    open: usize,
     /// The number of ordered starts when it began.
     pub(crate) began_at: u64,
     /// The number of failures, and of slots that have answered or have a new process.
@@ -55,31 +55,20 @@ impl Clients {
 
 impl World {
     pub(super) fn new_job(&mut self, request: Option<usize>) -> JobId {
-        self.daemon.next_job += 1;
-        let id = JobId(self.daemon.next_job);
-        self.daemon
-            .jobs
-            .insert(id, Job { request, open: 0, began_at: self.machine.ordered(), faults: 0, answered: 0 });
-        id
+        self.daemon.jobs.begin(Job { request, began_at: self.machine.ordered(), faults: 0, answered: 0 })
     }
 
     pub(super) fn owe(&mut self, job: JobId, app: AppId) {
-        if let Some(job) = self.daemon.jobs.get_mut(&job) {
-            job.open += 1;
-        } else if job.0 > self.daemon.jobs_before {
+        if self.daemon.jobs.owe(job) == Counted::Over {
             let seen = format!("app {} owes an answer to command {}, which is over", app.0, job.0);
             self.watch.fail(Invariant::OwedAndSettled, seen);
         }
     }
 
     pub(super) fn settled(&mut self, job: JobId) {
-        match self.daemon.jobs.get_mut(&job) {
-            Some(job) if job.open > 0 => job.open -= 1,
-            None if job.0 <= self.daemon.jobs_before => {}
-            Some(_) | None => {
-                let seen = format!("command {} gets an answer that it is not owed", job.0);
-                self.watch.fail(Invariant::OwedAndSettled, seen);
-            }
+        if self.daemon.jobs.settle(job) == Counted::Over {
+            let seen = format!("command {} gets an answer that it is not owed", job.0);
+            self.watch.fail(Invariant::OwedAndSettled, seen);
         }
     }
 
@@ -88,13 +77,11 @@ impl World {
         if self.kept.is_dead {
             return;
         }
-        let done = |(id, job): (&JobId, &Job)| (job.open == 0).then_some(*id);
-        let done: Vec<JobId> = self.daemon.jobs.iter().filter_map(done).collect();
+        let done = self.daemon.jobs.take_done();
         if !done.is_empty() {
             self.save_changes();
         }
-        for id in done {
-            let Some(job) = self.daemon.jobs.remove(&id) else { continue };
+        for (id, job) in done {
             if let Some(request) = job.request {
                 self.reply_when_saved(request);
             }
@@ -103,7 +90,7 @@ impl World {
     }
 
     pub(super) fn note_reloaded(&mut self, job: JobId, result: &ReloadResult) {
-        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+        if let Some(job) = self.daemon.jobs.get_mut(job) {
             job.faults += usize::from(result.failure.is_some());
             job.answered += result.replaced.len();
         }
@@ -111,7 +98,7 @@ impl World {
 
     /// A part of a command has failed.
     pub(super) fn fail_job(&mut self, job: JobId) {
-        if let Some(job) = self.daemon.jobs.get_mut(&job) {
+        if let Some(job) = self.daemon.jobs.get_mut(job) {
             job.faults += 1;
         }
     }

@@ -129,6 +129,8 @@ impl World {
             bytes = without(&value, |record| record["deadline"] = serde_json::Value::Null);
         } else if self.plant == Some(Plant::UnwrittenCounter) {
             bytes = without(&value, |record| record["slot"]["counters"]["restarts"] = 0.into());
+        } else if self.plant == Some(Plant::UnwrittenWait) {
+            bytes = without(&value, |record| record["waits_for_cron"] = false.into());
         }
         self.kept.apps.insert(app, Record { bytes, is_performed: effects.is_empty() });
         self.write_own();
@@ -147,11 +149,10 @@ impl World {
     }
 
     fn write_own(&mut self) {
-        let waits_for_nobody = |(id, job): (&JobId, &super::Job)| job.request.is_none().then_some(*id);
         self.kept.own = Own {
             last_app: self.daemon.next_app,
-            last_job: self.daemon.next_job,
-            unwatched: self.daemon.jobs.iter().filter_map(waits_for_nobody).collect(),
+            last_job: self.daemon.jobs.newest(),
+            unwatched: self.daemon.jobs.unwatched(|job| job.request.is_some()),
             pending: self.daemon.pending.clone(),
         };
     }
@@ -168,12 +169,8 @@ impl World {
         self.daemon.saving.take_up(self.disk.owed.is_empty());
         self.daemon.saving.note_change();
         self.daemon.next_app = kept.own.last_app;
-        self.daemon.next_job = kept.own.last_job;
-        self.daemon.jobs_before = kept.own.last_job;
-        self.daemon.unwatched = kept.own.unwatched;
-        if self.plant == Some(Plant::NumbersAgain) {
-            (self.daemon.next_job, self.daemon.jobs_before) = (0, 0);
-        }
+        let last_job = if self.plant == Some(Plant::NumbersAgain) { 0 } else { kept.own.last_job };
+        self.daemon.jobs.resume_after(last_job, kept.own.unwatched);
         let mut undone = Vec::new();
         for (app, record) in kept.apps {
             let read = snapshot::read::<(AppSupervisor, Vec<Effect>)>(&record.bytes);
@@ -191,6 +188,7 @@ impl World {
         let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
         for app in apps {
             self.follow_clock(app);
+            self.follow_load(app);
             let there = self.adopted(app);
             self.supervise(app, Event::TakenOver(there));
         }
@@ -248,6 +246,10 @@ impl World {
             Happening::Act if self.calm => return false,
             Happening::Act => self.act(),
             Happening::Deed(pid, deed) => self.perform_deed(pid, deed),
+            Happening::Measure => {
+                self.measure_later();
+                return false;
+            }
             Happening::Seen(_) if self.plant == Some(Plant::UnseenExit) => {}
             Happening::Seen(_)
             | Happening::Told(..)
@@ -291,6 +293,7 @@ impl World {
             | Happening::Written(_)
             | Happening::Patience(_)
             | Happening::NextStep(_)
+            | Happening::Measure
             | Happening::Wake => {}
             // The events of primaries are kept in the channels.
             Happening::Connect(_)

@@ -174,7 +174,8 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     {
         put(key, &json!(log_file(first, path, home)));
     }
-    if processes.iter().all(|process| process["status"] == "stopped") && !has_cron(first) {
+    // PM2 shows a job with a cron pattern as stopped between two runs: it starts at the next time.
+    if processes.iter().all(|process| process["status"] == "stopped") {
         put("autostart", &json!(false));
     }
     let blocks = first
@@ -189,12 +190,6 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     // `env` contains the environment of PM2's caller; the caller of this command is not involved.
     put("filter_env", &json!(true));
     Value::Object(app)
-}
-
-/// Whether PM2 starts the app at certain times. Between two runs it shows the app as stopped, and it goes on starting an app
-/// that somebody has stopped.
-fn has_cron(process: &Value) -> bool {
-    process["cron_restart"].as_str().is_some_and(|pattern| !pattern.is_empty() && pattern != "0")
 }
 
 /// A log file set by the user. PM2's default paths are dropped, and so is the worker's number.
@@ -297,14 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn an_app_that_runs_at_certain_times_is_not_imported_as_stopped() {
-        let process = |cron: &Value| json!({ "name": "job", "pm_exec_path": "/srv/job.js", "exec_mode": "fork_mode", "status": "stopped", "cron_restart": cron });
-        let autostart = |cron: Value| {
-            config(&[process(&cron)], Path::new("/srv/pm/.pm2")).config["apps"][0]["autostart"].clone()
-        };
-        assert_eq!(autostart(json!("0 3 * * *")), Value::Null);
-        for none in [json!("0"), json!(0), json!(""), Value::Null] {
-            assert_eq!(autostart(none), json!(false));
-        }
+    fn a_job_that_pm2_shows_as_stopped_between_two_runs_waits_for_its_next_time() {
+        let job = |status: &str| json!({ "name": "job", "pm_exec_path": "/srv/job.js", "exec_mode": "fork_mode", "status": status, "cron_restart": "0 3 * * *" });
+        let imported =
+            |status: &str| config(&[job(status)], Path::new("/srv/pm/.pm2")).config["apps"][0].clone();
+        assert_eq!(imported("stopped")["autostart"], json!(false));
+        assert_eq!(imported("stopped")["cron_restart"], json!("0 3 * * *"));
+        assert_eq!(imported("online")["autostart"], Value::Null);
     }
 }

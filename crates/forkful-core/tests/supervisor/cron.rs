@@ -1,0 +1,100 @@
+//! An app that `autostart` does not start, and `cron_restart` does.
+
+use forkful_core::slot::{Generation, State, Verb};
+use forkful_core::spec::{AppSpec, CronPattern};
+use forkful_core::supervisor::{Effect, Event, FirstStates, RenewedBy};
+
+use crate::driver::{Driver, spawned, spec};
+
+const FIRST: Generation = Generation(0);
+
+fn job(instances: u16) -> AppSpec {
+    let mut job = spec("job", instances);
+    job.autostart = false;
+    job.restart.autorestart = false;
+    job.renewal.cron = Some(CronPattern::new("0 3 * * *").unwrap());
+    job
+}
+
+fn strike(driver: &mut Driver) -> Vec<Effect> {
+    driver.step(Event::Renew { by: RenewedBy::Clock, why: "its time has come".to_owned() })
+}
+
+fn waiting(slots: &[u16]) -> FirstStates {
+    FirstStates { stopped: Some(slots.to_vec()), finished: Vec::new(), waits_for_cron: slots.to_vec() }
+}
+
+#[test]
+fn it_runs_at_the_time_of_its_pattern_and_at_each_time_after_that() {
+    let (mut driver, effects) = Driver::new(job(2));
+    assert_eq!(spawned(&effects), []);
+    assert_eq!(driver.app.saved_states(), waiting(&[0, 1]));
+    let effects = strike(&mut driver);
+    assert!(effects.contains(&Effect::Changed), "the saved state is another one");
+    assert_eq!(spawned(&effects), [(0, 0)]);
+    let effects = driver.serve(0, FIRST);
+    assert_eq!(spawned(&effects), [(1, 0)]);
+    driver.serve(1, FIRST);
+    driver.exit(1, FIRST, 0);
+    assert_eq!(driver.app.saved_states(), FirstStates { stopped: Some(vec![1]), ..waiting(&[1]) });
+    assert!(driver.exit(0, FIRST, 0).contains(&Effect::Changed), "a reboot does not start it");
+    assert_eq!(driver.app.saved_states(), waiting(&[0, 1]));
+    assert_eq!(spawned(&strike(&mut driver)), [(0, 1)]);
+}
+
+#[test]
+fn it_waits_on_after_a_reboot() {
+    let (mut driver, effects) = Driver::created_as(job(1), waiting(&[0]));
+    assert_eq!(spawned(&effects), []);
+    assert_eq!(*driver.state(0), State::Stopped { last_exit: None });
+    assert_eq!(driver.app.saved_states(), waiting(&[0]));
+    assert_eq!(spawned(&strike(&mut driver)), [(0, 0)]);
+}
+
+#[test]
+fn changed_files_do_not_start_it() {
+    let (mut driver, _) = Driver::new(job(1));
+    let effects = driver.step(Event::Renew { by: RenewedBy::Files, why: "job.js changed".to_owned() });
+    assert_eq!(effects, []);
+    assert_eq!(driver.app.saved_states(), waiting(&[0]));
+}
+
+#[test]
+fn after_a_command_it_does_what_the_command_says() {
+    let stopped = FirstStates { stopped: Some(vec![0]), ..FirstStates::default() };
+    let (mut driver, _) = Driver::new(job(1));
+    let (_, effects) = driver.stop(Verb::Stop);
+    assert!(effects.contains(&Effect::Changed), "a daemon that follows must not start it");
+    assert_eq!(driver.app.saved_states(), stopped);
+    assert_eq!(spawned(&strike(&mut driver)), []);
+
+    let (mut driver, _) = Driver::new(job(1));
+    let (slots, job_id) = (vec![0], driver.job());
+    assert_eq!(spawned(&driver.step(Event::Restart { slots, spec: None, job: job_id })), [(0, 0)]);
+    assert_eq!(driver.app.saved_states().waits_for_cron, Vec::<u16>::new());
+}
+
+#[test]
+fn an_app_that_is_created_stopped_waits_for_nothing() {
+    let stopped = FirstStates { stopped: Some(vec![0]), ..FirstStates::default() };
+    let (mut driver, _) = Driver::created_as(job(1), stopped.clone());
+    assert_eq!(spawned(&strike(&mut driver)), []);
+    assert_eq!(driver.app.saved_states(), stopped);
+    assert_eq!(driver.exit(0, FIRST, 0), [], "an end that comes late changes nothing");
+    let (mut driver, _) = Driver::new(AppSpec { autostart: false, ..spec("app", 1) });
+    assert_eq!(driver.app.saved_states(), stopped, "it has no pattern");
+    assert_eq!(spawned(&strike(&mut driver)), []);
+}
+
+#[test]
+fn a_stop_that_was_not_carried_out_leaves_it_waiting() {
+    let (mut driver, _) = Driver::new(job(2));
+    let (job, first) = (driver.job(), [forkful_core::supervisor::AppId(7)].into());
+    driver.step(Event::Stop { slots: vec![0, 1], verb: Verb::Stop, first, job });
+    assert_eq!(driver.app.saved_states().waits_for_cron, Vec::<u16>::new());
+    // Another command has one of the two start.
+    let (slots, job) = (vec![0], driver.job());
+    driver.step(Event::Restart { slots, spec: None, job });
+    let left = FirstStates { stopped: Some(vec![1]), finished: Vec::new(), waits_for_cron: vec![1] };
+    assert_eq!(driver.app.saved_states(), left);
+}
