@@ -200,14 +200,7 @@ impl World {
                 }
             }
         }
-        if let Some(trace) = &mut self.trace
-            && !matches!(
-                happening,
-                Happening::Act | Happening::Wake | Happening::NetWake | Happening::Measure
-            )
-        {
-            trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
-        }
+        self.trace_happening(&happening);
         if self.kept.is_dead {
             return self.happen_unseen(happening);
         }
@@ -243,6 +236,17 @@ impl World {
 
     pub(crate) fn seed(&self) -> u64 {
         self.seed
+    }
+
+    fn trace_happening(&mut self, happening: &Happening) {
+        if let Some(trace) = &mut self.trace
+            && !matches!(
+                happening,
+                Happening::Act | Happening::Wake | Happening::NetWake | Happening::Measure
+            )
+        {
+            trace.push(format!("{:9.3} s  {happening:?}", self.now.since_start().as_secs_f64()));
+        }
     }
 
     fn schedule_step(&mut self) {
