@@ -393,9 +393,9 @@ export interface MessageEvent {
   message: unknown;
 }
 
-/** An unexpected event of an app: `forkful events`. */
-export interface IncidentEvent {
-  type: 'app:incident';
+/** An unexpected event of an app, in short: `forkful events`. */
+export interface IncidentSummary {
+  /** Later incidents have higher numbers. */
   id: number;
   at_ms: number;
   kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up';
@@ -406,6 +406,40 @@ export interface IncidentEvent {
   reason: string;
   /** What Forkful does next, in words. */
   next: string | null;
+}
+
+/** An incident with all that was known then: `forkful events --show NUMBER`. */
+export interface Incident extends IncidentSummary {
+  /** How the process ended, where one did. */
+  end: {
+    pid: number | null;
+    uptime_ms: number;
+    exit_code: number | null;
+    signal: string | null;
+    restarts_in_a_row: number;
+    restarts: number;
+    node_version: string | null;
+  } | null;
+  /** The last lines that the process wrote to stderr; at most 20. */
+  stderr_tail: string[];
+  /** What to do about it, where that is known. */
+  hint: string | null;
+  /** What was measured of the process last, by name. */
+  metrics: Record<string, number>;
+}
+
+/** An incident, as it happens. */
+export interface IncidentEvent extends IncidentSummary {
+  type: 'app:incident';
+}
+
+export interface IncidentsOptions {
+  /** Only of these apps, also of ones that are gone. */
+  targets?: Target | Target[];
+  /** Only what happened at this time or later, in milliseconds since the Unix epoch. */
+  sinceMs?: number;
+  /** Only incidents with a higher number. */
+  after?: number;
 }
 
 export interface LogEvent extends LogLine {
@@ -501,6 +535,8 @@ export class Client {
   signal(targets: Target | Target[], signal: string | number): Promise<AppOutcome[]>;
   send(targets: Target | Target[], message: unknown): Promise<WorkerReply[]>;
   trigger(targets: Target | Target[], action: string, params?: unknown, options?: { timeoutMs?: number }): Promise<WorkerReply[]>;
+  incidents(options?: IncidentsOptions): Promise<IncidentSummary[]>;
+  incident(id: number): Promise<Incident>;
   logs(options?: LogsOptions): Stream<LogLine>;
   events(options?: EventsOptions): Stream<Event>;
   /** Runs a command of the command line; returns its output. */
@@ -542,6 +578,10 @@ export const describe: Client['describe'];
 export const jlist: Client['jlist'];
 /** The environments of apps by name; secrets are redacted unless requested. */
 export const environment: Client['environment'];
+/** Unexpected events of apps, the oldest first. Without a daemon, what earlier daemons have kept. */
+export const incidents: Client['incidents'];
+/** An incident by its number, with all that is known of it. */
+export const incident: Client['incident'];
 /** The last lines of the log files and, with `follow`, new lines. */
 export const logs: Client['logs'];
 /** A live stream of the apps' events. */

@@ -41,11 +41,33 @@ test('without a daemon there is nothing, and nothing is started', async (t) => {
   assert.equal(await client.ping(), null);
   assert.deepEqual(await client.list(), []);
   assert.deepEqual(await client.jlist(), []);
+  assert.deepEqual(await client.incidents(), []);
   assert.deepEqual(await client.kill(), []);
+  await assert.rejects(client.incident(1), { name: 'ForkfulError' });
   await assert.rejects(client.stop('api'), { name: 'ForkfulError', code: 'NO_SUCH_TARGET' });
   await assert.rejects(connect({ home, start: false }), { code: 'NO_DAEMON' });
   await assert.rejects(client.events().ready, { code: 'NO_DAEMON' });
   await assert.rejects(client.events().next(), { code: 'NO_DAEMON' });
+});
+
+test('incidents are told with and without a daemon', async (t) => {
+  const { client } = clientOf(t);
+  await client.start(APP, { name: 'api', instances: 1 });
+  const { workers: [{ pid }] } = (await client.list())[0];
+  process.kill(pid, 'SIGKILL');
+  const told = async () => (await client.incidents({ targets: 'api' }))[0];
+  let incident = await told();
+  for (const until = Date.now() + 60_000; !incident && Date.now() < until; incident = await told());
+  assert.deepEqual([incident.kind, incident.app, incident.pm_id], ['crash', 'api', 0]);
+  const whole = await client.incident(incident.id);
+  assert.deepEqual([whole.end.signal, whole.end.pid, whole.reason], ['SIGKILL', pid, incident.reason]);
+  assert.deepEqual(await client.incidents({ after: incident.id }), []);
+  assert.deepEqual(await client.incidents({ sinceMs: incident.at_ms + 1 }), []);
+  await client.kill();
+  assert.deepEqual(await client.incidents({ targets: ['api'] }), [incident]);
+  assert.deepEqual(await client.incident(incident.id), whole);
+  assert.deepEqual(await client.incidents({ after: incident.id }), []);
+  assert.equal(await client.ping(), null);
 });
 
 test('a home that another user owns or may write to is refused', async (t) => {

@@ -99,6 +99,14 @@ test('what was asked for is no incident, and a loop of crashes ends with one of 
   const { incidents: all } = JSON.parse((await forkful.ok(['events', '--json'])).stdout);
   assert.deepEqual([...new Set(all.map(({ app }) => app))], ['loop']);
   assert.equal((await forkful.fails(['events', 'calm'])).code, 3);
+  // Without a daemon they are read from the home, and none is started for it.
+  await forkful.ok(['kill']);
+  assert.deepEqual(JSON.parse((await forkful.ok(['events', '--json'])).stdout).incidents, all);
+  assert.deepEqual(JSON.parse((await forkful.ok(['events', 'loop', '--json', '--since', '1h'])).stdout).incidents, found);
+  assert.equal((await show(forkful, found[2].id)).end.restarts_in_a_row, 2);
+  assert.match((await forkful.fails(['events', 'calm'])).stderr, /no incident of `calm` is kept/);
+  assert.equal((await forkful.fails(['events', '--show', '999'])).code, 3);
+  assert.equal((await forkful.fails(['events', '-f'])).code, 4);
 });
 
 test('a reload that fails is told, also to those who watch', async (t) => {

@@ -28,7 +28,7 @@ pub struct AlertPolicy {
     pub webhook: Option<String>,
     /// The kinds for which alerts are sent.
     pub on: BTreeSet<IncidentKind>,
-    /// The shortest time between two alerts of the same kind.
+    /// The shortest time between two alerts of the same kind, at least 10 s.
     #[serde(rename = "every_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub every: Duration,
@@ -40,6 +40,8 @@ pub struct AlertPolicy {
 
 impl AlertPolicy {
     pub const EVERY_DEFAULT: Duration = Duration::from_secs(5 * 60);
+    /// The shortest pause: people read alerts, and an app that crashes again and again has many incidents in a second.
+    pub const EVERY_LEAST: Duration = Duration::from_secs(10);
     pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
     /// The longest command or request.
     pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
@@ -75,11 +77,65 @@ impl AlertPolicy {
         is_safe && fits && is_whole && !host.is_empty() && !authority.contains('@')
     }
 
-    /// Where the webhook is, without what only those should know who post there.
+    /// Where the webhook is, without what only those should know who post there: user, password, path and query.
     pub fn shown_webhook(url: &str) -> String {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let redacted = crate::spec::environment::REDACTED;
+        let Some((scheme, rest)) = url.split_once("://") else { return redacted.to_owned() };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        format!("{scheme}://{authority}/{}", crate::spec::environment::REDACTED)
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        // A password with a slash in it looks like a host with a port that is no number.
+        let is_host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((_, port)) => is_port(port.strip_prefix(':').unwrap_or(port)),
+            None => host.split_once(':').is_none_or(|(_, port)| is_port(port)),
+        };
+        if !is_host {
+            return format!("{scheme}://{redacted}");
+        }
+        format!("{scheme}://{host}/{redacted}")
+    }
+}
+
+fn is_port(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_digit())
+}
+
+/// The alerts that are under way, by app. An app whose webhook does not answer takes no room from others: each app has its own
+/// bound, and the bound of all is only for apps that have some under way already.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    of_apps: BTreeMap<String, usize>,
+}
+
+impl UnderWay {
+    /// Commands and requests of an app at a time.
+    pub const OF_APP_MAX: usize = 8;
+    /// Of all apps, but for the first alert of each.
+    pub const MAX: usize = 64;
+
+    /// Notes an alert that goes by so many ways; `false` when there is no room for it.
+    pub fn begin(&mut self, app: &str, ways: usize) -> bool {
+        let own = self.of(app);
+        let has_room =
+            own + ways <= Self::OF_APP_MAX && self.of_apps.values().sum::<usize>() + ways <= Self::MAX;
+        if own > 0 && !has_room {
+            return false;
+        }
+        *self.of_apps.entry(app.to_owned()).or_default() += ways;
+        true
+    }
+
+    /// One of the ways has come to its end.
+    pub fn end(&mut self, app: &str) {
+        let Some(own) = self.of_apps.get_mut(app) else { return };
+        *own = own.saturating_sub(1);
+        if *own == 0 {
+            self.of_apps.remove(app);
+        }
+    }
+
+    /// How many an app has.
+    pub fn of(&self, app: &str) -> usize {
+        self.of_apps.get(app).copied().unwrap_or_default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::alerts::{AlertBook, AlertPolicy};
+use forkful_core::alerts::{AlertBook, AlertPolicy, UnderWay};
 use forkful_core::incidents::IncidentKind;
 
 fn at(secs: u64) -> Time {
@@ -67,8 +67,37 @@ fn a_webhook_is_encrypted_or_stays_on_the_machine() {
     ] {
         assert!(!AlertPolicy::is_webhook(bad), "{bad}");
     }
-    assert_eq!(
-        AlertPolicy::shown_webhook("https://hooks.example.com/services/secret"),
-        "https://hooks.example.com/[redacted]"
-    );
+    for (url, shown) in [
+        ("https://hooks.example.com/services/secret", "https://hooks.example.com/[redacted]"),
+        ("https://hooks.example.com?key=secret", "https://hooks.example.com/[redacted]"),
+        ("https://user:secret@hooks.example.com:8443/", "https://hooks.example.com:8443/[redacted]"),
+        ("https://user:sec/ret@hooks.example.com/", "https://[redacted]"),
+        ("https://hooks.example.com/a@secret", "https://hooks.example.com/[redacted]"),
+        ("http://[::1]:9/secret", "http://[::1]:9/[redacted]"),
+        ("hooks.example.com/secret", "[redacted]"),
+    ] {
+        assert_eq!(AlertPolicy::shown_webhook(url), shown);
+    }
+}
+
+#[test]
+fn an_app_whose_alerts_hang_takes_no_room_from_others() {
+    let mut under_way = UnderWay::default();
+    let begun = (0..100).filter(|_| under_way.begin("hangs", 1)).count();
+    assert_eq!(begun, UnderWay::OF_APP_MAX);
+    assert!(under_way.begin("api", 2));
+    under_way.end("hangs");
+    assert!(!under_way.begin("hangs", 2), "a webhook and a command need room for both");
+    assert!(under_way.begin("hangs", 1));
+    // However many hang, each app has its first alert.
+    for number in 0..20 {
+        while under_way.begin(&format!("hangs-{number}"), 1) {}
+    }
+    assert!(!under_way.begin("api", 1));
+    assert!(under_way.begin("web", 2));
+    for _ in 0..2 {
+        under_way.end("web");
+    }
+    assert_eq!(under_way.of("web"), 0);
+    assert!(format!("{under_way:?}").len() < 2000 && !format!("{under_way:?}").contains("web"));
 }

@@ -59,12 +59,14 @@ and without `worker`.
 - At a scrape the agent of each worker reads prom-client's default registry (`register.getMetricsAsJSON()`). Between two scrapes nothing is done, and apps without prom-client are not waited for.
 - Values are merged by prom-client's rules: what the `aggregator` of a metric says (`sum`, which is the default, `first`, `min`, `max`, `average`, `omit`); histograms and
   summaries as well. `first` is the worker that was started first.
-- A worker that does not answer within 1 s, because its event loop is blocked, counts with its last answer.
+- A worker that does not answer within 1 s, because its event loop is blocked, counts with its last answer. It is asked again after 30 s, and waited for again once it has answered.
+- Each scrape resets what prom-client measures since the last one: `collectDefaultMetrics()` reports the event loop's lag over the time between two scrapes. With two scrapers, each sees
+  only a part of that time.
 - Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
   leave reports its counts; a worker that crashes loses its counts since the last scrape.
 - Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
-- At most 10,000 series and 1,000 metrics of an app. What is beyond, and what makes no sense, is counted in `forkful_app_metrics_left_out`. A worker's answer has at most 480 KB: its largest
-  metrics are left out when it would be longer, and are not counted.
+- At most 10,000 series and 1,000 metrics of an app. A worker's answer has at most 480 KB: its largest metrics are left out when it would be longer. What is left out, and what makes no sense, is
+  counted in `forkful_app_metrics_left_out`; so is an answer that cannot be read, such as one of a metric whose `collect` throws: then the last answer counts.
 - Not seen: registries that the app has made itself (`new Registry()`), prom-client within a bundle, and apps with `agent: false`.
 
 ### At the app's own route: `metrics: \"merge\"`

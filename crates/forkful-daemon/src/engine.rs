@@ -189,6 +189,8 @@ pub(crate) enum Back {
         /// Gets it.
         waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
     },
+    /// What workers have answered of their prom-clients has been read.
+    Reported(Vec<app_metrics::Reported>),
     /// An incident has been written.
     Noted(Box<Incident>),
     /// The disk of a log file is full.
@@ -388,7 +390,7 @@ impl Engine {
         } else if event.token == RELATIVES_TOKEN {
             self.starts.take_in(&mut self.apps, now);
         } else if event.token == KEEPER_TOKEN {
-            self.processes.hear_keeper(|pid| self.starts.is_being_started(pid));
+            self.hear_keeper();
         } else if event.token == CLOSES_TOKEN {
             self.closes.on_readable(&mut self.apps, self.wake.reactor(), now);
         } else if event.token & PROCESS_BIT != 0 {
@@ -399,6 +401,10 @@ impl Engine {
             entry.primary.on_event(event, now);
             self.take_primary_events(app);
         }
+    }
+
+    fn hear_keeper(&mut self) {
+        self.processes.hear_keeper(|pid| self.starts.is_being_started(pid));
     }
 
     /// Delivers what the last event has left behind, until nothing is.
@@ -414,6 +420,9 @@ impl Engine {
             }
         }
         self.write_down();
+        if self.processes.has_lost_keeper() {
+            self.hear_keeper();
+        }
         self.finish_jobs();
         self.finish_looks();
         self.save_changes();
@@ -444,6 +453,10 @@ impl Engine {
             Back::Noted(incident) => {
                 let now = self.clock.now();
                 self.conversations.publish_incident(*incident, &self.apps, &mut self.starts, now);
+            }
+            Back::Reported(reports) => {
+                self.apps.on_reports(reports);
+                self.looks.reading.go_on(&self.inbox.back);
             }
             Back::DiskFull { path, fault } => self.conversations.note_full_disk(&path, &fault, &self.apps),
             Back::Flushed { job, app, fault } => {

@@ -5,22 +5,27 @@ mod shelf;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use forkful_api::incidents::{Incident, IncidentList, IncidentSummary};
 use forkful_api::types::{ErrorCode, ErrorReply};
 use forkful_core::incidents::{Death, redacted};
+use forkful_core::pages::Page;
 use forkful_core::stderr_excerpt;
 use tokio::sync::oneshot;
 
 use crate::command::Reply;
+use crate::home::Home;
 use shelf::Shelf;
 
 /// Stack of the thread, which reads and writes small JSON texts.
 const STACK_BYTES: usize = 256 * 1024;
 /// Orders that wait. More of them come only while the disk hangs; further incidents are then counted and left out.
 const ORDERS_MAX: usize = 256;
+/// A daemon that ends waits for so long for what was noted to be written; a disk that hangs must not hold it up.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// An incident before it has its number.
 #[derive(Debug)]
@@ -62,8 +67,16 @@ pub(crate) struct Incidents {
     folder: PathBuf,
     /// Until the thread is started.
     tell: Option<Tell>,
-    desk: Option<(SyncSender<Order>, JoinHandle<()>)>,
+    desk: Option<Desk>,
     left_out: u64,
+    written_within: Duration,
+}
+
+/// The way to the thread.
+struct Desk {
+    orders: SyncSender<Order>,
+    /// Is disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl std::fmt::Debug for Incidents {
@@ -75,7 +88,7 @@ impl std::fmt::Debug for Incidents {
 impl Incidents {
     /// Nothing is read or started before the first order. `tell` hears of each incident when it is written.
     pub(crate) fn new(folder: PathBuf, tell: impl Fn(Incident) + Send + 'static) -> Self {
-        Self { folder, tell: Some(Box::new(tell)), desk: None, left_out: 0 }
+        Self { folder, tell: Some(Box::new(tell)), desk: None, left_out: 0, written_within: WRITTEN_WITHIN }
     }
 
     /// Keeps an incident.
@@ -110,22 +123,42 @@ impl Incidents {
             let started = start(self.folder.clone(), tell);
             self.desk = started.map_err(|error| log_line!("forkful: no incidents are kept: {error}")).ok();
         }
-        let Some((desk, _)) = &self.desk else { return Err(order) };
-        desk.try_send(order).map_err(|refused| match refused {
+        let Some(desk) = &self.desk else { return Err(order) };
+        desk.orders.try_send(order).map_err(|refused| match refused {
             TrySendError::Full(order) | TrySendError::Disconnected(order) => order,
         })
     }
 }
 
 impl Drop for Incidents {
-    /// What was noted is written before the daemon ends.
+    /// What was noted is written before the daemon ends, as far as the disk allows.
     fn drop(&mut self) {
-        if let Some((desk, thread)) = self.desk.take() {
-            drop(desk);
-            // It cannot be asked for more than to end.
-            let _ended = thread.join();
+        let Some(Desk { orders, ended }) = self.desk.take() else { return };
+        drop(orders);
+        if ended.recv_timeout(self.written_within) == Err(RecvTimeoutError::Timeout) {
+            let within = self.written_within.as_secs();
+            log_line!("forkful: incidents may be missing: they could not be written within {within} s");
         }
     }
+}
+
+/// The incidents that the daemons of a home have kept, for a command that has no daemon to ask: of these apps, or all.
+pub fn kept_incidents(
+    home: &Home,
+    apps: Option<Vec<String>>,
+    since_ms: u64,
+) -> Result<IncidentList, ErrorReply> {
+    let unknown = apps.as_ref().map(|apps| {
+        let message = format!("no incident of `{}` is kept", apps.join("`, `"));
+        let hint = Page::Daemon.hint("no daemon is running: apps are known by their names alone");
+        ErrorReply::new(ErrorCode::NoSuchTarget, message, Some(hint))
+    });
+    list(&Shelf::look(home.incidents()), Wanted { apps, since_ms, after: 0, unknown })
+}
+
+/// One of them.
+pub fn kept_incident(home: &Home, id: u64) -> Result<Incident, ErrorReply> {
+    Shelf::look(home.incidents()).read(id).ok_or_else(|| no_such(id))
 }
 
 fn busy() -> ErrorReply {
@@ -136,13 +169,14 @@ fn busy() -> ErrorReply {
     )
 }
 
-fn start(folder: PathBuf, tell: Tell) -> io::Result<(SyncSender<Order>, JoinHandle<()>)> {
-    let (desk, orders) = sync_channel(ORDERS_MAX);
-    let thread = thread::Builder::new()
-        .name("incidents".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || work(Shelf::open(folder), &orders, &tell))?;
-    Ok((desk, thread))
+fn start(folder: PathBuf, tell: Tell) -> io::Result<Desk> {
+    let (sender, orders) = sync_channel(ORDERS_MAX);
+    let (alive, ended) = sync_channel::<()>(0);
+    thread::Builder::new().name("incidents".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+        work(Shelf::open(folder), &orders, &tell);
+        drop(alive);
+    })?;
+    Ok(Desk { orders: sender, ended })
 }
 
 fn work(mut shelf: Shelf, orders: &Receiver<Order>, tell: &Tell) {
@@ -194,4 +228,62 @@ fn no_such(id: u64) -> ErrorReply {
         format!("there is no incident {id}; old incidents are removed"),
         None,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use forkful_api::incidents::IncidentKind;
+
+    use super::*;
+
+    fn draft(tail: Option<oneshot::Receiver<Vec<String>>>) -> Draft {
+        let summary = IncidentSummary {
+            id: 0,
+            at_ms: 1,
+            kind: IncidentKind::Crash,
+            app: "api".to_owned(),
+            pm_id: Some(0),
+            reason: "exit code 1".to_owned(),
+            next: None,
+        };
+        let incident =
+            Incident { summary, end: None, stderr_tail: Vec::new(), hint: None, metrics: BTreeMap::new() };
+        Draft { incident, death: None, tail, secrets: Vec::new(), cwd: String::new() }
+    }
+
+    #[test]
+    fn what_was_noted_is_written_before_the_end() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("incidents");
+        let mut incidents = Incidents::new(folder.clone(), |_| {});
+        for _ in 0..20 {
+            incidents.note(draft(None));
+        }
+        drop(incidents);
+        fs_err::write(folder.join(".draft.9.json"), "{").unwrap();
+        assert_eq!(fs_err::read_dir(&folder).unwrap().count(), 21);
+        // A command reads them without a daemon, and changes nothing.
+        let home = Home::new(home.path().to_owned());
+        assert_eq!(kept_incidents(&home, None, 0).unwrap().incidents.len(), 20);
+        assert_eq!(kept_incidents(&home, None, 2).unwrap().incidents.len(), 0);
+        let of = |app: &str| kept_incidents(&home, Some(vec![app.to_owned()]), 0);
+        assert_eq!((of("api").unwrap().incidents.len(), of("web").is_err()), (20, true));
+        assert_eq!(kept_incident(&home, 20).unwrap().summary.id, 20);
+        assert!(kept_incident(&home, 21).is_err());
+        assert_eq!(fs_err::read_dir(folder).unwrap().count(), 21);
+    }
+
+    #[test]
+    fn what_hangs_does_not_hold_up_the_end() {
+        let home = tempfile::tempdir().unwrap();
+        let mut incidents = Incidents::new(home.path().join("incidents"), |_| {});
+        incidents.written_within = Duration::from_millis(1);
+        let (sender, never) = oneshot::channel();
+        incidents.note(draft(Some(never)));
+        drop(incidents);
+        // Until here it has waited for the tail.
+        drop(sender);
+    }
 }

@@ -61,6 +61,9 @@ pub struct DaemonOptions {
 /// For how long a service manager waits for apps that were saved; then the daemon is ready without them.
 const RESURRECT_PATIENCE: Duration = Duration::from_secs(60);
 
+/// A daemon that has ended waits for so long for what its threads are doing, such as a slow resolver.
+const THREADS_WITHIN: Duration = Duration::from_secs(1);
+
 /// For how long a daemon that makes way for another program waits for clients to read its last replies.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -334,11 +337,34 @@ fn prepare_process() {
 
 fn on_loop<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    tokio::task::LocalSet::new().block_on(&runtime, work)
+    let done = tokio::task::LocalSet::new().block_on(&runtime, work);
+    // A name that is being looked up for an alert cannot be called off.
+    runtime.shutdown_timeout(THREADS_WITHIN);
+    done
 }
 
 fn install_agent(home: &Home) -> Option<std::path::PathBuf> {
     home.install_agent()
         .map_err(|error| log_line!("forkful: the agent is not there, so drains are less exact: {error}"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_hangs_does_not_hold_up_the_end() {
+        let (let_go, hangs) = std::sync::mpsc::channel::<()>();
+        let work = async {
+            let (begin, begun) = tokio::sync::oneshot::channel();
+            tokio::task::spawn_blocking(move || {
+                let _awaited = begin.send(());
+                let _hung = hangs.recv();
+            });
+            begun.await.map_err(io::Error::other)
+        };
+        on_loop(work).unwrap();
+        drop(let_go);
+    }
 }

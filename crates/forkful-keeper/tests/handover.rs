@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use forkful_keeper::areas;
 use forkful_keeper::keeper::{After, Keeper};
-use forkful_os::keeper::{End, Handover, Kind, Name, PLACES_MAX, receive_frame, seat, send_frame};
+use forkful_os::keeper::{End, Handover, Kind, Loss, Name, PLACES_MAX, receive_frame, seat, send_frame};
 use forkful_os::memory_file;
 
 /// The keeper's side, and its end of the socket to the current daemon.
@@ -140,8 +140,24 @@ fn a_keeper_that_ends_leaves_a_daemon_that_goes_on_without() {
     assert!(daemon.keeping.is_on());
     assert!(!daemon.keeping.take_news().unwrap());
     world.socket = None;
-    assert!(daemon.keeping.take_news().is_err());
+    assert_eq!(daemon.keeping.take_news(), Err(Loss::Ended));
+    assert_eq!(daemon.keeping.take_news(), Ok(false));
     assert!(!daemon.keeping.is_on());
     let hold = daemon.keeping.keep(name(1), std::io::pipe().unwrap().0);
     assert!(hold.word().is_none());
+}
+
+#[test]
+fn a_loss_that_was_noticed_while_something_was_told_is_told_once() {
+    let mut world = World::new();
+    let daemon = world.daemon();
+    let hold = daemon.keeping.keep(name(1), std::io::pipe().unwrap().0);
+    world.socket = None;
+    drop(hold);
+    assert!(!daemon.keeping.has_untold_loss());
+    daemon.keeping.let_go();
+    assert!(!daemon.keeping.is_on() && daemon.keeping.has_untold_loss());
+    assert_eq!(daemon.keeping.take_news(), Err(Loss::Ended));
+    assert!(!daemon.keeping.has_untold_loss());
+    assert_eq!(daemon.keeping.take_news(), Ok(false));
 }

@@ -249,6 +249,20 @@ class Client {
     return (await this.#asked(list, () => this.#post('/v1/trigger', body))).workers;
   }
 
+  /** What daemons have kept is in files, which the command reads where no daemon runs. */
+  async incidents({ targets = [], sinceMs = 0, after = 0 } = {}) {
+    const query = new URLSearchParams({ targets: joined(targets), since_ms: String(sinceMs), after: String(after) });
+    const reply = await this.#orWithout(() => this.#get(`/v1/incidents?${query}`), null);
+    if (reply !== null) return reply.incidents;
+    const kept = JSON.parse(await this.command(['events', '--json', '--', ...[targets].flat().map(String)]));
+    return kept.incidents.filter(({ id, at_ms: at }) => id > after && at >= sinceMs);
+  }
+
+  async incident(id) {
+    const reply = await this.#orWithout(() => this.#get(`/v1/incidents/${encodeURIComponent(String(id))}`), null);
+    return reply ?? JSON.parse(await this.command(['events', '--json', '--show', String(id)]));
+  }
+
   logs({ targets = [], lines = 15, follow = false, stream, signal } = {}) {
     const query = new URLSearchParams({ targets: joined(targets), lines: String(lines), follow: String(follow) });
     if (stream) query.set('stream', stream);

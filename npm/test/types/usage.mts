@@ -1,6 +1,6 @@
 // What users of TypeScript write; it must compile, and what is wrong must not.
 import forkfulPm2 from 'forkful/pm2';
-import { ForkfulError, apply, connect, delete as remove, events, list, logs, reload, restart, scale, start, trigger } from 'forkful';
+import { ForkfulError, apply, connect, delete as remove, events, incident, incidents, list, logs, reload, restart, scale, start, trigger } from 'forkful';
 import type { AppView, Event, Pm2Env } from 'forkful';
 
 const outcomes = await start('app.js', { instances: 'max', env: { PORT: 3000 }, wait: false });
@@ -26,6 +26,8 @@ for await (const event of events({ logs: true, messages: true })) {
     console.log(event.message);
   }
 }
+const [first] = await incidents({ targets: 'api', sinceMs: Date.now() - 60_000 });
+const signal: string | null | undefined = (await incident(first.id)).end?.signal;
 const stream = logs({ targets: 'api', follow: true });
 await stream.ready;
 stream.close();
@@ -55,5 +57,7 @@ await apply(17);
 logs({ stream: 'both' });
 // @ts-expect-error a target is a name or an id
 await client.stop({});
+// @ts-expect-error incidents have numbers
+await client.incident('api');
 
-export { changes, error, ids, pids, result, status };
+export { changes, error, ids, pids, result, signal, status };

@@ -131,7 +131,7 @@ impl Check<'_> {
             );
         }
         self.range("alerts.on", alerts.on.len() as u64, 1, LIST_MAX)?;
-        self.within("alerts.every_ms", Some(alerts.every), 1)?;
+        self.within("alerts.every_ms", Some(alerts.every), millis(AlertPolicy::EVERY_LEAST))?;
         self.range("alerts.timeout_ms", millis(alerts.timeout), 1, millis(AlertPolicy::TIMEOUT_MAX))
     }
 

@@ -105,8 +105,12 @@ pub enum MetricsAnswer {
     None,
     /// The metrics could not be read.
     Failed,
-    /// JSON, not parsed yet.
-    Text(Box<str>),
+    /// The metrics as JSON, not parsed yet.
+    Report {
+        text: Box<str>,
+        /// Number of samples that the agent has left out.
+        left_out: u32,
+    },
 }
 
 /// A version of Node.js, without any suffix.
@@ -237,6 +241,7 @@ struct Raw<'a> {
     metrics: Option<&'a RawValue>,
     none: Option<bool>,
     question: Option<u64>,
+    left_out: Option<u32>,
 }
 
 /// The values of a report by name. Names that are not in the table of metrics are skipped.
@@ -409,7 +414,10 @@ impl Raw<'_> {
             (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
             (Some("NODE_FORKFUL"), Some("metrics")) => {
                 Incoming::Agent(AgentMessage::Metrics(match (self.metrics, self.none) {
-                    (Some(metrics), _) => MetricsAnswer::Text(metrics.get().into()),
+                    (Some(metrics), _) => MetricsAnswer::Report {
+                        text: metrics.get().into(),
+                        left_out: self.left_out.unwrap_or_default(),
+                    },
                     (None, Some(true)) => MetricsAnswer::None,
                     (None, Some(false) | None) => MetricsAnswer::Failed,
                 }))

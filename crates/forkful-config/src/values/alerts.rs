@@ -42,7 +42,13 @@ fn set(alerts: &mut AlertPolicy, Entry { key, node, .. }: &Entry) -> Checked<()>
                 .filter(|_| !kinds.is_empty())
                 .ok_or_else(|| Refusal::new(node, format!("some of {all}")))?;
         }
-        "every" => alerts.every = period(node)?,
+        "every" => {
+            alerts.every = period(node)?;
+            if alerts.every < AlertPolicy::EVERY_LEAST {
+                let least = AlertPolicy::EVERY_LEAST.as_secs();
+                return Err(Refusal::new(node, format!("at least {least}s")));
+            }
+        }
         "timeout" => {
             alerts.timeout = period(node)?;
             if alerts.timeout > AlertPolicy::TIMEOUT_MAX {
@@ -62,7 +68,18 @@ fn set(alerts: &mut AlertPolicy, Entry { key, node, .. }: &Entry) -> Checked<()>
 fn webhook(node: &Node) -> Checked<String> {
     match &node.value {
         Value::Text(url) if AlertPolicy::is_webhook(url) => Ok(url.clone()),
-        _ => Err(Refusal::new(node, "an https URL, or an http URL of this machine")),
+        _ => {
+            // Whoever knows the URL may post there, and what is said here gets into logs.
+            let mut refusal =
+                Refusal::new(node, "an https URL, or an http URL of this machine, without user and password");
+            match &node.value {
+                Value::Text(url) => refusal.value = quoted(&AlertPolicy::shown_webhook(url)),
+                Value::List(_) => "a list".clone_into(&mut refusal.value),
+                Value::Table(_) => "an object".clone_into(&mut refusal.value),
+                _ => {}
+            }
+            Err(refusal)
+        }
     }
 }
 
@@ -95,9 +112,26 @@ mod tests {
             (json!({ "webhook": hook, "on": ["fire"] }), ".on"),
             (json!({ "webhook": hook, "on": [] }), ".on"),
             (json!({ "webhook": hook, "timeout": "2m" }), ".timeout"),
+            (json!({ "webhook": hook, "every": "9s" }), ".every"),
+            (json!({ "webhook": hook, "every": 1 }), ".every"),
             (json!({ "webhook": hook, "times": 3 }), ".times"),
         ] {
             assert_eq!(read(bad.clone()).map_err(|refusal| refusal.below), Err(below.to_owned()), "{bad}");
         }
+    }
+    #[test]
+    fn a_refused_url_is_shown_without_its_secrets() {
+        for url in
+            ["https://user:s3cret@example.com/", "http://example.com/s3cret", "example.com/s3cret?k=s3cret"]
+        {
+            for value in
+                [json!({ "webhook": url }), json!({ "webhook": [url] }), json!({ "webhook": { "url": url } })]
+            {
+                let refusal = alerts(&Node::from_json(&value)).unwrap_err();
+                assert!(!format!("{refusal:?}").contains("s3cret"), "{refusal:?}");
+            }
+        }
+        let refusal = alerts(&Node::from_json(&json!("http://user:s3cret@example.com/s3cret"))).unwrap_err();
+        assert_eq!(refusal.value, r#""http://example.com/[redacted]""#);
     }
 }

@@ -7,14 +7,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::merge::merge;
+use super::merge::merge_within;
 use super::report::AppReport;
 use crate::Time;
 
 /// A worker that does not answer for so long is not waited for: its last report counts. Scrapers wait for 10 s.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+/// An answer may get lost: a worker that owes one for so long is asked again, each time after twice as long.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// How often the pause is doubled: to an hour, about.
+const DOUBLINGS_MAX: u32 = 7;
 /// The longest text that is written down of an app. Beyond it, counters may fall when a daemon dies.
-const WRITTEN_BYTES_MAX: usize = 256 * 1024;
+const WRITTEN_BYTES_MAX: usize = 64 * 1024;
+/// What ended workers had counted takes no more than this, whatever labels they had. Series that come later are left out.
+const ENDED_BYTES_MAX: usize = 1024 * 1024;
+/// Answers of a worker that are being read: one to a question, one that is late, and one unasked.
+const READING_MAX: u8 = 3;
 
 /// What a worker has said to the question for its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,9 +42,26 @@ struct Known {
     said: Said,
     /// Since when it owes an answer.
     asked: Option<Time>,
+    /// How often it was asked again since its last answer.
+    asked_again: u32,
+    /// Answers that may come beside the one to the last question.
+    late: u32,
+    /// Answers that are being read. Reading takes some time, and is done elsewhere.
+    reading: u8,
+    /// It has ended while an answer of it was being read.
+    has_ended: bool,
     last: Option<Arc<AppReport>>,
+    /// Its last answer could not be read: `last` is an older one.
+    is_unreadable: bool,
     /// It has said something without being asked, which an agent does once, before its worker ends.
     has_parted: bool,
+}
+
+impl Known {
+    fn note_answer(&mut self, said: Said) {
+        (self.said, self.asked, self.asked_again) = (said, None, 0);
+        self.is_unreadable = false;
+    }
 }
 
 /// See the module's documentation. Workers are known by the daemon's numbers.
@@ -56,50 +81,83 @@ struct Written {
 }
 
 impl Collection {
-    /// Whether this worker is to be asked now: it has answered the last question, or was never asked.
+    /// Whether this worker is to be asked now: it has answered the last question, or was never asked, or its answer is long overdue.
     pub fn ask(&mut self, worker: u32, now: Time) -> bool {
         let known = self.workers.entry(worker).or_default();
-        match known.asked {
-            Some(since) => {
-                if known.said == Said::NotYet && now.since(since) >= ANSWER_PATIENCE {
-                    known.said = Said::Nothing;
-                }
-                false
-            }
-            None => {
-                known.asked = Some(now);
-                true
-            }
+        let Some(since) = known.asked else {
+            known.asked = Some(now);
+            return true;
+        };
+        let silent_for = now.since(since);
+        if known.said == Said::NotYet && silent_for >= ANSWER_PATIENCE {
+            known.said = Said::Nothing;
         }
+        let is_lost = silent_for >= ASK_AGAIN * (1 << known.asked_again.min(DOUBLINGS_MAX));
+        if !is_lost || known.reading > 0 {
+            return false;
+        }
+        // Nobody waits for it before it has answered once more.
+        known.said = Said::Nothing;
+        known.asked = Some(now);
+        known.asked_again = known.asked_again.saturating_add(1);
+        known.late = known.late.saturating_add(1);
+        true
     }
 
     /// Whether an answer of this worker is to be read: it was asked, or may be ending. Reading takes time, and anybody can write.
     pub fn expects(&mut self, worker: u32) -> bool {
-        let known = self.workers.get_mut(&worker);
-        known.is_some_and(|known| known.asked.is_some() || !std::mem::replace(&mut known.has_parted, true))
+        let Some(known) = self.workers.get_mut(&worker) else { return false };
+        if known.reading >= READING_MAX {
+            return false;
+        }
+        if known.asked.is_some() && known.reading == 0 {
+            return true;
+        }
+        if known.late > 0 {
+            known.late -= 1;
+            return true;
+        }
+        !std::mem::replace(&mut known.has_parted, true)
     }
 
-    /// A worker has answered: with `None` it could not say what its metrics are now.
-    pub fn answered(&mut self, worker: u32, report: Option<AppReport>) {
+    /// An answer is being read; [`Self::answered`] follows, even when the worker has ended meanwhile.
+    pub fn reads(&mut self, worker: u32) {
         let known = self.workers.entry(worker).or_default();
-        known.asked = None;
-        known.said = Said::HasSome;
-        if let Some(report) = report {
-            known.last = Some(Arc::new(report));
+        known.reading = known.reading.saturating_add(1);
+    }
+
+    /// What a worker has answered was read; with `None` it made no sense. Says whether more is known now of ended workers.
+    pub fn answered(&mut self, worker: u32, report: Option<AppReport>) -> bool {
+        let Some(known) = self.workers.get_mut(&worker) else { return false };
+        known.reading = known.reading.saturating_sub(1);
+        known.note_answer(Said::HasSome);
+        known.is_unreadable = report.is_none();
+        known.last = report.map(Arc::new).or(known.last.take());
+        let has_ended = known.has_ended && known.reading == 0;
+        if has_ended {
+            self.ended(worker);
         }
+        has_ended
+    }
+
+    /// A worker could not say what its metrics are now.
+    pub fn failed(&mut self, worker: u32) {
+        let known = self.workers.entry(worker).or_default();
+        known.note_answer(Said::HasSome);
+        known.is_unreadable = true;
     }
 
     /// A worker has answered that it has no prom-client.
     pub fn has_none(&mut self, worker: u32) {
-        let known = self.workers.entry(worker).or_default();
-        (known.said, known.asked) = (Said::HasNone, None);
+        self.workers.entry(worker).or_default().note_answer(Said::HasNone);
     }
 
-    /// Whether a worker still has time to answer.
+    /// Whether a worker still has time to answer, or an answer is being read.
     pub fn is_awaited(&self, now: Time) -> bool {
         self.workers.values().any(|known| {
             let is_expected = matches!(known.said, Said::NotYet | Said::HasSome);
-            is_expected && known.asked.is_some_and(|since| now.since(since) < ANSWER_PATIENCE)
+            let is_due = known.asked.is_some_and(|since| now.since(since) < ANSWER_PATIENCE);
+            (is_expected && is_due) || known.reading > 0
         })
     }
 
@@ -112,18 +170,29 @@ impl Collection {
 
     /// A worker has ended; what it had counted stays.
     pub fn ended(&mut self, worker: u32) {
+        if let Some(known) = self.workers.get_mut(&worker).filter(|known| known.reading > 0) {
+            // What is being read is its last word.
+            known.has_ended = true;
+            return;
+        }
         let Some(last) = self.workers.remove(&worker).and_then(|known| known.last) else { return };
         let counters = last.counters();
         if !counters.families.is_empty() {
-            self.ended = Arc::new(merge([&*self.ended, &counters]));
+            let left_out_before = self.ended.left_out;
+            let mut ended = merge_within([&*self.ended, &counters], ENDED_BYTES_MAX);
+            // Each worker has the same series, as a rule.
+            ended.left_out = left_out_before.max(ended.left_out - left_out_before);
+            self.ended = Arc::new(ended);
         }
     }
 
-    /// The last report of each worker, and what ended ones had counted.
+    /// The last report of each worker, what ended ones had counted, and a report of nothing for each answer that could not be read.
     pub fn reports(&self) -> Vec<Arc<AppReport>> {
         let living = self.workers.values().filter_map(|known| known.last.clone());
         let ended = Some(&self.ended).filter(|ended| !ended.families.is_empty()).cloned();
-        living.chain(ended).collect()
+        let is_unreadable = self.workers.values().any(|known| known.is_unreadable);
+        let unreadable = is_unreadable.then(|| Arc::new(AppReport::unreadable()));
+        living.chain(ended).chain(unreadable).collect()
     }
 
     /// Writes down what has been counted; see [`Self::written`].
@@ -175,6 +244,8 @@ impl Collection {
 
 #[cfg(test)]
 mod tests {
+    use super::super::merge::merge;
+    use super::super::report::AppFamily;
     use super::*;
 
     fn hits(count: u32) -> AppReport {
@@ -194,6 +265,11 @@ mod tests {
         })
     }
 
+    fn answer(collection: &mut Collection, worker: u32, report: Option<AppReport>) {
+        collection.reads(worker);
+        collection.answered(worker, report);
+    }
+
     fn at(ms: u64) -> Time {
         Time::default() + Duration::from_millis(ms)
     }
@@ -207,9 +283,9 @@ mod tests {
         assert!(!collection.is_awaited(at(1000)));
         // An agent of an older version never answers; it is not waited for again.
         assert!(!collection.ask(1, at(2000)) && !collection.is_awaited(at(2000)));
-        collection.answered(1, Some(hits(1)));
+        answer(&mut collection, 1, Some(hits(1)));
         assert!(collection.ask(1, at(3000)) && collection.is_awaited(at(3000)));
-        collection.answered(1, None);
+        answer(&mut collection, 1, None);
         assert_eq!(sums(&collection), [Some(1.0), Some(1.0)], "the last known report counts");
         assert!(collection.expects(1) && !collection.expects(1), "unasked, it may say its last word");
         assert!(!collection.expects(7));
@@ -225,14 +301,14 @@ mod tests {
     fn counters_of_ended_workers_stay_and_gauges_do_not() {
         let mut collection = Collection::default();
         for worker in 1..=4 {
-            collection.answered(worker, Some(hits(worker)));
+            answer(&mut collection, worker, Some(hits(worker)));
         }
         assert_eq!(sums(&collection), [Some(10.0), Some(10.0)]);
         collection.ended(4);
         collection.ended(1);
         collection.ended(9);
         assert_eq!(sums(&collection), [Some(10.0), Some(5.0)]);
-        collection.answered(5, Some(hits(0)));
+        answer(&mut collection, 5, Some(hits(0)));
         assert_eq!(sums(&collection), [Some(10.0), Some(5.0)]);
     }
 
@@ -240,24 +316,108 @@ mod tests {
     fn another_daemon_goes_on_with_all_counters() {
         let mut collection = Collection::default();
         for worker in 1..=3 {
-            collection.answered(worker, Some(hits(worker)));
+            answer(&mut collection, worker, Some(hits(worker)));
         }
         collection.ended(1);
         collection.write_down();
         let next = Collection::resume(collection.written(), |worker| worker == 3);
         assert_eq!(sums(&next), [Some(6.0), None]);
         let mut next = Collection::resume(next.written(), |worker| worker == 3);
-        next.answered(3, Some(hits(5)));
+        answer(&mut next, 3, Some(hits(5)));
         assert_eq!(sums(&next), [Some(8.0), Some(5.0)]);
         let label = "x".repeat(1000);
         let many: Vec<_> =
             (0..300).map(|n| format!(r#"{{"value":1,"labels":{{"a":"{label}{n}"}}}}"#)).collect();
         let many = format!(r#"[{{"name":"hits","type":"counter","values":[{}]}}]"#, many.join(","));
-        next.answered(4, AppReport::read(&many));
+        answer(&mut next, 4, AppReport::read(&many));
         next.write_down();
         assert_eq!(next.written(), "", "too much is not written down");
         for nonsense in ["", "{}", "7", r#"{"ended":"x","workers":{"1":"y"}}"#] {
             assert_eq!(sums(&Collection::resume(nonsense, |_| true)), [None, None], "{nonsense}");
         }
+    }
+    #[test]
+    fn a_worker_whose_answer_was_lost_is_asked_again_and_not_waited_for() {
+        let mut collection = Collection::default();
+        collection.ask(1, at(0));
+        answer(&mut collection, 1, Some(hits(1)));
+        assert!(collection.ask(1, at(1000)) && !collection.ask(1, at(30_999)));
+        assert!(collection.ask(1, at(31_000)) && !collection.is_awaited(at(31_000)));
+        assert!(!collection.ask(1, at(90_999)), "each time after twice as long");
+        assert!(collection.ask(1, at(91_000)));
+        // It was stuck, and answers all three questions; its last word counts as well.
+        for _ in 0..3 {
+            assert!(collection.expects(1));
+            answer(&mut collection, 1, Some(hits(2)));
+        }
+        assert!(collection.expects(1) && !collection.expects(1));
+        assert!(collection.ask(1, at(92_000)) && collection.is_awaited(at(92_000)), "it is well again");
+    }
+
+    #[test]
+    fn what_a_worker_said_last_counts_although_it_is_read_after_its_end() {
+        let mut collection = Collection::default();
+        collection.ask(1, at(0));
+        answer(&mut collection, 1, Some(hits(1)));
+        assert!(collection.expects(1));
+        collection.reads(1);
+        collection.gone(1);
+        collection.ended(1);
+        assert!(collection.is_awaited(at(0)), "a page waits for what is being read");
+        assert_eq!(sums(&collection), [Some(1.0), Some(1.0)]);
+        assert!(collection.answered(1, Some(hits(5))));
+        assert!(!collection.is_awaited(at(0)));
+        assert_eq!(sums(&collection), [Some(5.0), None]);
+        assert!(!collection.answered(1, Some(hits(7))), "it is forgotten");
+        assert_eq!(sums(&collection), [Some(5.0), None]);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_stop_talking_has_few_answers_read_at_a_time() {
+        let mut collection = Collection::default();
+        collection.ask(1, at(0));
+        let read = (0..100).filter(|_| {
+            let expects = collection.expects(1);
+            if expects {
+                collection.reads(1);
+            }
+            expects
+        });
+        assert_eq!(read.count(), 2, "its answer and its last word");
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_shows_in_what_is_left_out() {
+        let mut collection = Collection::default();
+        let left_out = |collection: &Collection| {
+            let reports = collection.reports();
+            merge(reports.iter().map(AsRef::as_ref)).left_out
+        };
+        answer(&mut collection, 1, Some(hits(1)));
+        assert_eq!(left_out(&collection), 0);
+        answer(&mut collection, 1, None);
+        assert_eq!((left_out(&collection), sums(&collection)), (1, [Some(1.0), Some(1.0)]));
+        answer(&mut collection, 1, Some(hits(2)));
+        assert_eq!(left_out(&collection), 0);
+        collection.failed(1);
+        assert_eq!((left_out(&collection), sums(&collection)), (1, [Some(2.0), Some(2.0)]));
+    }
+
+    #[test]
+    fn what_ended_workers_leave_behind_is_bounded_in_bytes() {
+        let mut collection = Collection::default();
+        let label = "x".repeat(1000);
+        for worker in 0..10 {
+            let samples: Vec<_> = (0..400)
+                .map(|n| format!(r#"{{"value":1,"labels":{{"a":"{label}{worker}.{n}"}}}}"#))
+                .collect();
+            let text = format!(r#"[{{"name":"hits","type":"counter","values":[{}]}}]"#, samples.join(","));
+            answer(&mut collection, worker, Some(AppReport::read(&text).unwrap()));
+            collection.ended(worker);
+        }
+        let bytes = |family: &AppFamily| family.samples.iter().map(|sample| sample.bytes()).sum::<usize>();
+        let kept: usize = collection.ended.families.iter().map(bytes).sum();
+        assert!((ENDED_BYTES_MAX / 2..=ENDED_BYTES_MAX).contains(&kept), "{kept}");
+        assert_eq!(collection.ended.left_out, 400, "of a worker, all of whose series are left out");
     }
 }

@@ -22,43 +22,79 @@ struct Tally<'a> {
     count: u32,
 }
 
+/// What is left of the bounds of a report under way.
+struct Room {
+    series: usize,
+    bytes: usize,
+    left_out: u32,
+}
+
+/// The most that the merged report of an app takes, as [`Sample::bytes`] and [`AppFamily::head_bytes`] count.
+const MERGED_BYTES_MAX: usize = 4 << 20;
+
 /// Merges reports. A family is as the first report has it; another kind or aggregator under its name is left out.
 pub fn merge<'a>(reports: impl IntoIterator<Item = &'a AppReport>) -> AppReport {
+    merge_within(reports, MERGED_BYTES_MAX)
+}
+
+/// The same within so many bytes; those that come first have them first.
+pub(super) fn merge_within<'a>(reports: impl IntoIterator<Item = &'a AppReport>, bytes: usize) -> AppReport {
     let mut families: Vec<Merging<'a>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    let (mut room, mut left_out, mut left_out_before) = (SERIES_MAX, 0, 0);
+    let mut room = Room { series: SERIES_MAX, bytes, left_out: 0 };
+    let mut left_out_before = 0;
     for report in reports {
         // Each worker leaves out the same, as a rule.
         left_out_before = report.left_out.max(left_out_before);
         for family in report.families.iter().filter(|family| family.aggregator != Aggregator::Omit) {
-            let place = *places.entry((&family.registry, &family.name)).or_insert_with(|| {
-                families.push(Merging { first: family, samples: Vec::new(), places: HashMap::new() });
-                families.len() - 1
-            });
+            let place = match places.get(&(family.registry.as_str(), family.name.as_str())) {
+                Some(place) => *place,
+                None if room.takes(family.head_bytes()) => {
+                    places.insert((&family.registry, &family.name), families.len());
+                    families.push(Merging { first: family, samples: Vec::new(), places: HashMap::new() });
+                    families.len() - 1
+                }
+                None => {
+                    room.leave_out(family.samples.len());
+                    continue;
+                }
+            };
             let merging = &mut families[place];
             if (merging.first.kind, merging.first.aggregator) == (family.kind, family.aggregator) {
-                merging.add(family, &mut room, &mut left_out);
+                merging.add(family, &mut room);
             } else {
-                left_out += 1;
+                room.leave_out(1);
             }
         }
     }
     let families = families.into_iter().map(Merging::finish).collect();
-    AppReport { families, left_out: left_out_before.saturating_add(left_out) }
+    AppReport { families, left_out: room.left_out.saturating_add(left_out_before) }
+}
+
+impl Room {
+    fn takes(&mut self, bytes: usize) -> bool {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.unwrap_or(self.bytes);
+        left.is_some()
+    }
+
+    fn leave_out(&mut self, count: usize) {
+        self.left_out = self.left_out.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    }
 }
 
 impl<'a> Merging<'a> {
-    fn add(&mut self, family: &'a AppFamily, room: &mut usize, left_out: &mut u32) {
+    fn add(&mut self, family: &'a AppFamily, room: &mut Room) {
         for sample in &family.samples {
             let key = (sample.part, sample.labels.as_slice(), sample.point.as_deref());
             if let Some(tally) = self.places.get(&key).and_then(|place| self.samples.get_mut(*place)) {
                 tally.add(family.aggregator, sample.value);
-            } else if *room > 0 {
-                *room -= 1;
+            } else if room.series > 0 && room.takes(sample.bytes()) {
+                room.series -= 1;
                 self.places.insert(key, self.samples.len());
                 self.samples.push(Tally { sample, value: sample.value, count: 1 });
             } else {
-                *left_out += 1;
+                room.leave_out(1);
             }
         }
     }
@@ -199,5 +235,18 @@ mod tests {
         };
         let merged = merge(&[many(0), many(2)]);
         assert_eq!((merged.families[0].samples.len(), merged.left_out), (SERIES_MAX, 2));
+    }
+
+    #[test]
+    fn what_is_beyond_the_bytes_is_left_out_and_counted() {
+        let long = "x".repeat(1000);
+        let samples: Vec<_> =
+            (0..10).map(|n| format!(r#"{{"value":1,"labels":{{"n":"{long}{n}"}}}}"#)).collect();
+        let reports = [report("sum", "counter", &samples.join(",")), report("sum", "counter", &samples[0])];
+        let merged = merge_within(&reports, 3500);
+        assert_eq!((merged.families[0].samples.len(), merged.left_out), (3, 7));
+        assert_eq!(merged.families[0].samples[0].value, 2.0, "what is there goes on counting");
+        let nothing = merge_within(&reports[..1], 10);
+        assert_eq!((nothing.families.len(), nothing.left_out), (0, 10));
     }
 }

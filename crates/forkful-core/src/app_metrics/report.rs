@@ -131,6 +131,11 @@ enum Number {
 }
 
 impl AppReport {
+    /// What is known of a worker's metrics when they cannot be read.
+    pub fn unreadable() -> Self {
+        Self { families: Vec::new(), left_out: 1 }
+    }
+
     /// Reads a list of families; `None` for what is no list, or too long. A family that makes no sense is left out.
     pub fn read(text: &str) -> Option<Self> {
         if text.len() > APP_METRICS_BYTES_MAX {
@@ -173,7 +178,15 @@ impl AppReport {
     }
 }
 
+/// What a value, its place in memory and its form in JSON take beside their texts.
+const OVERHEAD_BYTES: usize = 64;
+
 impl AppFamily {
+    /// About what it takes without its samples.
+    pub(super) fn head_bytes(&self) -> usize {
+        OVERHEAD_BYTES + self.name.len() + self.help.len()
+    }
+
     fn read(raw: RawFamily, room: &mut usize, left_out: &mut u32) -> Option<Self> {
         if !is_metric_name(&raw.name) || raw.registry.len() > REGISTRY_BYTES_MAX {
             return None;
@@ -229,6 +242,12 @@ impl AppFamily {
 }
 
 impl Sample {
+    /// About what it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let labels = self.labels.iter().map(|(name, value)| name.len() + value.len());
+        OVERHEAD_BYTES + labels.sum::<usize>() + self.point.as_ref().map_or(0, String::len)
+    }
+
     fn read(raw: RawSample, family: &str, kind: SampleKind) -> Option<Self> {
         let suffix = raw.name.as_deref().map_or(Some(""), |name| name.strip_prefix(family))?;
         let part = part_of(kind, suffix)?;

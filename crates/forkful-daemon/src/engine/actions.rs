@@ -1,5 +1,6 @@
 //! Feeds events to the supervisors of apps, and performs what they decide.
 
+use forkful_cluster::protocol::incoming::MetricsAnswer;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::incidents::{is_bad_health, noticed};
@@ -231,7 +232,7 @@ impl Engine {
             }
             PrimaryEvent::LacksWorkers(worker) => return entry.note_lack(worker, Lack::ClusterMetrics),
             PrimaryEvent::Unmerged(worker) => return entry.note_lack(worker, Lack::Unmerged),
-            PrimaryEvent::Metrics { worker, answer } => return entry.on_metrics(worker, answer),
+            PrimaryEvent::Metrics { worker, answer } => return self.on_metrics(app, worker, answer),
             PrimaryEvent::WantsMerged { worker, question } => {
                 entry.metrics.askers.note(worker.0, question, now);
                 return self.looks.begin_merge(app);
@@ -281,6 +282,14 @@ impl Engine {
             }
         };
         self.supervise_some(app, event);
+    }
+
+    /// A worker's answer about its metrics is read away from the loop.
+    fn on_metrics(&mut self, app: AppId, worker: WorkerId, answer: MetricsAnswer) {
+        let unread = self.apps.get_mut(app).and_then(|entry| entry.on_metrics(worker, answer));
+        if let Some(unread) = unread {
+            self.looks.reading.read(app, unread, &self.inbox.back);
+        }
     }
 
     /// Notes what happened for lists; a supervisor that talks does so on stderr.

@@ -1,14 +1,14 @@
 //! Alerts: incidents are sent to an app's command or webhook. `forkful_core::alerts` decides which incidents. Nothing waits for a
 //! command or a webhook.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::incidents::{Alert, Incident};
 use forkful_core::Time;
-use forkful_core::alerts::AlertBook;
+use forkful_core::alerts::{AlertBook, UnderWay};
 use forkful_core::spec::AppSpec;
 use forkful_os::{identity, memory_file};
 use hyper::body::Bytes;
@@ -17,22 +17,22 @@ use super::starting::Starts;
 use super::upkeep::Helper;
 use crate::webhook;
 
-/// Commands and requests under way; further alerts are left out, and the log says so.
-const UNDER_WAY_MAX: usize = 16;
-
 /// What the engine keeps for this.
 #[derive(Debug, Default)]
 pub(crate) struct AlertDesk {
     book: AlertBook,
-    under_way: Rc<Cell<usize>>,
+    under_way: Rc<RefCell<UnderWay>>,
 }
 
-/// Counts something under way until it is dropped.
-struct UnderWay(Rc<Cell<usize>>);
+/// One way of an alert is under way until this is dropped.
+struct Way {
+    app: String,
+    under_way: Rc<RefCell<UnderWay>>,
+}
 
-impl Drop for UnderWay {
+impl Drop for Way {
     fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
+        self.under_way.borrow_mut().end(&self.app);
     }
 }
 
@@ -41,31 +41,29 @@ impl AlertDesk {
     pub(super) fn tell(&mut self, incident: Incident, spec: &AppSpec, starts: &mut Starts, now: Time) {
         let Some(policy) = &spec.alerts else { return };
         let (app, kind) = (incident.summary.app.clone(), incident.summary.kind);
-        // Checked before `step`, so that an alert without room does not start the pause until the next of its kind.
-        let channels = usize::from(policy.webhook.is_some()) + usize::from(!policy.command.is_empty());
-        if self.under_way.get() + channels > UNDER_WAY_MAX {
-            log_line!("forkful: {app}: an alert is left out: {} others are under way", self.under_way.get());
+        // Taken before `step`, so that an alert without room does not start the pause until the next of its kind.
+        let number = usize::from(policy.webhook.is_some()) + usize::from(!policy.command.is_empty());
+        if !self.under_way.borrow_mut().begin(&app, number) {
+            let others = self.under_way.borrow().of(&app);
+            log_line!("forkful: {app}: an alert is left out: {others} others of this app are under way");
             return;
         }
+        let way = || Way { app: app.clone(), under_way: Rc::clone(&self.under_way) };
+        let mut ways: Vec<Way> = std::iter::repeat_with(way).take(number).collect();
         let Some(left_out) = self.book.step(&app, kind, policy, now) else { return };
         let alert = Alert::new(incident, left_out, identity::host_name().unwrap_or_default());
         let body = Bytes::from(serde_json::to_vec(&alert).expect("our own types always have a JSON form"));
         if let Some(url) = policy.webhook.clone() {
-            let under_way = self.begin();
+            let way = ways.pop();
             let (app, body, timeout) = (app.clone(), body.clone(), policy.timeout);
             tokio::task::spawn_local(async move {
-                let _under_way = under_way;
+                let _way = way;
                 log_failure(&app, "its webhook", webhook::post(&url, body, timeout).await);
             });
         }
         if !policy.command.is_empty() {
-            run(policy.command.clone(), &body, spec, policy.timeout, starts, self.begin());
+            run(policy.command.clone(), &body, spec, policy.timeout, starts, ways.pop());
         }
-    }
-
-    fn begin(&self) -> UnderWay {
-        self.under_way.set(self.under_way.get() + 1);
-        UnderWay(Rc::clone(&self.under_way))
     }
 }
 
@@ -76,7 +74,7 @@ fn run(
     spec: &AppSpec,
     timeout: Duration,
     starts: &mut Starts,
-    under_way: UnderWay,
+    way: Option<Way>,
 ) {
     let app = spec.name.to_string();
     let stdin = match stdin_of(body) {
@@ -86,7 +84,7 @@ fn run(
     let helper = Helper { what: "alert", words, identity: Vec::new(), stdin: Some(stdin) };
     let outcome = helper.run(spec.launch.clone(), timeout, starts);
     tokio::task::spawn_local(async move {
-        let _under_way = under_way;
+        let _way = way;
         log_failure(&app, "its command", outcome.await);
     });
 }

@@ -88,20 +88,98 @@ impl App {
         }
     }
 
-    /// An agent has answered.
-    pub(super) fn on_metrics(&mut self, worker: WorkerId, answer: MetricsAnswer) {
+    /// An agent has answered. What is returned is to be read, and comes back by [`Apps::on_reports`].
+    pub(super) fn on_metrics(&mut self, worker: WorkerId, answer: MetricsAnswer) -> Option<Unread> {
         let own = &mut self.metrics.own;
         if self.workers.places.contains_key(&worker) && own.expects(worker.0) {
             match answer {
                 MetricsAnswer::None => own.has_none(worker.0),
-                MetricsAnswer::Failed => own.answered(worker.0, None),
-                MetricsAnswer::Text(text) => own.answered(worker.0, AppReport::read(&text)),
+                MetricsAnswer::Failed => own.failed(worker.0),
+                MetricsAnswer::Report { text, left_out } => {
+                    own.reads(worker.0);
+                    return Some(Unread { worker, text, left_out });
+                }
             }
         }
+        None
+    }
+}
+
+/// A worker's answer, not read yet.
+#[derive(Debug)]
+pub(super) struct Unread {
+    worker: WorkerId,
+    text: Box<str>,
+    left_out: u32,
+}
+
+/// A worker's answer; `None` where it makes no sense.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    app: AppId,
+    worker: WorkerId,
+    report: Option<AppReport>,
+}
+
+/// Has answers read away from the loop: each takes some milliseconds. One thread at a time does it; what comes meanwhile waits.
+/// A worker has few answers there at a time, see `forkful_core::app_metrics::Collection::expects`.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    waiting: Vec<(AppId, Unread)>,
+    is_busy: bool,
+}
+
+impl Reading {
+    pub(super) fn read(&mut self, app: AppId, unread: Unread, back: &mpsc::UnboundedSender<Back>) {
+        self.waiting.push((app, unread));
+        if !self.is_busy {
+            self.begin(back);
+        }
+    }
+
+    /// What was read last has come back.
+    pub(super) fn go_on(&mut self, back: &mpsc::UnboundedSender<Back>) {
+        self.is_busy = false;
+        if !self.waiting.is_empty() {
+            self.begin(back);
+        }
+    }
+
+    fn begin(&mut self, back: &mpsc::UnboundedSender<Back>) {
+        self.is_busy = true;
+        let (waiting, back) = (std::mem::take(&mut self.waiting), back.clone());
+        tokio::task::spawn_blocking(move || {
+            let reports = waiting.into_iter().map(|(app, unread)| unread.read(app)).collect();
+            // The engine is gone only when the daemon ends.
+            let _gone = back.send(Back::Reported(reports));
+        });
+    }
+}
+
+impl Unread {
+    fn read(self, app: AppId) -> Reported {
+        let Self { worker, text, left_out } = self;
+        let report = AppReport::read(&text).map(|mut report| {
+            report.left_out = report.left_out.saturating_add(left_out);
+            report
+        });
+        Reported { app, worker, report }
     }
 }
 
 impl Apps {
+    /// Answers have been read.
+    pub(super) fn on_reports(&mut self, reports: Vec<Reported>) {
+        for Reported { app, worker, report } in reports {
+            let Some(entry) = self.get_mut(app) else { continue };
+            let own = &mut entry.metrics.own;
+            if own.answered(worker.0, report) {
+                own.write_down();
+                self.note_unwritten(app);
+            }
+        }
+    }
+
     /// Asks the workers of an app for their metrics when one of them wants them all, and gives what is to be merged now. What it
     /// counts is written down first, so that no counter falls when another daemon goes on.
     pub(super) fn merge_order(&mut self, app: AppId, may_wait: bool, now: Time) -> Option<MergeOrder> {

@@ -138,9 +138,14 @@ impl Engine {
         process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
         let worker = process.worker;
         // First of all: what the worker had not taken goes to others.
-        for worker in entry.workers_of(slot, generation) {
-            entry.primary.detach(worker, now);
-            entry.metrics.own.gone(worker.0);
+        let workers = entry.workers_of(slot, generation);
+        for worker in &workers {
+            entry.primary.detach(*worker, now);
+        }
+        // What it said last, too, such as its metrics.
+        self.take_primary_events(app);
+        if let Some(entry) = self.apps.get_mut(app) {
+            workers.iter().for_each(|worker| entry.metrics.own.gone(worker.0));
         }
         self.conversations.forget_triggers(app, worker);
         self.starts.work.clear(app, slot, generation);

@@ -9,7 +9,7 @@ use forkful_core::probes::{Answer, Probe, Probes, Seen};
 use forkful_core::steering::blocked::{LOOK_PATIENCE, blocked_for, is_awaited};
 
 use super::app::{App, AppId};
-use super::app_metrics::MergeOrder;
+use super::app_metrics::{MergeOrder, Reading};
 use super::apps::Apps;
 use crate::command::Command;
 
@@ -20,6 +20,8 @@ pub(super) struct Looks {
     /// Apps with workers that want the merged metrics.
     merges: BTreeSet<AppId>,
     probes: Probes,
+    /// What workers have answered of their prom-clients.
+    pub(super) reading: Reading,
 }
 
 struct Look {

@@ -117,17 +117,22 @@ impl Processes {
         let _failed = tree::reap_orphans(&is_ours, &self.keeping);
     }
 
-    /// Takes what the keeper says. When it has ended, workers that it had are nobody's children any more: how they end is
+    /// Whether the keeper was lost while something was asked of it or told to it; then [`Self::hear_keeper`] says so.
+    pub(super) fn has_lost_keeper(&self) -> bool {
+        self.keeping.has_untold_loss()
+    }
+
+    /// Takes what the keeper says. When it is lost, workers that it had are nobody's children any more: how they end is
     /// not known then, and workers that are started from now on are ours.
     pub(super) fn hear_keeper(&self, is_being_started: impl Fn(u32) -> bool) {
         let socket = self.keeping.socket();
         match self.keeping.take_news() {
             Ok(true) => self.reap_orphans(is_being_started),
             Ok(false) => {}
-            Err(_) => {
+            Err(loss) => {
                 let _gone = socket.map(|socket| self.reactor.remove(socket));
                 tree::set_head(0);
-                log_line!("forkful: the keeper has ended: apps would not survive this daemon from now on");
+                log_line!("forkful: {loss}: apps would not survive this daemon from now on");
             }
         }
     }

@@ -4,6 +4,7 @@ mod apply;
 mod clearing;
 mod events;
 mod hung;
+mod keeper;
 mod reload;
 mod saved;
 mod takeover;

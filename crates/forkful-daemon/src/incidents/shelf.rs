@@ -35,13 +35,24 @@ struct Kept {
 impl Shelf {
     /// With the incidents of earlier daemons. What cannot be read is left out.
     pub(super) fn open(folder: PathBuf) -> Self {
+        Self::begin(folder, |draft| {
+            // Of a daemon that was killed while it wrote.
+            let _stays = fs_err::remove_file(draft);
+        })
+    }
+
+    /// To look at the incidents of earlier daemons; changes nothing.
+    pub(super) fn look(folder: PathBuf) -> Self {
+        Self::begin(folder, |_draft| {})
+    }
+
+    fn begin(folder: PathBuf, on_draft: impl Fn(&Path)) -> Self {
         let mut kept = BTreeMap::new();
         let names = fs_err::read_dir(&folder).into_iter().flatten().flatten();
         for path in names.map(|entry| entry.path()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name.starts_with('.') {
-                // The draft of a daemon that was killed while it wrote.
-                let _stays = fs_err::remove_file(&path);
+                on_draft(&path);
             } else if let Some(id) = id_of(&name)
                 && let Ok((incident, bytes)) = read(&path)
                 && incident.summary.id == id

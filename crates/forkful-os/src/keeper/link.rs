@@ -15,11 +15,12 @@ use rustix::net::{
 };
 
 use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text, Update};
+use super::loss::{Loss, LossBook};
 use crate::memory_file::Words;
 use crate::process::Exit;
 
 /// A keeper answers in microseconds; one that does not for so long is not there any more, or is stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A stop waits for the keeper's copies of listeners no longer than this.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(200);
@@ -43,8 +44,7 @@ struct Link {
     keeper: u32,
     /// A word for each place.
     words: OnceLock<Words>,
-    /// The keeper has ended, or does not answer.
-    is_lost: AtomicBool,
+    loss: LossBook,
     /// Somebody's end was told while an answer was awaited.
     child_told: AtomicBool,
     places: Mutex<Places>,
@@ -118,7 +118,7 @@ impl Handover {
             socket,
             keeper,
             words: OnceLock::new(),
-            is_lost: AtomicBool::new(false),
+            loss: LossBook::default(),
             child_told: AtomicBool::new(false),
             places: Mutex::default(),
             later: Mutex::default(),
@@ -271,8 +271,8 @@ impl Keeping {
                     };
                 }
                 Ok((frame, _)) => link.note(&frame),
-                Err(_) => {
-                    link.is_lost.store(true, Ordering::SeqCst);
+                Err(error) => {
+                    link.loss.note(Loss::of(&error));
                     return None;
                 }
             }
@@ -310,7 +310,7 @@ impl Keeping {
                 break;
             }
         }
-        link.is_lost.store(true, Ordering::SeqCst);
+        link.loss.leave();
     }
 
     /// Where the keeper's frames come in, for a reactor.
@@ -318,9 +318,18 @@ impl Keeping {
         self.0.as_ref().map(|link| link.socket.as_fd())
     }
 
-    /// Takes what has come from the keeper, and shows it that the loop turns; whether the end of some child was told. `Err` once: the keeper has ended.
-    pub fn take_news(&self) -> io::Result<bool> {
-        let Some(link) = self.link() else { return Ok(false) };
+    /// Whether the keeper was lost and nobody has been told: [`Self::take_news`] tells.
+    pub fn has_untold_loss(&self) -> bool {
+        self.0.as_ref().is_some_and(|link| link.loss.is_untold())
+    }
+
+    /// Takes what has come from the keeper, and shows it that the loop turns; whether the end of some child was told. `Err` once
+    /// when the keeper is lost, whoever has noticed it: its socket is not to be read any more.
+    pub fn take_news(&self) -> Result<bool, Loss> {
+        let Some(link) = &self.0 else { return Ok(false) };
+        if link.loss.is_lost() {
+            return link.loss.take().map_or(Ok(false), Err);
+        }
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match receive_frame(link.socket.as_fd()) {
@@ -328,16 +337,17 @@ impl Keeping {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(link.child_told.swap(false, Ordering::SeqCst));
                 }
-                Ok(None) | Err(_) => {
-                    link.is_lost.store(true, Ordering::SeqCst);
-                    return Err(io::ErrorKind::BrokenPipe.into());
-                }
+                Ok(None) => link.loss.note(Loss::Ended),
+                Err(error) => link.loss.note(Loss::of(&error)),
+            }
+            if let Some(loss) = link.loss.take() {
+                return Err(loss);
             }
         }
     }
 
     fn link(&self) -> Option<&Arc<Link>> {
-        self.0.as_ref().filter(|link| !link.is_lost.load(Ordering::SeqCst))
+        self.0.as_ref().filter(|link| !link.loss.is_lost())
     }
 }
 
@@ -394,7 +404,7 @@ impl Link {
 
     /// Sends a frame, waiting a little for a keeper that is behind.
     fn tell(&self, frame: &Frame, fd: Option<BorrowedFd<'_>>) {
-        while !self.is_lost.load(Ordering::SeqCst) {
+        while !self.loss.is_lost() {
             match send_frame(self.socket.as_fd(), frame, fd) {
                 Ok(()) => return,
                 // Too many descriptors of this user are on their way.
@@ -404,7 +414,7 @@ impl Link {
                 Err(error)
                     if error.kind() == io::ErrorKind::WouldBlock
                         && wait(self.socket.as_fd(), PollFlags::OUT, PATIENCE).is_ok() => {}
-                Err(_) => self.is_lost.store(true, Ordering::SeqCst),
+                Err(error) => self.loss.note(Loss::of(&error)),
             }
         }
     }
@@ -430,7 +440,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(Held { link, place, listens }) = self.0.take()
-            && !link.is_lost.load(Ordering::SeqCst)
+            && !link.loss.is_lost()
         {
             link.later(Frame::Drop { place });
             if listens {
@@ -507,5 +517,5 @@ fn wait(socket: BorrowedFd<'_>, what: PollFlags, patience: Duration) -> io::Resu
 }
 
 fn unexpected() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the keeper speaks another protocol")
+    io::Error::new(io::ErrorKind::InvalidData, Loss::Nonsense.to_string())
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use forkful_api::client::ClientError;
+use forkful_api::client::{Client, ClientError};
 use forkful_api::incidents::{IncidentSummary, IncidentsQuery};
-use forkful_api::types::join_targets;
+use forkful_api::types::{ErrorReply, join_targets};
 use forkful_core::pages::Page;
+use forkful_daemon::{kept_incident, kept_incidents};
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::expand;
@@ -20,13 +21,12 @@ use crate::output::{self, events};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> {
-    let Some(mut client) = connection::running(home).await? else {
-        return Err(Failure::new(Exit::NoDaemon, "no daemon is running; incidents are read from a daemon")
-            .hint("`forkful resurrect` starts a daemon and the saved apps")
-            .see(Page::Daemon));
-    };
+    let client = connection::running(home).await?;
     if let Some(id) = args.show {
-        let incident = client.incident(id).await?;
+        let incident = match client {
+            Some(mut client) => client.incident(id).await?,
+            None => kept_incident(home, id).map_err(refused)?,
+        };
         if args.json {
             output::print_json(&incident)?;
         } else {
@@ -35,21 +35,46 @@ pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     let targets = expand(home, args.targets, &[]).await?;
-    let since = args.since.map_or(0, |since| now_ms().saturating_sub(since.as_millis() as u64));
-    let mut query = IncidentsQuery { targets: join_targets(&targets), since_ms: since, after: 0 };
-    let mut found = client.incidents(&query).await?;
-    if !args.follow {
-        if args.json {
-            output::print_json(&found)?;
-        } else {
-            output::print(&events::list(&found.incidents, Paint::stdout()))?;
+    let since_ms = args.since.map_or(0, |since| now_ms().saturating_sub(since.as_millis() as u64));
+    let query = IncidentsQuery { targets: join_targets(&targets), since_ms, after: 0 };
+    let found = match client {
+        Some(client) if args.follow => return follow(home, client, query, args.json).await,
+        Some(mut client) => client.incidents(&query).await?,
+        None if args.follow => {
+            return Err(Failure::new(Exit::NoDaemon, "no daemon is running, so nothing will happen")
+                .hint("without `--follow`, `forkful events` shows what has happened")
+                .see(Page::Daemon));
         }
-        return Ok(Exit::Done);
+        // What has happened is in files of the home.
+        None => {
+            let is_all = targets.is_empty() || targets.iter().any(|target| target == "all");
+            kept_incidents(home, (!is_all).then_some(targets), since_ms).map_err(refused)?
+        }
+    };
+    if args.json {
+        output::print_json(&found)?;
+    } else {
+        output::print(&events::list(&found.incidents, Paint::stdout()))?;
     }
+    Ok(Exit::Done)
+}
+
+fn refused(reply: ErrorReply) -> Failure {
+    ClientError::Refused { reply }.into()
+}
+
+/// Prints what happened, and what happens from now on.
+async fn follow(
+    home: &Home,
+    mut client: Client,
+    mut query: IncidentsQuery,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let mut found = client.incidents(&query).await?;
     loop {
         for incident in &found.incidents {
             query.after = query.after.max(incident.id);
-            show_one(incident, args.json)?;
+            show_one(incident, json)?;
         }
         tokio::time::sleep(LOOK_EVERY).await;
         found.incidents.clear();

@@ -158,7 +158,11 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#, "Agent(Metrics(Failed))"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[ {"a":1}]}"#,
-            r#"Agent(Metrics(Text("[ {\"a\":1}]")))"#,
+            r#"Agent(Metrics(Report { text: "[ {\"a\":1}]", left_out: 0 }))"#,
+        ),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[],"leftOut":7}"#,
+            r#"Agent(Metrics(Report { text: "[]", left_out: 7 }))"#,
         ),
         (r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[}"#, "Ignored"),
         (
