@@ -1,5 +1,6 @@
 //! The engine with real processes, turned by hand.
 
+mod app_metrics;
 mod apply;
 mod clearing;
 mod events;
