@@ -86,9 +86,12 @@ impl Worker {
         self.open.len() < OPEN_MAX
     }
 
-    /// Whether all of its messages were read, and nothing is in transit to it.
+    /// Whether all of its messages were read, none waits for room, and nothing is in transit to it.
     pub(super) fn is_in_step(&self) -> bool {
-        self.channel.said.is_empty() && !self.will_be_heard && self.asked.is_empty()
+        self.channel.said.is_empty()
+            && !self.channel.has_more_to_say()
+            && !self.will_be_heard
+            && self.asked.is_empty()
     }
 }
 
