@@ -415,7 +415,9 @@ mod tests {
             answer(&mut collection, worker, Some(AppReport::read(&text).unwrap()));
             collection.ended(worker);
         }
-        let bytes = |family: &AppFamily| family.samples.iter().map(super::super::report::Sample::bytes).sum::<usize>();
+        let bytes = |family: &AppFamily| {
+            family.samples.iter().map(super::super::report::Sample::bytes).sum::<usize>()
+        };
         let kept: usize = collection.ended.families.iter().map(bytes).sum();
         assert!((ENDED_BYTES_MAX / 2..=ENDED_BYTES_MAX).contains(&kept), "{kept}");
         assert_eq!(collection.ended.left_out, 400, "of a worker, all of whose series are left out");
