@@ -107,8 +107,9 @@ test('no request is lost from the sum over kills, a reload, a daemon that dies a
       return now.length === 4 && !now.includes(before[round % 4]);
     });
   }
-  // A worker that is asked to leave says what it has counted since the last question.
-  await ask(10);
+  // A worker that is asked to leave says what it has counted since the last question, or without one.
+  await forkful.ok(['scale', 'web', '5']);
+  await ask(15);
   await forkful.ok(['reload', 'web']);
   assert.equal(await hits(), requests, 'after a reload');
   // Another daemon goes on with what ended workers had counted, and with what a worker had that ends meanwhile.

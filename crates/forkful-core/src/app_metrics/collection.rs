@@ -104,6 +104,13 @@ impl Collection {
         true
     }
 
+    /// Whether a worker that is told to leave is to be asked: its agent says its last word only after a first question, and somebody
+    /// scrapes this app.
+    pub fn ask_leaving(&mut self, worker: u32, now: Time) -> bool {
+        let is_scraped = !self.workers.is_empty() || !self.ended.families.is_empty();
+        is_scraped && !self.workers.contains_key(&worker) && self.ask(worker, now)
+    }
+
     /// Whether an answer of this worker is to be read: it was asked, or may be ending. Reading takes time, and anybody can write.
     pub fn expects(&mut self, worker: u32) -> bool {
         let Some(known) = self.workers.get_mut(&worker) else { return false };
@@ -295,6 +302,25 @@ mod tests {
         assert!(!collection.is_awaited(at(4000)));
         collection.has_none(2);
         assert!(collection.ask(2, at(4000)) && !collection.is_awaited(at(4000)));
+    }
+
+    #[test]
+    fn a_worker_that_leaves_is_asked_if_it_never_was_and_the_app_is_scraped() {
+        let mut collection = Collection::default();
+        assert!(!collection.ask_leaving(1, at(0)), "nobody scrapes this app");
+        assert!(collection.ask(1, at(0)));
+        answer(&mut collection, 1, Some(hits(1)));
+        assert!(!collection.ask_leaving(1, at(1)), "it says its last word by itself");
+        assert!(collection.ask_leaving(2, at(1)) && collection.is_awaited(at(1)));
+        // Its answer is being read when its last word comes.
+        assert!(collection.expects(2));
+        collection.reads(2);
+        assert!(collection.expects(2) && !collection.expects(2));
+        collection.reads(2);
+        collection.ended(2);
+        collection.answered(2, Some(hits(3)));
+        collection.answered(2, Some(hits(4)));
+        assert_eq!(sums(&collection), [Some(5.0), Some(1.0)]);
     }
 
     #[test]

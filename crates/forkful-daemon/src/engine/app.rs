@@ -353,6 +353,9 @@ impl App {
                 self.workers.drains(worker);
                 has_none = false;
             }
+            if self.primary.has_agent(worker) && self.metrics.own.ask_leaving(worker.0, now) {
+                self.primary.ask_for_metrics(worker, now);
+            }
             left.extend(self.primary.drain(worker, now));
         }
         (left, has_none)
