@@ -85,8 +85,9 @@ impl Followers {
     /// Sends everything new from now on.
     pub(super) fn add(&mut self, filter: FollowFilter, senders: LineSenders) {
         self.followers.retain(|follower| !follower.sender.is_closed());
-        let LineSenders { live, waiting, .. } = senders;
+        let LineSenders { live, waiting, begun, .. } = senders;
         self.followers.push(Follower { filter, sender: live, waiting, skipped: 0 });
+        drop(begun);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -6,12 +6,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use forkful_api::types::{LogLine, LogStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::json;
 use super::stream::{Batch, StreamInfo, lines_of};
+
+/// How long [`LogLines::begun`] waits. The writer may stand still, in front of a disk that does.
+const BEGIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A piece of what a follower receives.
 #[derive(Debug)]
@@ -70,6 +74,8 @@ pub struct LogLines {
     waiting: Arc<Waiting>,
     /// Lines that were taken from a channel and not given yet.
     open: VecDeque<LogLine>,
+    /// Done when the writer knows this follower.
+    begun: Option<oneshot::Receiver<()>>,
 }
 
 /// The other end of [`LogLines`].
@@ -78,6 +84,8 @@ pub(super) struct LineSenders {
     pub(super) back: mpsc::UnboundedSender<Chunk>,
     pub(super) live: mpsc::Sender<Chunk>,
     pub(super) waiting: Arc<Waiting>,
+    /// Dropped when the writer knows this follower.
+    pub(super) begun: oneshot::Sender<()>,
 }
 
 /// Both ends; `chunks_max` new chunks may wait.
@@ -85,16 +93,26 @@ pub(super) fn channel(chunks_max: usize) -> (LineSenders, LogLines) {
     let (back, back_end) = mpsc::unbounded_channel();
     let (live, live_end) = mpsc::channel(chunks_max);
     let waiting = Arc::new(Waiting::default());
+    let (begun, begun_end) = oneshot::channel();
     let lines = LogLines {
         back: Some(back_end),
         live: live_end,
         waiting: Arc::clone(&waiting),
         open: VecDeque::new(),
+        begun: Some(begun_end),
     };
-    (LineSenders { back, live, waiting }, lines)
+    (LineSenders { back, live, waiting, begun }, lines)
 }
 
 impl LogLines {
+    /// Waits until each line that is written from then on comes here, so that a client that has its answer may cause one; at
+    /// most for [`BEGIN_PATIENCE`].
+    pub async fn begun(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            let _late = tokio::time::timeout(BEGIN_PATIENCE, begun).await;
+        }
+    }
+
     /// The next line; `None` at the end.
     pub async fn recv(&mut self) -> Option<LogLine> {
         std::future::poll_fn(|context| self.poll_recv(context)).await
