@@ -14,6 +14,8 @@ pub(crate) fn settled(text: &str) -> String {
         (r"\d+\.\d%", "[cpu]"),
         (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
         (r"\| \d+ \| \d+s \|", "| [pid] | [uptime] |"),
+        // A machine that stands still for a moment blocks every worker.
+        (r"\| blocked \d+s \|", "| online |"),
         (r#""saved_at_ms": \d+"#, r#""saved_at_ms": [time]"#),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
