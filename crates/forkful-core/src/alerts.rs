@@ -112,7 +112,7 @@ impl UnderWay {
     /// Of all apps, but for the first alert of each.
     pub const MAX: usize = 64;
 
-    /// Notes an alert that goes by so many ways; `false` when there is no room for it.
+    /// Notes an alert that is sent in this number of ways (command, webhook); `false` when there is no room for it.
     pub fn begin(&mut self, app: &str, ways: usize) -> bool {
         let own = self.of(app);
         let has_room =

@@ -112,7 +112,11 @@ impl Plant {
             "an app that waits for its hour is told that its files have changed when it comes",
         ),
         (Self::UnwrittenWait, "unwritten-wait", "that workers wait for their hour is not written"),
-        (Self::AppliesAtOnce, "applies-at-once", "a second apply changes the apps of one that is under way"),
+        (
+            Self::AppliesAtOnce,
+            "applies-at-once",
+            "a second apply changes apps while the first apply still changes them",
+        ),
         (Self::FailureIgnored, "failure-ignored", "a step of an apply that has failed counts as done"),
         (Self::LoadForgotten, "load-forgotten", "the load of apps is not measured any more"),
         (

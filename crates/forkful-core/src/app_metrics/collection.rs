@@ -21,7 +21,8 @@ const DOUBLINGS_MAX: u32 = 7;
 const WRITTEN_BYTES_MAX: usize = 64 * 1024;
 /// What ended workers had counted takes no more than this, whatever labels they had. Series that come later are left out.
 const ENDED_BYTES_MAX: usize = 1024 * 1024;
-/// Answers of a worker that are being read: one to a question, one that is late, and one unasked.
+/// How many answers of one worker may be in reading at a time: the answer to the last question, a late answer to an earlier question, and
+/// the report that a worker sends unasked before it ends.
 const READING_MAX: u8 = 3;
 
 /// What a worker has said to the question for its metrics.

@@ -37,7 +37,7 @@ pub fn merge<'a>(reports: impl IntoIterator<Item = &'a AppReport>) -> AppReport 
     merge_within(reports, MERGED_BYTES_MAX)
 }
 
-/// The same within so many bytes; those that come first have them first.
+/// The same, with at most this number of bytes. Series of earlier reports are kept before those of later reports.
 pub(super) fn merge_within<'a>(reports: impl IntoIterator<Item = &'a AppReport>, bytes: usize) -> AppReport {
     let mut families: Vec<Merging<'a>> = Vec::new();
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();

@@ -105,12 +105,13 @@ pub(super) fn channel(chunks_max: usize) -> (LineSenders, LogLines) {
 }
 
 impl LogLines {
-    /// Waits until each line that is written from then on comes here, so that a client that has its answer may cause one; at
-    /// most for [`BEGIN_PATIENCE`].
-    pub async fn begun(&mut self) {
+    /// Waits until the writer sends each new line here, but at most for [`BEGIN_PATIENCE`]. A client whose request is answered
+    /// after that gets all lines that its next request causes.
+    pub async fn begun(mut self) -> Self {
         if let Some(begun) = self.begun.take() {
             let _late = tokio::time::timeout(BEGIN_PATIENCE, begun).await;
         }
+        self
     }
 
     /// The next line; `None` at the end.

@@ -31,9 +31,7 @@ pub(super) async fn events(
     let logs = if wants_logs {
         // Of all: an app that is watched may be started later.
         let query = LogsQuery { targets: String::new(), lines: 0, follow: true, stream: None };
-        let mut lines = api.ask(|reply| Command::Logs { query, reply }).await?;
-        lines.begun().await;
-        Some(lines)
+        Some(api.ask(|reply| Command::Logs { query, reply }).await?.begun().await)
     } else {
         None
     };

@@ -200,8 +200,7 @@ async fn logs(
     if query.lines > LOG_TAIL_LINES_MAX {
         return Err(Refusal::bad_request(format!("lines must be at most {LOG_TAIL_LINES_MAX}")));
     }
-    let mut lines = api.ask(|reply| Command::Logs { query, reply }).await?;
-    lines.begun().await;
+    let lines = api.ask(|reply| Command::Logs { query, reply }).await?.begun().await;
     let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((content_type, Body::new(LogBody::new(lines, api.commands))).into_response())
 }

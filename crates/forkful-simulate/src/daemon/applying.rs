@@ -59,7 +59,7 @@ impl World {
         });
         let existing: Vec<Existing<'_>> = existing.collect();
         let Ok(plan) = plan(wanted, &existing, prune, |spec| Rc::new(spec.clone())) else {
-            return self.reply(request, "refused: an app that one depends on is not there");
+            return self.reply(request, "refused: a dependency of an app is missing");
         };
         let supervisor = |name: &AppName| {
             let id = self.daemon.find(name)?;

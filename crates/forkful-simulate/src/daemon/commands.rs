@@ -63,7 +63,7 @@ impl World {
         is_known.then_some("refused: an app of this name exists")
     }
 
-    /// Whether an app that stays depends on one that would be deleted as a whole.
+    /// Whether an app that is not deleted depends on an app whose workers would all be deleted.
     pub(super) fn keeps(&self, selection: &BTreeMap<AppId, Vec<u16>>) -> bool {
         let whole = selection.iter().filter_map(|(app, slots)| {
             let entry = self.daemon.apps.get(app).filter(|entry| entry.places.len() == slots.len())?;
@@ -77,7 +77,7 @@ impl World {
     pub(super) fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
         let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
         let fault = needs::check(existing, wanted.into_iter().map(order::needs_of), &BTreeSet::new()).err();
-        fault.map(|_| "refused: an app that one depends on is not there")
+        fault.map(|_| "refused: a dependency of an app is missing")
     }
 
     pub(super) fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
@@ -113,7 +113,7 @@ impl World {
         if let ClientAction::Scale(instances) = verb
             && !selection.keys().all(|app| self.may_scale(*app, instances))
         {
-            return self.reply(request, "refused: an app cannot have so many workers");
+            return self.reply(request, "refused: more workers than an app may have");
         }
         if verb == ClientAction::Delete && self.keeps(&selection) {
             return self.reply(request, "refused: another app depends on it");

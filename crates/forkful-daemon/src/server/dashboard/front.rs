@@ -200,8 +200,7 @@ impl Front {
                 Refusal::bad_request(format!("lines must be at most {LOG_LINES_MAX}")).into_response()
             );
         }
-        let mut lines = self.ask(|reply| Command::Logs { query, reply }).await?;
-        lines.begun().await;
+        let lines = self.ask(|reply| Command::Logs { query, reply }).await?.begun().await;
         let body = Body::new(LogBody::new(lines, self.commands.clone()));
         Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
     }
