@@ -119,11 +119,20 @@ fn body(bytes: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
 
 /// Against accidents, not against somebody who means it.
 fn checksum(head: &[u8], body: &[u8]) -> u64 {
-    head.chunks(8).chain(body.chunks(8)).fold(u64::from(u32::MAX), |sum, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mixed(sum.rotate_left(5) ^ u64::from_le_bytes(word))
-    })
+    checksum_after(checksum_after(u64::from(u32::MAX), head), body)
+}
+
+/// The checksum of all bytes so far, with these after them; the last bytes are filled up with zeros to eight.
+fn checksum_after(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let add = |sum: u64, word: [u8; 8]| mixed(sum.rotate_left(5) ^ u64::from_le_bytes(word));
+    let sum = words.iter().fold(sum, |sum, word| add(sum, *word));
+    if rest.is_empty() {
+        return sum;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    add(sum, last)
 }
 
 impl fmt::Display for Fault {
