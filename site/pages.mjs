@@ -37,6 +37,7 @@ const GROUPS = [
     'NODE-UPGRADE.md': 'Upgrade Node.js',
     'UPDATE.md': 'Update Forkful',
     'CI.md': 'Continuous integration',
+    'MACOS.md': 'macOS',
     'EXPORT.md': 'Export manifests',
     'FAQ.md': 'Frequent questions',
     'TROUBLESHOOTING.md': 'Troubleshooting',

@@ -45,6 +45,7 @@ pages! {
     Apply = "RELOAD.md#apply-a-file",
     Saved = "CRASHES.md#what-is-saved",
     Update = "UPDATE.md",
+    Portable = "MACOS.md#what-is-lacking",
     Boot = "REBOOT.md#which-service",
     Dashboard = "DASHBOARD.md",
     Profiles = "PROFILES.md",

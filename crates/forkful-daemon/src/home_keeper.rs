@@ -1,18 +1,17 @@
 //! Keeps a daemon reachable when its home is removed or moved away: creates the home again, with lock,
 //! socket, records and state, before a command finds none and starts a second daemon.
 //!
-//! The kernel reports the removal (inotify), so nothing is polled.
+//! The kernel reports the removal, so nothing is polled.
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_os::keeper::Keeping;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use forkful_os::removal::Removals;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -159,7 +158,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// The file behind stderr.
 fn own_log_identity() -> Option<(u64, u64)> {
-    rustix::fs::fstat(rustix::stdio::stderr()).ok().map(|found| (found.st_dev, found.st_ino))
+    forkful_os::behalf::Identity::of(rustix::stdio::stderr()).ok().map(|found| (found.device, found.inode))
 }
 
 /// A removed log is still this process's stderr, which it has from its keeper: it switches to the log that
@@ -187,32 +186,19 @@ fn reopen_own_log(home: &Home) -> io::Result<()> {
 
 /// Reports removals in a folder, and of the folder. The default one watches nothing and reports immediately.
 #[derive(Default)]
-struct Watch(Option<AsyncFd<OwnedFd>>);
+struct Watch(Option<AsyncFd<Removals>>);
 
 impl Watch {
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe for types that may close early; an OwnedFd cannot"
-    )]
+    #[expect(deprecated, reason = "its successor is unsafe for types that may close early; this one cannot")]
     fn on(folder: &Path) -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let what = WatchFlags::DELETE | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
-        inotify::add_watch(&fd, folder, what)?;
-        Ok(Self(Some(AsyncFd::with_interest(fd, Interest::READABLE)?)))
+        Ok(Self(Some(AsyncFd::with_interest(Removals::of(folder)?, Interest::READABLE)?)))
     }
 
     /// Waits for the next report, and reads all pending ones.
     async fn changed(&self) -> io::Result<()> {
         let Some(fd) = &self.0 else { return Ok(()) };
         let mut guard = fd.readable().await?;
-        let mut news = [0; 4096];
-        loop {
-            match rustix::io::read(fd.as_fd(), &mut news) {
-                Ok(0) | Err(rustix::io::Errno::AGAIN) => break,
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        fd.get_ref().clear()?;
         guard.clear_ready();
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use std::env;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ impl ServiceManager {
 
     fn at(name: &str) -> io::Result<Self> {
         let address = match name.strip_prefix('@') {
-            Some(name) => SocketAddr::from_abstract_name(name)?,
+            Some(name) => forkful_os::connection::abstract_address(name)?,
             None => SocketAddr::from_pathname(name)?,
         };
         let socket = UnixDatagram::unbound()?;
@@ -81,7 +80,8 @@ mod tests {
         let abstract_name = format!("forkful-test-{}", std::process::id());
         let by_path = UnixDatagram::bind(&path).unwrap();
         let by_name =
-            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap();
+            UnixDatagram::bind_addr(&forkful_os::connection::abstract_address(&abstract_name).unwrap())
+                .unwrap();
         for (ear, name) in [(by_path, path.display().to_string()), (by_name, format!("@{abstract_name}"))] {
             ServiceManager::at(&name).unwrap().tell("READY=1\nSTATUS=ok");
             let mut heard = [0; 64];

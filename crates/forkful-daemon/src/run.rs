@@ -328,6 +328,13 @@ fn prepare_process() {
     // Each of these makes things better where it is permitted, and is no loss where it is not.
     let _limited = forkful_os::process::prepare_long_life();
     let _ignored = forkful_os::process::ignore_stray_signals();
+    if forkful_os::portable::is_on() {
+        log_line!(
+            "forkful: {}, see {}",
+            forkful_core::portable::NOTE,
+            forkful_core::pages::Page::Portable.url()
+        );
+    }
     if let Err(error) = tree::set_subreaper() {
         log_line!("forkful: orphans of workers cannot be adopted: {error}");
     }

@@ -14,8 +14,13 @@
 
 pub mod areas;
 pub mod keeper;
+#[cfg(target_os = "linux")]
 mod manager;
 pub mod passage;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere.rs"]
 mod run;
 pub mod table;
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, connect, sockopt};
 
 use crate::LoadError;
 use crate::cause::ErrorCause;
@@ -58,13 +58,12 @@ impl Address {
     }
 
     pub(crate) fn dial(&self) -> Result<Dial, Errno> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match self {
             Self::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
             Self::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
             Self::Unix(_) => AddressFamily::UNIX,
         };
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let socket = forkful_os::connection::stream(family)?;
         let connecting = match self {
             Self::Tcp(address) => {
                 sockopt::set_tcp_nodelay(&socket, true)?;

@@ -38,7 +38,15 @@
 
 mod entry;
 mod folder;
+#[cfg(target_os = "linux")]
 mod rights;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/rights.rs"]
+mod rights;
+#[cfg(target_os = "linux")]
+mod walk;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/walk.rs"]
 mod walk;
 
 #[cfg(test)]

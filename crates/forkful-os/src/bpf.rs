@@ -14,6 +14,9 @@ pub(crate) const PROGRAM_MAX: usize = 4096;
 /// Attaches a program by `option` (`SO_ATTACH_FILTER` or `SO_ATTACH_REUSEPORT_CBPF`), replacing the previous
 /// one.
 pub(crate) fn attach(socket: impl AsFd, option: libc::c_int, program: &mut [sock_filter]) -> io::Result<()> {
+    if crate::portable::is_on() {
+        return Err(crate::portable::unsupported());
+    }
     if program.len() > PROGRAM_MAX {
         return Err(rustix::io::Errno::INVAL.into());
     }

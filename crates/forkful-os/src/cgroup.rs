@@ -105,6 +105,9 @@ const CPU_PERIOD_US: u64 = 100_000;
 impl Groups {
     /// Creates the parent of a supervisor's groups; `None` if no hierarchy is writable.
     pub fn make(instance: Instance) -> Option<Self> {
+        if crate::portable::is_on() {
+            return None;
+        }
         Hierarchies::prepare(Path::new("/"));
         Hierarchies::find(Path::new("/"))?.below(&folder_of(instance)).map(|trees| Self { trees })
     }
@@ -172,6 +175,9 @@ pub fn make_room() {
 /// Kills every process in the groups of another supervisor, and removes the groups once they are empty.
 /// Returns the number of processes.
 pub fn clear_left_behind(instance: Instance) -> usize {
+    if crate::portable::is_on() {
+        return 0;
+    }
     let Some(trees) = Hierarchies::find(Path::new("/")) else { return 0 };
     let folder = folder_of(instance);
     let mut killed = 0;
@@ -188,6 +194,9 @@ pub fn clear_left_behind(instance: Instance) -> usize {
 /// Moves this process out of the group of another supervisor's worker, which would kill it together with that
 /// worker; for a daemon that a worker has started. If it is not permitted, the process stays.
 pub fn leave_others() {
+    if crate::portable::is_on() {
+        return;
+    }
     let own = std::process::id().to_string();
     for group in crate::cores::own_groups(Path::new("/")) {
         if let Some(outside) = outside(&group.path) {

@@ -5,14 +5,18 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
+
+use crate::sys;
 
 /// Maximum descriptors that one [`receive`] accepts; Node sends one per message, libuv at most 64.
 pub const HANDLES_MAX: usize = 64;
@@ -23,7 +27,7 @@ const TAKEN_BYTES: usize = 8 * 1024;
 /// A connected pair, ours first. Both are close-on-exec; ours is non-blocking, the other end's mode is set by
 /// its user.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) = sys::stream_pair()?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
@@ -52,7 +56,7 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], handle: Option<BorrowedFd<'_>>) ->
     if let Some(handles) = &handles {
         control.push(SendAncillaryMessage::ScmRights(handles));
     }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let flags = sys::NO_SIGNAL | SendFlags::DONTWAIT;
     Ok(rustix::io::retry_on_intr(|| sendmsg(fd, &[IoSlice::new(bytes)], &mut control, flags))?)
 }
 
@@ -75,7 +79,7 @@ fn receive_with(
 ) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let flags = flags | sys::CLOSE_ON_EXEC | RecvFlags::DONTWAIT;
     let received =
         rustix::io::retry_on_intr(|| recvmsg(fd, &mut [IoSliceMut::new(buf)], &mut control, flags));
     let message = match received {
@@ -85,7 +89,7 @@ fn receive_with(
     };
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = part {
-            handles.extend(received);
+            handles.extend(received.inspect(sys::received));
         }
     }
     Ok(message.bytes)
@@ -94,6 +98,13 @@ fn receive_with(
 /// Makes [`look`] start at the first byte in the socket. The position is a property of the socket, not of the
 /// process: a process that receives the socket from another process finds the position where that process
 /// left it.
+#[cfg(not(target_os = "linux"))]
+pub fn look_from_the_beginning(_fd: BorrowedFd<'_>) -> io::Result<()> {
+    Err(crate::portable::unsupported())
+}
+
+/// Makes [`look`] start at the first byte in the socket, see above.
+#[cfg(target_os = "linux")]
 pub fn look_from_the_beginning(fd: BorrowedFd<'_>) -> io::Result<()> {
     let offset: libc::c_int = 0;
     // SAFETY: the option's value is an int of ours.
@@ -155,6 +166,20 @@ impl RemoteEnd {
     /// read everything. `EBADF` if the descriptor is no longer our channel (the process has closed it, and
     /// the number may now belong to something else, which is left alone).
     pub fn take_back(&self, handles: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
+        if crate::portable::is_on() {
+            return Err(crate::portable::unsupported());
+        }
+        self.take_back_by_pidfd(handles)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn take_back_by_pidfd(&self, _handles: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
+        let _unused = (&self.pidfd, self.number, self.cookie);
+        Err(crate::portable::unsupported())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_back_by_pidfd(&self, handles: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
         let end = rustix::process::pidfd_getfd(
             &self.pidfd,
             self.number,

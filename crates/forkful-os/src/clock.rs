@@ -10,6 +10,12 @@ pub fn monotonic() -> Duration {
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
+/// Lets sleeps of this thread end on time. By default the system may end them 50 µs late; if it cannot be changed, they do.
+pub fn sleep_precisely() {
+    #[cfg(target_os = "linux")]
+    let _late = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
 /// Offset of local time from UTC in seconds, at a time in milliseconds since the Unix epoch; from `TZ` or the
 /// system's setting. 0 if unknown.
 pub fn utc_offset_seconds(at_ms: u64) -> i32 {

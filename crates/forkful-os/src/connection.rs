@@ -1,7 +1,12 @@
 //! Information from the kernel about a TCP connection.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Flags with which writing to a closed connection is an error and no signal.
+pub const NO_SIGNAL: rustix::net::SendFlags = crate::sys::NO_SIGNAL;
 
 /// `tcp_info` of `linux/tcp.h` up to `tcpi_bytes_sent` (Linux 4.19), which the libc crate's definition lacks.
 const INFO_BYTES: usize = 208;
@@ -41,7 +46,41 @@ pub(crate) fn int_at(info: &[u8; INFO_BYTES], at: usize) -> u32 {
     info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
+/// It is not known.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn tcp_info(_connection: BorrowedFd<'_>) -> io::Result<([u8; INFO_BYTES], usize)> {
+    Err(crate::portable::unsupported())
+}
+
+/// Ends a connection whose peer acknowledges nothing for this long, where the system can (`TCP_USER_TIMEOUT` of tcp(7)).
+pub fn limit_stall(connection: impl std::os::fd::AsFd, limit: std::time::Duration) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::net::sockopt::set_tcp_user_timeout(connection, limit.as_millis() as u32)?);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _unlimited = (connection, limit);
+        Err(crate::portable::unsupported())
+    }
+}
+
+/// A stream socket that does not block and closes on exec.
+pub fn stream(family: rustix::net::AddressFamily) -> rustix::io::Result<OwnedFd> {
+    crate::sys::socket(family, rustix::net::SocketType::STREAM, None)
+}
+
+/// The address of a name in the abstract namespace, which only Linux has.
+pub fn abstract_address(name: &str) -> io::Result<std::os::unix::net::SocketAddr> {
+    #[cfg(target_os = "linux")]
+    return <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _name = name;
+        Err(crate::portable::unsupported())
+    }
+}
+
 /// As much as the kernel returns, with its length, padded with zeros.
+#[cfg(target_os = "linux")]
 pub(crate) fn tcp_info(connection: BorrowedFd<'_>) -> io::Result<([u8; INFO_BYTES], usize)> {
     let mut info = [0_u8; INFO_BYTES];
     let mut length = INFO_BYTES as libc::socklen_t;

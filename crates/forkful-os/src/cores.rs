@@ -89,8 +89,11 @@ fn usable_cores_under(root: &Path, online: u16, affinity: Option<u16>) -> Usable
 
 /// The number of cores that the calling thread may use; unknown above 1024.
 fn affinity() -> Option<u16> {
-    let set = rustix::thread::sched_getaffinity(None).ok()?;
-    u16::try_from(set.count()).ok()
+    #[cfg(target_os = "linux")]
+    let count = rustix::thread::sched_getaffinity(None).ok()?.count();
+    #[cfg(not(target_os = "linux"))]
+    let count = std::thread::available_parallelism().ok()?.get();
+    u16::try_from(count).ok()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod detach;
 mod lock;
 
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -11,14 +11,27 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 pub use detach::{Detached, READY_FD, spawn_detached};
 pub use lock::LockFile;
 
-/// Host names are shorter: `HOST_NAME_MAX` of limits.h, and a line break.
-const HOST_NAME_BYTES_MAX: u64 = 128;
-
 /// The name of this machine.
+#[cfg(target_os = "linux")]
 pub fn host_name() -> io::Result<String> {
+    use std::io::Read as _;
+    /// Host names are shorter: `HOST_NAME_MAX` of limits.h, and a line break.
+    const HOST_NAME_BYTES_MAX: u64 = 128;
     let mut name = String::new();
     std::fs::File::open("/proc/sys/kernel/hostname")?.take(HOST_NAME_BYTES_MAX).read_to_string(&mut name)?;
     Ok(name.trim().to_owned())
+}
+
+/// The name of this machine.
+#[cfg(not(target_os = "linux"))]
+pub fn host_name() -> io::Result<String> {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer has that many bytes; the last one stays zero.
+    if unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..length]).into_owned())
 }
 
 /// The process at the other end of a unix socket, at the time it connected.
@@ -32,12 +45,35 @@ pub struct Peer {
 
 /// The peer of a connected unix socket, as verified by the kernel.
 pub fn peer_credentials(fd: impl AsFd) -> io::Result<Peer> {
+    #[cfg(not(target_os = "linux"))]
+    return peer_by_getpeereid(fd.as_fd());
+    #[cfg(target_os = "linux")]
     let credentials = rustix::net::sockopt::socket_peercred(fd)?;
+    #[cfg(target_os = "linux")]
     Ok(Peer {
         pid: credentials.pid.as_raw_nonzero().get() as u32,
         uid: credentials.uid.as_raw(),
         gid: credentials.gid.as_raw(),
     })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn peer_by_getpeereid(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<Peer> {
+    use std::os::fd::AsRawFd as _;
+    let (mut uid, mut gid, mut pid) = (0, 0, 0_i32);
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the results are integers of ours.
+    let outcome = unsafe {
+        libc::getpeereid(fd.as_raw_fd(), &raw mut uid, &raw mut gid) != 0
+            || libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_LOCAL,
+                libc::LOCAL_PEERPID,
+                (&raw mut pid).cast(),
+                &raw mut length,
+            ) != 0
+    };
+    if outcome { Err(io::Error::last_os_error()) } else { Ok(Peer { pid: pid.cast_unsigned(), uid, gid }) }
 }
 
 /// The effective user id of this process.

@@ -8,13 +8,20 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod behalf;
+pub mod beneath;
+#[cfg(target_os = "linux")]
 mod bpf;
 pub mod cgroup;
 pub mod channel;
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod closed;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/closed.rs"]
 pub mod closed;
 pub mod connection;
 pub mod cores;
+pub mod edges;
 /// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
@@ -22,19 +29,39 @@ pub mod fuzzing;
 pub mod identity;
 pub mod keeper;
 pub mod listener;
+#[cfg(target_os = "linux")]
+pub mod memory;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/memory.rs"]
 pub mod memory;
 pub mod memory_file;
 pub mod memory_limit;
+#[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/netlink.rs"]
 mod netlink;
 pub mod output;
+#[cfg(target_os = "linux")]
 pub mod pipe;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/pipe.rs"]
+pub mod pipe;
+pub mod portable;
+#[cfg(target_os = "linux")]
+pub mod priority;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/priority.rs"]
 pub mod priority;
 pub mod process;
 pub mod procinfo;
 pub mod random;
 pub mod reactor;
+pub mod removal;
 pub mod replace;
+#[cfg(target_os = "linux")]
 pub mod signals;
+mod sys;
 #[cfg(test)]
 mod testing;
 pub mod timer;
@@ -43,4 +70,5 @@ pub mod tree;
 #[path = "tests/unprivileged.rs"]
 mod unprivileged;
 pub mod users;
+pub mod wake;
 pub mod wall_clock;

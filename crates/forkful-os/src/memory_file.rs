@@ -5,11 +5,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+#[cfg(target_os = "linux")]
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
+/// Creates a file of `bytes` zeros without a name, on a disk. It is close-on-exec.
+#[cfg(not(target_os = "linux"))]
+pub fn create(_name: &str, bytes: u64) -> io::Result<OwnedFd> {
+    let file = tempfile::tempfile()?;
+    file.set_len(bytes)?;
+    Ok(file.into())
+}
+
 /// Creates a file of `bytes` zeros. Only written pages use memory. It is close-on-exec.
+#[cfg(target_os = "linux")]
 pub fn create(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, bytes)?;
@@ -49,6 +59,14 @@ pub fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Sets bytes to zero and releases their memory.
+#[cfg(not(target_os = "linux"))]
+pub fn clear(file: &OwnedFd, offset: u64, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    write_at(file, offset, &zeros)
+}
+
+/// Sets bytes to zero and releases their memory.
+#[cfg(target_os = "linux")]
 pub fn clear(file: &OwnedFd, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)?)
 }

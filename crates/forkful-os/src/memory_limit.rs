@@ -29,7 +29,28 @@ pub fn memory_limit() -> Option<MemoryLimit> {
 
 /// Memory of the machine.
 pub fn machine_bytes() -> Option<u64> {
+    #[cfg(not(target_os = "linux"))]
+    return memory_size();
+    #[cfg(target_os = "linux")]
     total_bytes(Path::new("/"))
+}
+
+/// Memory of the machine, from sysctl(3).
+#[cfg(not(target_os = "linux"))]
+fn memory_size() -> Option<u64> {
+    let mut bytes = 0_u64;
+    let mut length = size_of::<u64>();
+    // SAFETY: the result is an integer of ours, of the given length.
+    let outcome = unsafe {
+        libc::sysctlbyname(
+            c"hw.memsize".as_ptr(),
+            (&raw mut bytes).cast(),
+            &raw mut length,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    (outcome == 0).then_some(bytes)
 }
 
 /// Memory that another process could have without swapping.

@@ -58,6 +58,9 @@ pub(crate) struct UnixSocket {
 
 /// A connection to the diagnostics that is a member of the multicast `groups` (a bit mask).
 pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {
+    if crate::portable::is_on() {
+        return Err(crate::portable::unsupported());
+    }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;

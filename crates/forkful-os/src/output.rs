@@ -55,7 +55,7 @@ impl Output {
         match self.way {
             Way::Write => rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, bytes)),
             Way::Send => {
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let flags = SendFlags::DONTWAIT | crate::sys::NO_SIGNAL;
                 rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, flags))
             }
             Way::Poll if !self.wait(Duration::ZERO) => Err(Errno::AGAIN),
@@ -77,6 +77,10 @@ impl Output {
 }
 
 fn open_again(stream: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    if cfg!(not(target_os = "linux")) {
+        // `/dev/fd` gives the same file description again.
+        return Err(crate::portable::unsupported());
+    }
     let path = format!("/proc/self/fd/{}", stream.as_fd().as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)

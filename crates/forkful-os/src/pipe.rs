@@ -16,6 +16,11 @@ const WASTE_BYTES: usize = 16 << 10;
 /// The number of the device `/dev/null`, see `Documentation/admin-guide/devices.txt` of Linux.
 const NULL_DEVICE: (u32, u32) = (1, 3);
 
+/// Makes a pipe larger, if this user may; otherwise it stays as it is.
+pub fn enlarge(pipe: &OwnedFd, bytes: usize) {
+    let _refused = fcntl_setpipe_size(pipe, bytes);
+}
+
 /// A pipe at the side, which gets the pages of another pipe: what is looked at is copied once. One serves any number of
 /// pipes, one after the other.
 #[derive(Debug)]

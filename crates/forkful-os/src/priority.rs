@@ -19,6 +19,9 @@ const NICE: i32 = -5;
 /// The attributes before the first request, which children get. Set at most once.
 static ORIGINAL: OnceLock<libc::sched_attr> = OnceLock::new();
 
+/// Scheduling attributes that children get.
+pub(crate) type Attributes = libc::sched_attr;
+
 /// What the kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {

@@ -3,22 +3,33 @@
 //! A [`Child`] that has ended stays a zombie until it is explicitly reaped. Until then its pid and its
 //! process group id cannot be reused, so its tree can be signalled safely.
 
+#[cfg(target_os = "linux")]
+mod becoming;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/becoming.rs"]
+mod becoming;
+mod ending;
 mod flight;
 mod hygiene;
+mod other;
 mod program;
 mod spawn;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
+pub use becoming::become_program;
 pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
-pub use program::{become_program, open_program, own_program, path_of, runs_program, set_name};
+pub use other::Other;
+pub use program::{open_program, own_program, path_of, runs_program, set_name};
 pub use spawn::{Standing, spawn, spawn_watched};
 
 use crate::keeper::Keeping;
@@ -147,8 +158,18 @@ impl Child {
         if !reap {
             options |= WaitIdOptions::NOWAIT;
         }
-        let status = rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))?;
+        let status = rustix::io::retry_on_intr(|| waitid(self.wait_id(), options))?;
         Ok(status.as_ref().and_then(Exit::from_status))
+    }
+
+    /// How `waitid` is told which child is meant.
+    fn wait_id(&self) -> WaitId<'_> {
+        #[cfg(target_os = "linux")]
+        if !crate::portable::is_on() {
+            return WaitId::PidFd(self.pidfd.as_fd());
+        }
+        // Until it is reaped, which only this process does, the number is its own. 1 is nobody's child.
+        WaitId::Pid(i32::try_from(self.pid).ok().and_then(Pid::from_raw).unwrap_or(Pid::INIT))
     }
 
     /// The same for a child of the keeper: it stays a zombie until the keeper is told to reap it, so that its
@@ -194,7 +215,14 @@ impl Child {
 
     /// Sends signal number `sig` only to this process. No effect on a zombie; `ESRCH` once reaped.
     pub fn signal(&self, sig: i32) -> io::Result<()> {
-        pidfd_signal(&self.pidfd, sig)
+        if !crate::portable::is_on() {
+            return pidfd_signal(&self.pidfd, sig);
+        }
+        // If it is reaped, the number may belong to another process.
+        match self.try_wait(false) {
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(Errno::SRCH.into()),
+            _ => signal_number(self.pid, sig),
+        }
     }
 }
 
@@ -242,10 +270,20 @@ pub fn reap_child(pid: u32) {
     }
 }
 
+/// Sends signal number `sig` (0 only checks) to the process with this number now.
+pub(crate) fn signal_number(pid: u32, sig: i32) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(Errno::SRCH)?;
+    // SAFETY: plain integers.
+    if unsafe { libc::kill(pid, sig) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// A pidfd of a process.
 pub fn pidfd_of(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?);
+    #[cfg(not(target_os = "linux"))]
+    ending::watch(pid)
 }
 
 /// Sends a signal to exactly this process.
@@ -253,8 +291,15 @@ pub fn signal_by_pidfd(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
     pidfd_signal(pidfd, sig)
 }
 
+/// There are no pidfds.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn pidfd_signal(_pidfd: &OwnedFd, _sig: i32) -> io::Result<()> {
+    Err(crate::portable::unsupported())
+}
+
 /// Sends signal number `sig` (0 only checks) by pidfd, including real-time signals, for which rustix has no
 /// safe name.
+#[cfg(target_os = "linux")]
 pub(crate) fn pidfd_signal(pidfd: &OwnedFd, sig: i32) -> io::Result<()> {
     // SAFETY: plain integers and a null siginfo, which means "as kill would".
     let result = unsafe {

@@ -5,15 +5,24 @@
 mod connections;
 mod limits;
 mod memory;
+#[cfg(target_os = "linux")]
+mod meter;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/meter.rs"]
 mod meter;
 mod proc_net;
 mod sockets;
+#[cfg(target_os = "linux")]
+mod stat;
+#[cfg(not(target_os = "linux"))]
+#[path = "elsewhere/stat.rs"]
 mod stat;
 
 pub use connections::{Connection, connections_at};
 pub use limits::{open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
 pub use meter::{Meter, Usage, open_files, swapped_bytes};
+#[cfg(target_os = "linux")]
 pub(crate) use sockets::tcp_listener_numbers;
 pub use sockets::{
     ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,
@@ -26,5 +35,11 @@ pub(crate) use stat::{USUAL_LENGTH, end_of, is_of_this_user, read_text};
 
 #[cfg(test)]
 pub(crate) use limits::CHANGING;
-pub(crate) use limits::{original_open_files_limit, restore_open_files_limit};
-pub(crate) use stat::{Stat, read_stat};
+pub(crate) use limits::original_open_files_limit;
+#[cfg(target_os = "linux")]
+pub(crate) use limits::restore_open_files_limit;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use stat::all_pids;
+#[cfg(any(test, not(target_os = "linux")))]
+pub(crate) use stat::read_stat;
+pub(crate) use stat::{Stat, is_living};

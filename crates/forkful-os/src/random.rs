@@ -7,7 +7,14 @@ pub fn secret() -> io::Result<[u8; 32]> {
     let mut bytes = [0_u8; 32];
     // SAFETY: the buffer is ours and has the given length. Up to 256 bytes are always returned in full
     // (getrandom(2)).
+    #[cfg(target_os = "linux")]
     let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    // SAFETY: the same; it returns all of them, or an error.
+    #[cfg(not(target_os = "linux"))]
+    let length = match unsafe { libc::getentropy(bytes.as_mut_ptr().cast(), bytes.len()) } {
+        0 => bytes.len() as isize,
+        _ => -1,
+    };
     if length == bytes.len() as isize {
         return Ok(bytes);
     }

@@ -21,7 +21,7 @@ pub use mark::{Instance, MARK_VARIABLE, Mark, Marks};
 pub use reap::{keeper, reap_orphans, set_head, set_subreaper};
 pub use snapshot::Snapshot;
 
-use crate::process::{Child, pidfd_signal};
+use crate::process::{Child, pidfd_signal, signal_number};
 
 /// How often SIGKILL looks for processes created while it was killing. If a tree forks faster, the caller's
 /// next attempt kills the rest.
@@ -31,15 +31,22 @@ const KILL_ROUNDS_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Member {
     pub pid: u32,
-    /// Refers to exactly this process.
-    pub pidfd: OwnedFd,
+    /// Refers to exactly this process, where there are pidfds.
+    pidfd: Option<OwnedFd>,
     start_time: u64,
 }
 
 impl Member {
     /// Sends signal number `sig`; `ESRCH` if it has ended.
     pub fn signal(&self, sig: i32) -> io::Result<()> {
-        pidfd_signal(&self.pidfd, sig)
+        if let Some(pidfd) = &self.pidfd {
+            return pidfd_signal(pidfd, sig);
+        }
+        // As close to the check as it can be: the number may be reused between the two.
+        match crate::procinfo::start_time(self.pid) {
+            Ok(found) if found == self.start_time => signal_number(self.pid, sig),
+            _ => Err(rustix::io::Errno::SRCH.into()),
+        }
     }
 }
 
@@ -97,6 +104,10 @@ fn signal_members(members: Vec<Member>, sig: i32, reached: &mut HashSet<(u32, u6
 /// Whether this process has a child that is not `known`: what a dead worker leaves behind becomes our child,
 /// so without such a child there is nothing to search for. Also true if unknown.
 pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
+    if crate::portable::is_on() {
+        // It becomes a child of pid 1.
+        return true;
+    }
     let own = std::process::id();
     let heads = [own, reap::head()];
     let heads = if heads[0] == heads[1] { &heads[..1] } else { &heads[..] };

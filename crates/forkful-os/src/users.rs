@@ -1,8 +1,11 @@
 //! Users and groups from the system's configured sources (nsswitch.conf).
 
+#[cfg(target_os = "linux")]
 use std::ffi::CString;
 
-use nix::unistd::{Gid, Group, Uid, getgrouplist};
+#[cfg(target_os = "linux")]
+use nix::unistd::getgrouplist;
+use nix::unistd::{Gid, Group, Uid};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -52,6 +55,12 @@ pub fn find_group(text: &str) -> Option<u32> {
 
 /// All groups of a user, including `gid`; only `gid` if they are unknown.
 pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
+    #[cfg(not(target_os = "linux"))]
+    let groups: Option<Vec<Gid>> = {
+        let _name = name;
+        None
+    };
+    #[cfg(target_os = "linux")]
     let groups = CString::new(name).ok().and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
     groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect())
 }

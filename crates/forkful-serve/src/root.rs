@@ -12,12 +12,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
+use rustix::fs::Dir;
 use tokio::io::{AsyncRead, AsyncSeek, ReadBuf};
 use tower_http::services::fs::{Backend, File};
-
-/// Attempts for a path while the file system changes concurrently, for which the kernel returns `EAGAIN`.
-const ATTEMPTS_MAX: u32 = 16;
 
 /// Maximum entries in a listing.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
@@ -51,31 +48,7 @@ impl Root {
     }
 
     fn open_beneath(&self, path: &Path) -> io::Result<OwnedFd> {
-        let root = rustix::fs::openat(
-            CWD,
-            &*self.path,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        // Opening a pipe must not wait for a writer.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..ATTEMPTS_MAX {
-            match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-                Err(
-                    rustix::io::Errno::XDEV
-                    | rustix::io::Errno::LOOP
-                    | rustix::io::Errno::NXIO
-                    | rustix::io::Errno::NAMETOOLONG,
-                ) => {
-                    return Err(ErrorKind::NotFound.into());
-                }
-                other => return Ok(other?),
-            }
-        }
-        Err(ErrorKind::NotFound.into())
+        forkful_os::beneath::open_beneath(&self.path, path)
     }
 
     fn open_plain(&self, path: &Path) -> io::Result<std::fs::File> {

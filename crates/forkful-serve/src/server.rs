@@ -121,7 +121,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>, mut farewell: watch::Rec
     // Only an optimisation, so errors are ignored.
     stream.set_nodelay(true).ok();
     // A client that does not read its response loses its permit; see TCP_USER_TIMEOUT in tcp(7).
-    rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MAX.as_millis() as u32).ok();
+    forkful_os::connection::limit_stall(&stream, STALL_MAX).ok();
     // A connection without an address is already closed.
     let client = stream.peer_addr().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |address| address.ip());
     let answer = service_fn(|request| {

@@ -11,6 +11,7 @@ use anyhow::Context;
 use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
 use forkful_api::types::API_VERSION;
 use forkful_core::pages::Page;
+use forkful_core::portable;
 use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::timeout;
@@ -41,8 +42,17 @@ const LOG_BYTES_SHOWN: u64 = 64 * 1024;
 
 /// Variables from the caller's environment that the daemon gets. Apps get theirs with the request; the daemon
 /// does not need the rest of the caller's environment, which may contain secrets.
-const DAEMON_VARIABLES: [&str; 8] =
-    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FORKFUL_WATCHDOG"];
+const DAEMON_VARIABLES: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "RUST_BACKTRACE",
+    "FORKFUL_WATCHDOG",
+    forkful_os::portable::VARIABLE,
+];
 
 /// The daemon, if it is running. If it was killed, the user is told that the apps are no longer running.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
@@ -143,7 +153,12 @@ fn start(home: &Home) -> Result<(), Failure> {
         .context("cannot start the daemon")
         .map_err(|e| Failure::caused(Exit::NoDaemon, e))?;
     match answer(detached.ready).as_deref() {
-        Ok("ready\n") => Ok(()),
+        Ok("ready\n") => {
+            if forkful_os::portable::is_on() {
+                crate::output::note(&format!("{}, see {}", portable::NOTE, Page::Portable.url()));
+            }
+            Ok(())
+        }
         Ok("") => Err(not_started(home, logged, "it exited before it was ready")),
         Ok(text) => {
             let reason = text.trim_end();

@@ -28,6 +28,9 @@ pub(super) fn join_group(
     let Some(groups) = groups else {
         return match limit_names(entry.spec()) {
             None => Ok(None),
+            Some(names) if forkful_os::portable::is_on() => {
+                Err(format!("{names} cannot be kept: this system has no control groups"))
+            }
             Some(names) => Err(format!(
                 "{names} cannot be kept: this system lets the daemon make no control group \
                  (it needs root, or a service with `Delegate=yes`)"

@@ -140,6 +140,7 @@ pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
 /// How new connections are spread. Processes in fork mode take theirs by themselves.
 pub(crate) fn balance_of(spec: &AppSpec) -> Balance {
     match spec.mode {
+        mode if forkful_os::portable::is_on() => forkful_core::portable::balance(spec.balance, mode),
         Mode::Cluster => spec.balance,
         Mode::Fork => Balance::Direct,
     }

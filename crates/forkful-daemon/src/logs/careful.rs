@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use forkful_os::keeper::Hold;
 use forkful_os::pipe::View;
+use forkful_os::wake::Wake;
 use rustix::io::Errno;
 
 use super::reader::{GATHER, READ_BYTES_MAX};
@@ -44,7 +45,7 @@ struct Owed {
 /// What both threads know of a stream.
 struct Receipts {
     hold: Hold,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Wake>,
     awaited: Mutex<Awaited>,
 }
 
@@ -79,7 +80,7 @@ impl Receipt {
             }
             if std::mem::take(&mut *awaited).wakes {
                 // A full counter wakes too.
-                let _ = rustix::io::write(&*self.of.wake, &1_u64.to_ne_bytes());
+                self.of.wake.wake();
             }
         }
     }
@@ -103,7 +104,7 @@ pub(super) enum Look {
 
 impl Care {
     /// For a pipe that is kept; none for one that is not. What the daemon before has written already leaves the pipe.
-    pub(super) fn new(pipe: &OwnedFd, hold: Hold, wake: &Arc<OwnedFd>, view: &View) -> Option<Self> {
+    pub(super) fn new(pipe: &OwnedFd, hold: Hold, wake: &Arc<Wake>, view: &View) -> Option<Self> {
         let word = hold.word()?;
         view.discard(pipe, word.load(Ordering::SeqCst) as usize);
         word.store(0, Ordering::SeqCst);

@@ -16,6 +16,7 @@ use forkful_api::types::LogStream;
 use forkful_os::keeper::Hold;
 use forkful_os::pipe::View;
 use forkful_os::reactor::{Interest, Reactor};
+use forkful_os::wake::Wake;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
@@ -63,7 +64,7 @@ pub(super) enum Control {
 
 pub(super) struct Reader {
     reactor: Reactor,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Wake>,
     inbox: Receiver<Control>,
     queue: Arc<Queue>,
     report: Report,
@@ -109,7 +110,7 @@ enum Turn {
 
 impl Reader {
     pub(super) fn new(
-        wake: Arc<OwnedFd>,
+        wake: Arc<Wake>,
         inbox: Receiver<Control>,
         queue: Arc<Queue>,
         report: Report,
@@ -156,7 +157,7 @@ impl Reader {
             for event in &events {
                 match event.token {
                     WAKE => {
-                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                        self.wake.clear();
                         while let Ok(control) = self.inbox.try_recv() {
                             if matches!(control, Control::Shutdown) {
                                 return self.shut_down();
@@ -268,7 +269,7 @@ impl Reader {
         let Some(stream) = self.streams.get_mut(&token) else { return };
         if count >= PIPE_BYTES_MUCH && !stream.is_large && self.large_pipes < PIPES_LARGE_MAX {
             // When the system says no, the pipe stays as it is.
-            let _ = rustix::pipe::fcntl_setpipe_size(&stream.pipe, PIPE_BYTES_LARGE);
+            forkful_os::pipe::enlarge(&stream.pipe, PIPE_BYTES_LARGE);
             stream.is_large = true;
             self.large_pipes += 1;
         }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use forkful_os::keeper::Hold;
-use rustix::event::{EventfdFlags, eventfd};
+use forkful_os::wake::Wake;
 use tokio::sync::oneshot;
 
 use super::alerts::{Alerts, TellFull};
@@ -42,7 +42,7 @@ pub struct LogService {
 #[derive(Debug)]
 struct Shared {
     inbox: Sender<Control>,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Wake>,
     counters: Mutex<HashMap<u32, Arc<Counters>>>,
     /// Ends without a message when all threads have ended.
     ended: Mutex<Receiver<()>>,
@@ -84,7 +84,7 @@ impl LogService {
 
     pub(super) fn start_with(options: Options) -> io::Result<Self> {
         let Options { report, full, echo, line_bytes_max, partial_bytes_max, disk_wait_max } = options;
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = Arc::new(Wake::new()?);
         let queue = Arc::new(Queue::new(disk_wait_max));
         let (inbox, messages) = channel();
         let (lives, ended) = channel();
@@ -195,7 +195,7 @@ impl Shared {
         // The reader ends before its handle only when epoll failed, which it reported.
         if self.inbox.send(control).is_ok() {
             // A full counter wakes too.
-            let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+            self.wake.wake();
         }
     }
 

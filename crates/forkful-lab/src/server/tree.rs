@@ -9,7 +9,6 @@ use forkful_load::StopHandle;
 use forkful_os::process::Child;
 use forkful_os::procinfo::{self, ListeningSocket};
 use forkful_os::tree::{Mark, Member, Snapshot};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Pause between two checks of processes that should exit.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -56,8 +55,7 @@ impl Tree {
 
     /// The tree of any process.
     pub(crate) fn of_pid(pid: u32) -> io::Result<Self> {
-        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
-        let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
+        let pidfd = forkful_os::process::pidfd_of(pid)?;
         Ok(Self {
             root: Child {
                 pid,

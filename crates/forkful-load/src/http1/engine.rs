@@ -21,10 +21,9 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use forkful_os::edges::{Change, Edges, Ready};
 use forkful_os::timer::Timer;
-use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::time::Timespec;
 
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos};
@@ -47,7 +46,7 @@ const EVENTS_MAX: usize = 512;
 /// Connections that a thread establishes at the same time while it opens the first ones. Node.js' accept
 /// queue holds 511, the system limit is often 128.
 pub(crate) const OPENING_MAX: usize = 64;
-/// The timer's epoll token; no connection uses it.
+/// The timer's token; no connection uses it.
 const TIMER_TOKEN: u64 = u64::MAX;
 
 /// The result of a thread.
@@ -63,7 +62,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Engine<'s> {
     shared: &'s Shared,
     index: usize,
-    epoll: OwnedFd,
+    edges: Edges,
     timer: Timer,
     /// The time that the timer is set to.
     timer_at: Nanos,
@@ -97,10 +96,9 @@ pub(crate) struct Engine<'s> {
 impl<'s> Engine<'s> {
     pub(crate) fn new(shared: &'s Shared, index: usize, updates: SyncSender<Update>) -> io::Result<Self> {
         let compiled = &shared.compiled;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let edges = Edges::new()?;
         let timer = Timer::new()?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER_TOKEN), flags)?;
+        edges.add(&timer, TIMER_TOKEN, false)?;
         let connections_max = share(compiled.connections_max() as u64, index, compiled.threads) as usize;
         let options = RecorderOptions {
             measure_from: NEVER,
@@ -110,7 +108,7 @@ impl<'s> Engine<'s> {
         Ok(Self {
             shared,
             index,
-            epoll,
+            edges,
             timer,
             timer_at: NEVER,
             connections: Vec::new(),
@@ -154,13 +152,13 @@ impl<'s> Engine<'s> {
     }
 
     /// Waits for events or the next due time, and handles the events.
-    fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
+    fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<Ready>) {
         let paused = self.gather();
         let timeout = self.arm(self.now);
         events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => unreachable!("epoll_wait fails on bad arguments only: {error}"),
+        match self.edges.wait(events, timeout) {
+            Ok(()) | Err(Errno::INTR) => {}
+            Err(error) => unreachable!("waiting fails on bad arguments only: {error}"),
         }
         let woken = self.shared.clock.now();
         if woken >= self.ticks.next {
@@ -172,7 +170,7 @@ impl<'s> Engine<'s> {
             return;
         }
         for event in &*events {
-            self.now = self.event(*event, buffer);
+            self.now = self.event(Change::from(event), buffer);
         }
         // The first answer may have arrived at the beginning of the pause and is read first; the last answer
         // is read last.
@@ -199,23 +197,23 @@ impl<'s> Engine<'s> {
 
     /// How long to wait. Due times use the timer, which is exact to microseconds. It is set a few times a
     /// second, whereas the kernel would set and cancel a timeout for every wait that an answer ends.
-    fn arm(&mut self, now: Nanos) -> Option<Timespec> {
+    fn arm(&mut self, now: Nanos) -> Option<Duration> {
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
         if due <= now {
-            return Some(timespec(0));
+            return Some(Duration::ZERO);
         }
         if due != self.timer_at && due != NEVER {
             if self.timer.set(Some(Duration::from_nanos(due - now))).is_err() {
                 // Rounded up; otherwise the loop would spin through the last millisecond.
-                return Some(timespec((due - now).div_ceil(1_000_000) * 1_000_000));
+                return Some(Duration::from_millis((due - now).div_ceil(1_000_000)));
             }
             self.timer_at = due;
         }
         None
     }
 
-    fn event(&mut self, event: epoll::Event, buffer: &mut [u8]) -> Nanos {
-        let token = event.data.u64();
+    fn event(&mut self, event: Change, buffer: &mut [u8]) -> Nanos {
+        let token = event.token;
         if token == TIMER_TOKEN {
             self.timer_at = NEVER;
             let now = self.shared.clock.now();
@@ -229,7 +227,7 @@ impl<'s> Engine<'s> {
         if connection.generation != generation || connection.fd.is_none() {
             return self.shared.clock.now();
         }
-        self.ready(index, event.flags, buffer)
+        self.ready(index, event, buffer)
     }
 
     fn begin(&mut self, times: Times) {
@@ -278,8 +276,4 @@ impl<'s> Engine<'s> {
             drained_at: now,
         }
     }
-}
-
-pub(crate) fn timespec(duration: Nanos) -> Timespec {
-    Timespec { tv_sec: (duration / 1_000_000_000) as i64, tv_nsec: (duration % 1_000_000_000) as _ }
 }

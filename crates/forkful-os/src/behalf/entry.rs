@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::folder::{Folder, Refused, Trust, check_name};
 use super::rights::has_roots_rights;
 use super::walk::Walk;
+use crate::sys;
 
 /// Opening a FIFO without a reader fails instead of waiting; a terminal does not become our controlling
 /// terminal.
@@ -57,7 +58,7 @@ impl Identity {
     }
 
     pub(super) fn of_stat(stat: &Stat) -> Self {
-        Self { device: stat.st_dev, inode: stat.st_ino }
+        Self { device: sys::device(stat), inode: stat.st_ino }
     }
 }
 
@@ -128,7 +129,7 @@ impl Entry {
             other => other?,
         };
         let seconds = Duration::from_secs(stat.st_mtime.max(0).cast_unsigned());
-        let nanoseconds = Duration::from_nanos(stat.st_mtime_nsec);
+        let nanoseconds = Duration::from_nanos(sys::modified_nanoseconds(&stat));
         Ok(Some(Found {
             identity: Identity::of_stat(&stat),
             is_regular: FileType::from_raw_mode(stat.st_mode).is_file(),
@@ -159,7 +160,7 @@ impl Entry {
     pub fn create_new(&self, mode: u32) -> io::Result<File> {
         self.folder.may_change(&self.asked)?;
         let how = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | CAUTION;
-        Ok(openat(&self.folder.descriptor, &self.name, how, Mode::from_raw_mode(mode))?.into())
+        Ok(openat(&self.folder.descriptor, &self.name, how, sys::mode(mode))?.into())
     }
 
     /// Opens a regular file for reading; any other type is an error of the kind `InvalidInput`.
@@ -267,7 +268,7 @@ impl Entry {
                 (Err(Errno::NOENT), Some(mode)) => {
                     folder.may_change(&self.asked)?;
                     let made = how | OFlags::CREATE | OFlags::EXCL;
-                    openat(&folder.descriptor, &self.name, made, Mode::from_raw_mode(mode))
+                    openat(&folder.descriptor, &self.name, made, sys::mode(mode))
                 }
                 (opened, _) => opened,
             };

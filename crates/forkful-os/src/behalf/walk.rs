@@ -59,6 +59,9 @@ impl<'a> Walk<'a> {
     /// In one call, if there are no links. All other cases, including errors, are left to the step-by-step
     /// walk.
     pub(super) fn straight(&self) -> Option<OwnedFd> {
+        if crate::portable::is_on() {
+            return None;
+        }
         let name = self.parts.back().filter(|name| *name != "..")?;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let folder = openat2(CWD, self.path.parent()?, PASS, Mode::empty(), resolve).ok()?;

@@ -6,8 +6,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::pipe::{PipeFlags, pipe_with};
-
 use crate::process::{Child, SpawnError, SpawnPlan, SpawnStep, spawn};
 
 /// The descriptor of a detached program for the write end of its readiness pipe.
@@ -37,7 +35,7 @@ pub fn spawn_detached(
         |source: io::Error| SpawnError { step: SpawnStep::Descriptors, path: log_file.to_owned(), source };
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(log_file).map_err(failed)?;
     let stderr = log.try_clone().map_err(failed)?;
-    let (ready, program_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    let (ready, program_end) = io::pipe().map_err(failed)?;
     let mut arguments = vec![program.to_string_lossy().into_owned()];
     arguments.extend_from_slice(args);
     let child = spawn(SpawnPlan {
@@ -48,13 +46,13 @@ pub fn spawn_detached(
         cwd: PathBuf::from("/"),
         stdout: log.into(),
         stderr: stderr.into(),
-        channel: Some(program_end),
+        channel: Some(program_end.into()),
         run_as: None,
         mark: None,
         groups: None,
         keeping: crate::keeper::Keeping::default(),
     })?;
-    Ok(Detached { child, ready })
+    Ok(Detached { child, ready: ready.into() })
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl LockFile {
     /// The identity of the locked file: device and inode.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         let locked = rustix::fs::fstat(&self.file)?;
-        Ok((locked.st_dev, locked.st_ino))
+        Ok((crate::sys::device(&locked), locked.st_ino))
     }
 
     /// Whether the process named in the file is alive and has the file open. The check does not interfere
@@ -63,6 +63,10 @@ impl LockFile {
         let Ok(holder) = text.trim().parse::<u32>() else { return false };
         let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
         let Some(lock) = identity(path) else { return false };
+        if cfg!(not(target_os = "linux")) {
+            // Whether it has the file open is not known.
+            return crate::process::signal_number(holder, 0).is_ok();
+        }
         let Ok(open) = std::fs::read_dir(format!("/proc/{holder}/fd")) else { return false };
         open.flatten().any(|file| identity(&file.path()) == Some(lock))
     }

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 
 use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text, Update};
@@ -452,6 +454,13 @@ impl Drop for Hold {
 
 /// A connected pair for a keeper and its daemon, the keeper's end first. Both close on exec, and the daemon's is at a number
 /// that a start can take.
+#[cfg(not(target_os = "linux"))]
+pub fn seat() -> io::Result<(OwnedFd, OwnedFd)> {
+    Err(crate::portable::unsupported())
+}
+
+/// A connected pair of sockets that keep messages apart: the keeper's, and one for the daemon.
+#[cfg(target_os = "linux")]
 pub fn seat() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -467,7 +476,7 @@ pub fn send_frame(socket: BorrowedFd<'_>, frame: &Frame, fd: Option<BorrowedFd<'
     if let Some(fds) = &fds {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let flags = crate::sys::NO_SIGNAL | SendFlags::DONTWAIT;
     rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, flags))?;
     Ok(())
 }
@@ -478,7 +487,7 @@ pub fn receive_frame(socket: BorrowedFd<'_>) -> io::Result<Option<(Frame, Option
     let mut bytes = [0; FRAME_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let flags = crate::sys::CLOSE_ON_EXEC | RecvFlags::DONTWAIT;
     let received = rustix::io::retry_on_intr(|| {
         recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)
     })?;

@@ -30,6 +30,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Duplicates of the listening TCP sockets with `SO_REUSEPORT` of a process. `EPERM` if it may not be traced.
 pub fn shared_listeners_of(pidfd: BorrowedFd<'_>, pid: u32) -> io::Result<Vec<OwnedFd>> {
+    if crate::portable::is_on() {
+        return Err(crate::portable::unsupported());
+    }
     let mut found = Vec::new();
     for number in tcp_listener_numbers(pid)? {
         let socket = match pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()) {

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
 
 use crate::connection::{UNACKED, int_at, tcp_info};
 use crate::procinfo::read_text;
@@ -16,7 +15,7 @@ use crate::procinfo::read_text;
 /// stays in the queue.
 pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     loop {
-        match accept_with(fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        match crate::sys::accept(fd) {
             Ok(connection) => return Ok(Some(connection)),
             Err(Errno::AGAIN) => return Ok(None),
             // accept(2): accept reports pending errors of the new socket, and they should be handled by
@@ -28,10 +27,11 @@ pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
                 | Errno::NETDOWN
                 | Errno::NOPROTOOPT
                 | Errno::HOSTDOWN
-                | Errno::NONET
                 | Errno::HOSTUNREACH
                 | Errno::NETUNREACH,
             ) => {}
+            #[cfg(target_os = "linux")]
+            Err(Errno::NONET) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -52,6 +52,7 @@ pub fn queue_length(fd: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// Whether a socket is listening.
+#[cfg(target_os = "linux")]
 pub(super) fn accepting(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(fd)?)
 }
@@ -70,5 +71,12 @@ pub fn is_bound_to(fd: BorrowedFd<'_>, address: SocketAddr, ipv6_only: bool) -> 
 
 /// The kernel's identifier of this socket: the same for every duplicate, never reused.
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    Ok(rustix::net::sockopt::socket_cookie(fd)?)
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::net::sockopt::socket_cookie(fd)?);
+    // Within this process: the number of the descriptor is known to nobody else.
+    #[cfg(not(target_os = "linux"))]
+    {
+        let stat = rustix::fs::fstat(fd)?;
+        Ok(stat.st_ino)
+    }
 }

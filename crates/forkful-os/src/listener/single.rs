@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketType, bind, ipproto, listen, sockopt};
+
+use crate::sys;
 
 /// A listener that all workers of an app share.
 pub fn bind_tcp_shared(addr: SocketAddr, ipv6_only: bool, backlog: u32) -> io::Result<OwnedFd> {
@@ -20,8 +22,7 @@ pub fn listen_again(socket: &OwnedFd, backlog: u32) -> io::Result<()> {
 
 /// A bound UDP socket. With `reuse_addr`, several sockets can share a multicast port, as in Node.
 pub fn bind_udp(addr: SocketAddr, ipv6_only: bool, reuse_addr: bool) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family(&addr), SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+    let socket = sys::socket(family(&addr), SocketType::DGRAM, Some(ipproto::UDP))?;
     if reuse_addr {
         sockopt::set_socket_reuseaddr(&socket, true)?;
     }
@@ -41,8 +42,7 @@ pub(super) fn bound_tcp(addr: SocketAddr, ipv6_only: bool) -> io::Result<OwnedFd
 
 /// A TCP socket with `SO_REUSEADDR`, neither bound nor listening.
 pub(super) fn unbound_tcp(addr: &SocketAddr, ipv6_only: bool) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(family(addr), SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    let socket = sys::socket(family(addr), SocketType::STREAM, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if addr.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, ipv6_only)?;

@@ -14,7 +14,7 @@ use super::{SpawnStep, pidfd_signal};
 /// See the module's documentation. One flight is for one start.
 #[derive(Debug)]
 pub struct Flight {
-    /// Written by the kernel before the child runs; −1 before that and after the start.
+    /// Written by the kernel before the child runs; −1 before that and after the start. Without pidfds, the child's pid.
     pidfd: AtomicI32,
     /// Written by the child as its first action.
     pid: AtomicU32,
@@ -55,7 +55,11 @@ impl Flight {
         self.cancelled.store(true, Ordering::SeqCst);
         let _held = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.pidfd.load(Ordering::SeqCst);
-        if number >= 0 {
+        if number >= 0 && crate::portable::is_on() {
+            // It is not reaped before the start gives it up.
+            let _gone = rustix::process::Pid::from_raw(number)
+                .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+        } else if number >= 0 {
             // SAFETY: the start gives up its descriptor only while it holds the lock, so it is open now; it
             // is not closed here.
             let pidfd = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
@@ -71,6 +75,7 @@ impl Flight {
     }
 
     /// Where the kernel stores the new process's descriptor.
+    #[cfg(target_os = "linux")]
     pub(super) fn pidfd_slot(&self) -> *mut RawFd {
         self.pidfd.as_ptr()
     }
@@ -79,6 +84,19 @@ impl Flight {
     pub(super) fn take_pidfd(&self) -> RawFd {
         let _held = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         self.pidfd.swap(-1, Ordering::SeqCst)
+    }
+
+    /// Notes the child of a start without pidfds.
+    pub(super) fn begin(&self, pid: i32) {
+        self.note_pid(pid.cast_unsigned());
+        self.pidfd.store(pid, Ordering::SeqCst);
+        // The steps of a copy of this process cannot be seen.
+        self.note_step(super::spawn::LAST_STEP);
+    }
+
+    /// Gives up the child; returns what [`Self::begin`] noted.
+    pub(super) fn end(&self) -> i32 {
+        self.take_pidfd()
     }
 
     /// Called in the child: no locks, no allocation.

@@ -5,6 +5,7 @@ use std::io;
 
 /// Freed buffers of this size and more are returned to the kernel; otherwise glibc raises the threshold with
 /// the first large buffer (`mallopt(3)`, `M_MMAP_THRESHOLD`).
+#[cfg(target_env = "gnu")]
 const LARGE_BUFFER_BYTES: i32 = 128 * 1024;
 
 /// Returns large buffers to the kernel, and makes a write beyond the file size limit fail instead of killing
@@ -29,14 +30,16 @@ fn ignore(signal: i32) -> io::Result<()> {
 /// Signals whose default action ends a process and that have no use for a supervisor: a mistyped `kill`, an
 /// inherited timer, or a profiler attached to the wrong process. Signals raised by the process's own faults
 /// are not included.
-const STRAY_SIGNALS: [i32; 9] = [
+const STRAY_SIGNALS: &[i32] = &[
     libc::SIGUSR1,
     libc::SIGALRM,
     libc::SIGVTALRM,
     libc::SIGPROF,
     libc::SIGXCPU,
     libc::SIGIO,
+    #[cfg(target_os = "linux")]
     libc::SIGPWR,
+    #[cfg(target_os = "linux")]
     libc::SIGSTKFLT,
     libc::SIGSYS,
 ];
@@ -44,7 +47,11 @@ const STRAY_SIGNALS: [i32; 9] = [
 /// Ignores signals that would end the process by default but have no meaning for it. Call it before
 /// installing handlers, which then override it for their signals.
 pub fn ignore_stray_signals() -> io::Result<()> {
-    STRAY_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).try_for_each(ignore)
+    #[cfg(target_os = "linux")]
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    #[cfg(not(target_os = "linux"))]
+    let real_time = std::iter::empty();
+    STRAY_SIGNALS.iter().copied().chain(real_time).try_for_each(ignore)
 }
 
 /// Lets a daemon survive the end of the terminal session that started it.

@@ -1,30 +1,22 @@
 //! Programs by descriptor, so that the checked program is the one that is executed, even if the file is
 //! replaced: replacing this process by another program, and starting its own program again.
 
-use std::ffi::{CString, c_char};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::ptr;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
-use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
-
-use crate::procinfo;
-
-unsafe extern "C" {
-    /// The environment of this process, see environ(7).
-    static environ: *const *const c_char;
-}
+use rustix::io::Errno;
 
 /// The name of our processes in process lists (`comm`); otherwise the kernel would name them after a
 /// descriptor.
+#[cfg(target_os = "linux")]
 const NAME: &std::ffi::CStr = c"forkful";
 
 /// Opens a program for executing it later. It need not be readable.
 pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
-    let file = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let file = openat(CWD, path, crate::sys::HOLD | OFlags::CLOEXEC, Mode::empty())?;
     let found = fstat(&file)?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if is_file && found.st_mode & 0o111 != 0 { Ok(file) } else { Err(Errno::ACCESS.into()) }
@@ -44,6 +36,10 @@ pub fn own_program() -> io::Result<PathBuf> {
 
 /// Whether a process runs the program at this path, and not another file of that name. `None` if unknown.
 pub fn runs_program(pid: u32, program: &Path) -> Option<bool> {
+    if cfg!(not(target_os = "linux")) {
+        let path = crate::procinfo::command_line(pid);
+        return (!path.is_empty()).then(|| Path::new(&path) == program);
+    }
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     Some(identity(Path::new(&format!("/proc/{pid}/exe")))? == identity(program)?)
 }
@@ -51,41 +47,19 @@ pub fn runs_program(pid: u32, program: &Path) -> Option<bool> {
 /// Sets this process's name in process lists.
 pub fn set_name() {
     // A name of at most 15 bytes is always accepted.
+    #[cfg(target_os = "linux")]
     let _named = rustix::thread::set_name(NAME);
-}
-
-/// Replaces this process by another program, with the same pid, children, signal mask and environment; these
-/// descriptors stay open. Returns only on failure, and then nothing has changed.
-pub fn become_program(program: &OwnedFd, arguments: &[String], keep: &[BorrowedFd<'_>]) -> io::Error {
-    let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
-    let Ok(texts) = texts else { return Errno::INVAL.into() };
-    let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
-    pointers.push(ptr::null());
-    let prepared = keep.iter().try_for_each(|fd| set_close_on_exec(*fd, false));
-    // The limit only affects new files. The program finds the original limit, and its children get it too.
-    let failed = prepared.and_then(|()| procinfo::restore_open_files_limit()).err().unwrap_or_else(|| {
-        // SAFETY: texts and lists end as the call expects, and outlive it; nobody changes the environment meanwhile, because
-        // no other thread of a keeper exists. `environ` is the C library's own.
-        unsafe { libc::fexecve(program.as_fd().as_raw_fd(), pointers.as_ptr(), environ) };
-        io::Error::last_os_error()
-    });
-    let _limit = procinfo::raise_open_files_limit();
-    for fd in keep {
-        // It could be set before, so it can be set again.
-        let _set = set_close_on_exec(*fd, true);
-    }
-    failed
-}
-
-fn set_close_on_exec(fd: BorrowedFd<'_>, closes: bool) -> io::Result<()> {
-    let mut flags = fcntl_getfd(fd)?;
-    flags.set(FdFlags::CLOEXEC, closes);
-    Ok(fcntl_setfd(fd, flags)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::io::{FdFlags, fcntl_getfd};
+
     use super::*;
+    use crate::process::become_program;
+    use crate::procinfo;
 
     #[test]
     fn a_program_is_a_file_that_may_be_executed() {

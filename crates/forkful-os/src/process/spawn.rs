@@ -1,16 +1,21 @@
-//! Starts a process with `clone` as in `vfork`, so that the cost does not grow with our memory.
+//! Starts a process: the child's steps until it executes the program.
 //!
-//! Until it executes the program, the child runs on its own stack in *our* memory, while the calling thread
-//! is suspended. So it may only make system calls on data prepared before: no allocation, no lock, no panic.
-//! In return it can leave its error in a variable, without a pipe.
+//! They run after `clone` in our memory ([`in_our_memory`]), or after `fork` in a copy of it ([`by_fork`]). In both cases
+//! the child may only make system calls on data prepared before: no allocation, no lock, no panic.
 
+mod by_fork;
+#[cfg(target_os = "linux")]
+mod in_our_memory;
+#[cfg(not(target_os = "linux"))]
+#[path = "spawn/without_clone.rs"]
+mod in_our_memory;
 mod prepared;
 mod standing;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::{Child, Flight, RunAs, SpawnError, SpawnPlan, SpawnStep};
@@ -19,7 +24,7 @@ use prepared::{Files, Image, SHELL};
 
 pub use standing::Standing;
 
-/// Enough for the few frames of [`child_main`]; glibc's `posix_spawn` uses 32 KiB.
+/// Enough for the few frames of a child in our memory; glibc's `posix_spawn` uses 32 KiB.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// The first descriptor number that does not belong to the child (0 to 3 do).
@@ -64,7 +69,7 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         flight,
         groups: &groups,
         groups_required,
-        parent: if keeping.is_on() { libc::CLONE_PARENT } else { 0 },
+        child_of_keeper: keeping.is_on(),
         failure: MaybeUninit::zeroed(),
     };
     if flight.is_cancelled() {
@@ -92,8 +97,7 @@ fn reap_failed(child: Child) {
         return;
     }
     let options = rustix::process::WaitIdOptions::EXITED;
-    let id = || rustix::process::WaitId::PidFd(std::os::fd::AsFd::as_fd(&child.pidfd));
-    let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(id(), options));
+    let _ = rustix::io::retry_on_intr(|| rustix::process::waitid(child.wait_id(), options));
 }
 
 fn new_stack() -> Vec<MaybeUninit<u8>> {
@@ -108,10 +112,8 @@ struct Failed {
     zombie: Option<(u32, OwnedFd)>,
 }
 
-/// The highest signal number.
-const SIGNAL_MAX: c_int = 64;
-
 /// The child's instructions, and where it stores its error. On the stack of the parent, which waits.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "what only Linux has"))]
 struct Orders<'a> {
     program: &'a CStr,
     cwd: &'a CStr,
@@ -122,14 +124,14 @@ struct Orders<'a> {
     files: [RawFd; 4],
     open_files: Option<libc::rlimit>,
     mark: Option<libc::rlimit>,
-    scheduling: Option<libc::sched_attr>,
+    scheduling: Option<priority::Attributes>,
     run_as: Option<&'a RunAs>,
     flight: &'a Flight,
     /// Open `cgroup.procs` files, with numbers that differ from the child's final descriptors.
     groups: &'a [RawFd],
     groups_required: bool,
-    /// `CLONE_PARENT` if the process should be the keeper's child.
-    parent: c_int,
+    /// The process should be a child of this process's parent.
+    child_of_keeper: bool,
     failure: MaybeUninit<FailedStep>,
 }
 
@@ -148,6 +150,9 @@ const FAILED_EXECUTE: c_int = 4;
 const FAILED_USER: c_int = 5;
 const FAILED_GROUP: c_int = 6;
 
+/// The step that is under way as far as the parent of a copy knows.
+pub(super) const LAST_STEP: c_int = FAILED_EXECUTE;
+
 /// The step with this number; `None`: no failure, or no child yet.
 pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
     match number {
@@ -161,43 +166,10 @@ pub(super) fn step_of(number: c_int) -> Option<SpawnStep> {
     }
 }
 
-/// Creates the process on a stack of [`STACK_BYTES`], see [`new_stack`]. Does not allocate.
-fn start(mut orders: Orders<'_>, stack: &mut Vec<MaybeUninit<u8>>) -> Result<(u32, OwnedFd), Failed> {
-    debug_assert!(stack.capacity() >= STACK_BYTES);
-    // SAFETY: one past the end of the allocation, rounded down to the alignment of all our targets' stacks.
-    let top = unsafe { stack.as_mut_ptr().add(STACK_BYTES) };
-    let top = top.map_addr(|address| address & !15);
-    let flight = orders.flight;
-    let orders_pointer: *mut Orders<'_> = &raw mut orders;
-    let blocked = BlockedSignals::all();
-    // SAFETY: the child shares our memory and we are suspended until it executes or exits
-    // (CLONE_VM with CLONE_VFORK), so that the stack and the orders outlive it. It runs `child_main`, which
-    // makes system calls only. No signal handler of ours can run in it, because all signals are blocked
-    // and it resets the dispositions (its own copy, without CLONE_SIGHAND) before it unblocks them.
-    // Descriptors are its own copy, without CLONE_FILES.
-    let pid = unsafe {
-        libc::clone(
-            child_main,
-            top.cast::<c_void>(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | orders.parent,
-            orders_pointer.cast::<c_void>(),
-            flight.pidfd_slot(),
-        )
-    };
-    let clone_error = io::Error::last_os_error();
-    drop(blocked);
-    let pidfd = flight.take_pidfd();
-    if pid < 0 {
-        return Err(Failed { step: SpawnStep::Clone, source: clone_error, zombie: None });
-    }
-    // SAFETY: the kernel stored a new descriptor here, which nobody else has.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    // SAFETY: initialised by us to zero; the child may have written it, and no longer runs in our memory.
-    // Volatile because the compiler cannot know that it was written.
-    let failure = unsafe { ptr::read_volatile((&raw const orders.failure).cast::<FailedStep>()) };
-    let Some(step) = step_of(failure.step) else { return Ok((pid as u32, pidfd)) };
-    let source = io::Error::from_raw_os_error(failure.errno);
-    Err(Failed { step, source, zombie: Some((pid as u32, pidfd)) })
+/// Creates the process, with its error if it did not reach its program. `stack` is from [`new_stack`]. With `clone`, this does
+/// not allocate.
+fn start(orders: Orders<'_>, stack: &mut Vec<MaybeUninit<u8>>) -> Result<(u32, OwnedFd), Failed> {
+    if crate::portable::is_on() { by_fork::start(&orders) } else { in_our_memory::start(orders, stack) }
 }
 
 /// All signals of this thread, blocked until dropped.
@@ -228,31 +200,34 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// The child's code before it executes the program.
-extern "C" fn child_main(orders: *mut c_void) -> c_int {
-    let orders = orders.cast::<Orders<'_>>();
-    // SAFETY: the parent passes a valid pointer and is suspended, so we are alone with it. Only system calls
-    // follow, on data that the parent prepared.
-    unsafe {
-        (*orders).flight.note_pid(libc::syscall(libc::SYS_getpid) as u32);
-        if (*orders).flight.is_cancelled() {
-            libc::syscall(libc::SYS_kill, libc::syscall(libc::SYS_getpid), libc::SIGKILL);
-        }
-        let step = follow(&*orders);
-        let failure = FailedStep { step, errno: *libc::__errno_location() };
-        ptr::write_volatile((&raw mut (*orders).failure).cast::<FailedStep>(), failure);
-        libc::_exit(127)
-    }
+/// The steps that differ between a child in our memory and one in a copy of it.
+///
+/// # Safety
+/// All of these change the calling process, which must be the child.
+trait Kernel {
+    /// Ignored signals would stay ignored in the program, and handlers must not run in shared memory.
+    unsafe fn reset_dispositions(&self);
+    /// Keeps descriptors from `first` on from the program.
+    unsafe fn close_from(&self, first: RawFd);
+    /// The mark and the scheduling, where the system has them.
+    unsafe fn set_attributes(&self, orders: &Orders<'_>);
+    /// Changes to another user's rights: groups first, the user last. False if the kernel refuses.
+    unsafe fn become_user(&self, run_as: &RunAs) -> bool;
+}
+
+/// The number of the last error. Reads one variable of the C library.
+fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL)
 }
 
 /// Follows the instructions. Returns only if a step failed: its number, with the error in `errno`.
 ///
 /// # Safety
 /// Must be called in a process that is about to execute a program, with all signals blocked.
-unsafe fn follow(orders: &Orders<'_>) -> c_int {
+unsafe fn follow(orders: &Orders<'_>, kernel: &impl Kernel) -> c_int {
     // SAFETY: async-signal-safe calls with valid arguments, as far as the orders are.
     unsafe {
-        reset_dispositions();
+        kernel.reset_dispositions();
         orders.flight.note_step(FAILED_GROUP);
         for group in orders.groups {
             // 0 means the writing process.
@@ -270,21 +245,15 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
             }
         }
         let first_foreign = if orders.files[3] < 0 { 3 } else { FIRST_FOREIGN_FD };
-        close_from(first_foreign);
+        kernel.close_from(first_foreign);
         if let Some(limit) = &orders.open_files {
             libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
-        if let Some(mark) = &orders.mark {
-            // If it is refused, the environment must suffice.
-            libc::setrlimit(libc::RLIMIT_LOCKS, mark);
-        }
-        if let Some(attributes) = &orders.scheduling {
-            libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0);
-        }
+        kernel.set_attributes(orders);
         // After changing the user, so that a directory that this user may not enter is an error here.
         orders.flight.note_step(FAILED_USER);
         if let Some(run_as) = orders.run_as
-            && !become_user(run_as)
+            && !kernel.become_user(run_as)
         {
             return FAILED_USER;
         }
@@ -297,53 +266,10 @@ unsafe fn follow(orders: &Orders<'_>) -> c_int {
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
         libc::execve(orders.program.as_ptr(), orders.argv.as_ptr(), orders.env.as_ptr());
-        if *libc::__errno_location() == libc::ENOEXEC {
+        if errno() == libc::ENOEXEC {
             libc::execve(SHELL.as_ptr(), orders.shell_argv.as_ptr(), orders.env.as_ptr());
         }
         FAILED_EXECUTE
-    }
-}
-
-/// Changes to another user's rights: groups first, the user last. False if the kernel refuses.
-///
-/// # Safety
-/// Must be called only in the child. It avoids glibc, whose `setuid` changes every thread of the process,
-/// which here would be the parent's threads.
-unsafe fn become_user(run_as: &RunAs) -> bool {
-    // SAFETY: plain integers, and a list that outlives the call.
-    unsafe {
-        libc::syscall(libc::SYS_setgroups, run_as.groups.len(), run_as.groups.as_ptr()) >= 0
-            && libc::syscall(libc::SYS_setresgid, run_as.gid, run_as.gid, run_as.gid) >= 0
-            && libc::syscall(libc::SYS_setresuid, run_as.uid, run_as.uid, run_as.uid) >= 0
-    }
-}
-
-/// Ignored signals would stay ignored in the program, and handlers must not run in shared memory.
-///
-/// # Safety
-/// Changes the calling process's dispositions.
-unsafe fn reset_dispositions() {
-    // SAFETY: all zeros are the kernel's sigaction with the default disposition, in every field order, and the
-    // buffer is longer than the structure on any target. What cannot be set (SIGKILL, SIGSTOP) fails without effect.
-    // Not by way of glibc, which refuses its own two signals even when they come to us ignored.
-    unsafe {
-        let default = [0_u64; 8];
-        for signal in 1..=SIGNAL_MAX {
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null_mut::<u64>(), 8);
-        }
-    }
-}
-
-/// Closes every descriptor from `first` on, so that a child that hangs in one of the next steps does not keep
-/// others' listeners open.
-///
-/// # Safety
-/// Changes the calling process's descriptors.
-unsafe fn close_from(first: RawFd) {
-    // SAFETY: plain integers. Before Linux 5.9 the call does not exist; then exec closes all descriptors with
-    // the flag, which all of ours have.
-    unsafe {
-        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
     }
 }
 

@@ -23,6 +23,7 @@ pub fn raise_open_files_limit() -> io::Result<Rlimit> {
 }
 
 /// Restores it for another program that replaces this process and may raise it again.
+#[cfg(target_os = "linux")]
 pub(crate) fn restore_open_files_limit() -> io::Result<()> {
     ORIGINAL.get().map_or(Ok(()), |original| Ok(setrlimit(Resource::Nofile, *original)?))
 }

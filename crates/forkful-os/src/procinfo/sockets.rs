@@ -114,6 +114,7 @@ fn socket_numbers(pid: u32) -> io::Result<Vec<(i32, u64)>> {
 
 /// The descriptors with which a process listens on TCP ports, each socket once. `EACCES` if it belongs to
 /// another user.
+#[cfg(target_os = "linux")]
 pub(crate) fn tcp_listener_numbers(pid: u32) -> io::Result<Vec<i32>> {
     let mut numbers = socket_numbers(pid)?;
     if numbers.is_empty() {

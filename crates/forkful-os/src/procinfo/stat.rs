@@ -67,6 +67,11 @@ pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
     Stat::parse(&buffer[..read]).ok_or_else(|| Errno::INVAL.into())
 }
 
+/// Whether a process is there and no zombie.
+pub(crate) fn is_living(pid: u32) -> bool {
+    read_stat(pid).is_ok_and(|stat| stat.is_living())
+}
+
 /// Start time of an ended process, and its status as `wait(2)` returns it: field 52, which the kernel shows
 /// as 0 to processes that may not trace it.
 pub(crate) fn end_of(pid: u32) -> io::Result<(u64, i32)> {

@@ -10,6 +10,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
 
+#[cfg(target_os = "linux")]
 use rustix::process::{Resource, getrlimit};
 
 /// The environment variable that marks a worker's processes.
@@ -75,6 +76,7 @@ impl Mark {
     }
 
     /// The resource limit with the mark.
+    #[cfg(target_os = "linux")]
     pub(crate) fn limit(self) -> libc::rlimit {
         let hard = getrlimit(Resource::Locks).maximum;
         let number = TAG | self.instance.0 << WORKER_BITS | u64::from(self.worker);
@@ -83,11 +85,23 @@ impl Mark {
 
     /// If this process itself carries a mark: the limit without a mark, usually infinite. The kernel does not
     /// use it.
+    #[cfg(target_os = "linux")]
     pub(crate) fn inherited_limit_without() -> Option<libc::rlimit> {
         let own = getrlimit(Resource::Locks);
         Self::from_number(own.current?)?;
         let all = own.maximum.unwrap_or(libc::RLIM_INFINITY);
         Some(libc::rlimit { rlim_cur: all, rlim_max: all })
+    }
+
+    /// There is no limit to carry it: only the environment does. The result is not set.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn limit(self) -> libc::rlimit {
+        libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn inherited_limit_without() -> Option<libc::rlimit> {
+        None
     }
 
     /// The mark of a live process, if it has one.

@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::Snapshot;
 use crate::keeper::Keeping;
@@ -30,9 +30,14 @@ pub(super) fn head() -> u32 {
 }
 
 /// Makes this process the parent of all orphans below it, so that none is re-parented to pid 1. Not inherited
-/// by children.
+/// by children. Without effect where only the portable mechanisms are used: orphans go to pid 1.
 pub fn set_subreaper() -> io::Result<()> {
-    Ok(set_child_subreaper(Some(getpid()))?)
+    if crate::portable::is_on() {
+        return Ok(());
+    }
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
 }
 
 /// Reaps every zombie child of this process that is not `known`, and returns their number.

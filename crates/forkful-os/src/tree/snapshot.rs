@@ -2,19 +2,23 @@
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fmt::Write;
 use std::io;
-use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::{fmt::Write, os::fd::OwnedFd};
 
+#[cfg(target_os = "linux")]
 use rustix::fs::{Dir, Mode, OFlags, openat};
-use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use rustix::process::getpid;
 
 use super::mark::read_variable;
 use super::{Instance, Mark, Member};
-use crate::process::{Child, pidfd_signal};
-use crate::procinfo::{Stat, read_stat};
+use crate::process::Child;
+use crate::procinfo::Stat;
+#[cfg(not(target_os = "linux"))]
+use crate::procinfo::read_stat;
 
 /// Longer than any line of `/proc/PID/stat`.
+#[cfg(target_os = "linux")]
 const STAT_MAX: usize = 1024;
 
 /// The processes at one time. Taking a snapshot costs one read per process of the machine; searching it is
@@ -35,23 +39,7 @@ impl Snapshot {
     /// Reads `/proc` once. `workers` are children of this process that belong to no other worker's tree, so
     /// their environments need not be read.
     pub fn take(workers: &HashSet<u32>) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
-        let mut processes = Vec::with_capacity(512);
-        let mut path = String::with_capacity(32);
-        for entry in Dir::read_from(&proc)? {
-            let entry = entry?;
-            let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            path.clear();
-            // Writing to a string cannot fail.
-            let _ = write!(path, "{pid}/stat");
-            // Skip a process that ended meanwhile.
-            if let Ok(stat) = read_stat_at(&proc, &path) {
-                processes.extend(stat);
-            }
-        }
+        let processes = all_processes()?;
         let snapshot = Self::of(processes, getpid().as_raw_nonzero().get() as u32);
         Ok(Self { workers: workers.clone(), head: super::reap::head(), ..snapshot })
     }
@@ -148,6 +136,36 @@ impl Snapshot {
     }
 }
 
+/// Every process of the machine.
+#[cfg(target_os = "linux")]
+fn all_processes() -> io::Result<Vec<Stat>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = rustix::fs::open(c"/proc", flags, Mode::empty())?;
+    let mut processes = Vec::with_capacity(512);
+    let mut path = String::with_capacity(32);
+    for entry in Dir::read_from(&proc)? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        path.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(path, "{pid}/stat");
+        // Skip a process that ended meanwhile.
+        if let Ok(stat) = read_stat_at(&proc, &path) {
+            processes.extend(stat);
+        }
+    }
+    Ok(processes)
+}
+
+/// Every process of the machine.
+#[cfg(not(target_os = "linux"))]
+fn all_processes() -> io::Result<Vec<Stat>> {
+    Ok(crate::procinfo::all_pids()?.into_iter().filter_map(|pid| read_stat(pid).ok()).collect())
+}
+
+#[cfg(target_os = "linux")]
 fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
     let file = openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [0; STAT_MAX];
@@ -156,23 +174,22 @@ fn read_stat_at(proc: &OwnedFd, path: &str) -> io::Result<Option<Stat>> {
     Ok(Stat::parse(&buffer[..read]))
 }
 
-/// Opens a pidfd of a process, unless its pid belongs to another process by now.
+/// Takes hold of a process, unless its pid belongs to another process by now.
 fn hold(found: &Stat) -> Option<Member> {
-    let pid = Pid::from_raw(i32::try_from(found.pid).ok()?)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let now = read_stat(found.pid).ok()?;
-    if now.start_time != found.start_time {
+    let pidfd = if crate::portable::is_on() { None } else { Some(crate::process::pidfd_of(found.pid).ok()?) };
+    if crate::procinfo::start_time(found.pid).ok()? != found.start_time {
         return None;
     }
-    // The process of the pidfd still exists, so it had the pid all the time, also when its start time was
-    // read.
-    pidfd_signal(&pidfd, 0).ok()?;
-    Some(Member { pid: found.pid, pidfd, start_time: found.start_time })
+    let member = Member { pid: found.pid, pidfd, start_time: found.start_time };
+    // A process whose pidfd still exists had the pid all the time, also when its start time was read.
+    member.signal(0).ok()?;
+    Some(member)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::procinfo::read_stat;
     use crate::testing::wait_until;
 
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Stat {

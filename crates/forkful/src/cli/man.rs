@@ -16,9 +16,13 @@ Options of all commands: -s, --silent prints only errors and results, --no-color
 to stdout and nothing else.";
 
 /// Environment variables and their meanings.
-const VARIABLES: [(&str, &str); 3] = [
+const VARIABLES: [(&str, &str); 4] = [
     ("FORKFUL_HOME", "The folder of the daemon's files and its socket; ~/.forkful by default."),
     ("FORKFUL_KEEPER", "With 0 the daemon starts without a keeper, which would start it again."),
+    (
+        "FORKFUL_PORTABLE",
+        "With 1 the daemon uses on Linux only what it uses on macOS, for tests. It applies to a daemon from its start.",
+    ),
     ("NO_COLOR", "When set, output has no colours."),
 ];
 

@@ -42,9 +42,9 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Whether daemons get a keeper, according to the environment.
+/// Whether daemons get a keeper, according to the environment and the system.
 pub(crate) fn is_wanted() -> bool {
-    std::env::var_os("FORKFUL_KEEPER").is_none_or(|wish| wish != "0")
+    !forkful_os::portable::is_on() && std::env::var_os("FORKFUL_KEEPER").is_none_or(|wish| wish != "0")
 }
 
 /// Parses a keeper's command line as written by other commands and services. It avoids the general parser,

@@ -5,9 +5,7 @@ use std::time::Duration;
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::ActionReply;
 use forkful_core::pages::Page;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use forkful_os::process::Other;
 
 use crate::cli::KillArgs;
 use crate::exit::{Exit, Failure};
@@ -17,6 +15,7 @@ use crate::output::{self, outcome};
 
 /// How long the daemon's process may take to exit after it reported that all apps are stopped.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+const SIGTERM: i32 = 15;
 
 pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     let (client, pid) = match Client::connect(&home.socket()).await {
@@ -44,8 +43,10 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
 
 /// Stops all apps and the daemon; returns when its process and its keeper's are gone.
 pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Failure> {
-    let process = process(pid);
-    let keeper = client.ping().await.ok().and_then(|ping| Some((ping.keeper?, self::process(ping.keeper?)?)));
+    // Another process that reuses its pid is never signalled.
+    let process = Other::of(pid).ok();
+    let keeper =
+        client.ping().await.ok().and_then(|ping| Some((ping.keeper?, Other::of(ping.keeper?).ok()?)));
     let progress = Progress::start("stopping all apps…".to_owned());
     let reply = match (client.kill().await, &process) {
         (Ok(reply), _) => reply,
@@ -55,18 +56,18 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
             Some(process),
         ) => {
             // If it is already gone, there is nothing to signal.
-            pidfd_send_signal(process, Signal::TERM).ok();
+            process.signal(SIGTERM).ok();
             ActionReply { apps: Vec::new() }
         }
         (Err(error), _) => return Err(error.into()),
     };
-    if process.is_some_and(|process| !has_ended(&process)) {
+    if process.is_some_and(|process| !process.ends_within(END_TIMEOUT)) {
         let both = keeper.map(|(keeper, _)| format!("{keeper} ")).unwrap_or_default();
         return Err(Failure::new(Exit::Failed, format!("the daemon (pid {pid}) does not exit"))
             .hint(format!("`kill -9 {both}{pid}`"))
             .see(Page::Daemon));
     }
-    if let Some((keeper, _)) = keeper.filter(|(_, process)| !has_ended(process)) {
+    if let Some((keeper, _)) = keeper.filter(|(_, process)| !process.ends_within(END_TIMEOUT)) {
         return Err(Failure::new(Exit::Failed, format!("the daemon's keeper (pid {keeper}) does not exit"))
             .hint(format!("`kill -9 {keeper}`"))
             .see(Page::Daemon));
@@ -77,16 +78,4 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
 
 fn tell(args: &KillArgs, reply: &ActionReply, text: &str) -> Result<(), Failure> {
     if args.json { output::print_json(reply) } else { output::say(&format!("{text}\n")) }
-}
-
-/// A pidfd of the daemon, so that a process that reuses its pid is never signalled.
-fn process(pid: u32) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-/// Waits for the exit of a process; false if it takes longer than [`END_TIMEOUT`].
-fn has_ended(process: &OwnedFd) -> bool {
-    let timeout = Timespec { tv_sec: END_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready > 0)
 }

@@ -26,6 +26,9 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
     let because = if limits.is_empty() { String::new() } else { format!(" ({})", limits.join(", ")) };
     add(&mut text, "usable cores", &format!("{}{because}", cores.count));
     add(&mut text, "node", &answer("node", "--version"));
+    if forkful_os::portable::is_on() {
+        add(&mut text, "portable mode", &forkful_core::portable::LACKS.join("; "));
+    }
     add(&mut text, "home", &home.path().display().to_string());
     let (list, rows) = match connection::running(home).await {
         Ok(Some(mut client)) => {

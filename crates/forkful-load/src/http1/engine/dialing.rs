@@ -1,6 +1,8 @@
 //! Opening and closing connections.
 
-use rustix::event::epoll;
+use std::time::Duration;
+
+use forkful_os::edges::{Change, Ready};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustls::ClientConnection;
@@ -27,7 +29,7 @@ pub(crate) const OPENING_ATTEMPTS: u32 = 3;
 
 impl Engine<'_> {
     /// Opens the plan's first connections, a few at a time, before the clock starts.
-    pub(super) fn open_first(&mut self, buffer: &mut [u8], events: &mut Vec<epoll::Event>) {
+    pub(super) fn open_first(&mut self, buffer: &mut [u8], events: &mut Vec<Ready>) {
         let plan = &self.shared.compiled.plan;
         if plan.reuse == Reuse::Never || (!plan.ramp.is_zero() && matches!(plan.load, Load::Closed { .. })) {
             return;
@@ -68,11 +70,10 @@ impl Engine<'_> {
                 continue;
             }
             events.clear();
-            let timeout = super::timespec(OPENING_POLL);
             debug_assert!(events.capacity() >= EVENTS_MAX);
-            if epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout)).is_ok() {
+            if self.edges.wait(events, Some(OPENING_POLL)).is_ok() {
                 for event in &*events {
-                    self.event(*event, buffer);
+                    self.event(Change::from(event), buffer);
                 }
             }
         }
@@ -106,12 +107,8 @@ impl Engine<'_> {
             Dial::Open(fd) => (fd, true),
             Dial::Pending(fd) => (fd, false),
         };
-        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        if !open {
-            flags |= epoll::EventFlags::OUT;
-        }
         let token = u64::from(connection.generation) << 32 | index as u64;
-        let registered = epoll::add(&self.epoll, &fd, epoll::EventData::new_u64(token), flags);
+        let registered = self.edges.add(&fd, token, !open);
         connection.fd = Some(fd);
         connection.wants_write = !open;
         connection.stage = Stage::Connecting { since: now };
@@ -314,7 +311,7 @@ pub(crate) fn retry_pause(failures: u32) -> Nanos {
 }
 
 /// How long opening waits for events before it checks its deadline.
-const OPENING_POLL: Nanos = 50_000_000;
+const OPENING_POLL: Duration = Duration::from_millis(50);
 
 /// The cause for the requests behind the one during which the connection broke.
 fn behind(cause: ErrorCause) -> ErrorCause {

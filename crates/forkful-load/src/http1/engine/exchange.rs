@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 
-use rustix::event::epoll;
+use forkful_os::connection::NO_SIGNAL;
+use forkful_os::edges::Change;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv, send};
 
 use super::Engine;
 use super::connection::{Arrival, Pending, Stage};
@@ -22,21 +23,20 @@ const PLAIN_BYTES: usize = 32 * 1024;
 
 impl Engine<'_> {
     /// Handles an event of a connection. Returns the time when it finished.
-    pub(super) fn ready(&mut self, index: usize, flags: epoll::EventFlags, buffer: &mut [u8]) -> Nanos {
+    pub(super) fn ready(&mut self, index: usize, change: Change, buffer: &mut [u8]) -> Nanos {
         let connection = &self.connections[index];
         if let Stage::Connecting { .. } = connection.stage {
             let now = self.shared.clock.now();
             self.connect_ended(index, now);
-            if !flags.contains(epoll::EventFlags::IN) {
+            if !change.readable {
                 return now;
             }
-        } else if flags.contains(epoll::EventFlags::OUT) && !connection.unsent.is_empty() {
+        } else if change.writable && !connection.unsent.is_empty() {
             let now = self.shared.clock.now();
             self.send_rest(index, now);
         }
-        let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        if flags.intersects(ended | epoll::EventFlags::IN) {
-            return self.receive(index, buffer, flags.intersects(ended));
+        if change.ended || change.readable {
+            return self.receive(index, buffer, change.ended);
         }
         self.shared.clock.now()
     }
@@ -283,7 +283,7 @@ impl Engine<'_> {
     fn send_now(&mut self, index: usize, bytes: &[u8], now: Nanos) {
         let connection = &mut self.connections[index];
         let Some(fd) = connection.fd.as_ref().filter(|_| connection.send_error.is_none()) else { return };
-        let result = if connection.unsent.is_empty() { send(fd, bytes, SendFlags::NOSIGNAL) } else { Ok(0) };
+        let result = if connection.unsent.is_empty() { send(fd, bytes, NO_SIGNAL) } else { Ok(0) };
         match result {
             Ok(length) if length == bytes.len() => {}
             Ok(length) => self.keep_unsent(index, &bytes[length..], now),
@@ -304,10 +304,8 @@ impl Engine<'_> {
     fn want_write(&mut self, index: usize) -> Result<(), Errno> {
         let connection = &mut self.connections[index];
         let Some(fd) = connection.fd.as_ref().filter(|_| !connection.wants_write) else { return Ok(()) };
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         let token = u64::from(connection.generation) << 32 | index as u64;
-        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
+        self.edges.modify(fd, token, true)?;
         connection.wants_write = true;
         Ok(())
     }
@@ -317,7 +315,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         let Some(fd) = &connection.fd else { return };
         while connection.unsent_from < connection.unsent.len() {
-            match send(fd, &connection.unsent[connection.unsent_from..], SendFlags::NOSIGNAL) {
+            match send(fd, &connection.unsent[connection.unsent_from..], NO_SIGNAL) {
                 Ok(length) => connection.unsent_from += length,
                 Err(Errno::AGAIN) => return,
                 Err(error) => return self.send_failed(index, error, now),
@@ -372,7 +370,7 @@ impl Engine<'_> {
         }
         let Some(fd) = &connection.fd else { return Ok(()) };
         while connection.unsent_from < connection.unsent.len() {
-            match send(fd, &connection.unsent[connection.unsent_from..], SendFlags::NOSIGNAL) {
+            match send(fd, &connection.unsent[connection.unsent_from..], NO_SIGNAL) {
                 Ok(length) => connection.unsent_from += length,
                 Err(Errno::AGAIN) => return self.want_write(index),
                 Err(error) => return Err(error),

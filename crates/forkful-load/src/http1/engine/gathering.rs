@@ -12,7 +12,6 @@
 //! alternates between both ways of waiting and uses the one with the higher rate for most of the time. Never
 //! used in an open loop, with think time, or when fewer than one answer would arrive in a pause.
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::clock::{NEVER, Nanos};
@@ -88,7 +87,7 @@ impl Gathering {
         if plan.gathering && plan.load == (Load::Closed { think: Think::None }) {
             // By default the system may end a sleep 50 µs late. If this cannot be changed, pauses get
             // shorter.
-            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            forkful_os::clock::sleep_precisely();
             gathering.next = now + SETTLING;
         }
         gathering

@@ -101,7 +101,7 @@ impl Files {
     }
 }
 
-fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= FIRST_FOREIGN_FD {
         return Ok(fd);
     }

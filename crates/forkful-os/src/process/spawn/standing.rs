@@ -49,7 +49,7 @@ impl Standing {
             flight: &flight,
             groups: &[],
             groups_required: false,
-            parent: 0,
+            child_of_keeper: false,
             failure: MaybeUninit::zeroed(),
         };
         start(orders, &mut self.stack).map_err(|Failed { source, .. }| source)

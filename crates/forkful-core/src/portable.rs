@@ -1,0 +1,50 @@
+//! What is different where the system lacks the mechanisms of Linux: on macOS, and on Linux with `FORKFUL_PORTABLE=1`.
+//! It is meant for development.
+
+use crate::spec::{Balance, Mode};
+
+/// The mode that is used in place of the chosen one: the kernel does not choose among sockets of workers there, so the
+/// daemon hands connections over, or all workers accept from one socket.
+pub fn balance(chosen: Balance, mode: Mode) -> Balance {
+    match (mode, chosen) {
+        // A process in fork mode accepts by itself.
+        (Mode::Fork, _) | (Mode::Cluster, Balance::Shared | Balance::Direct) => Balance::Shared,
+        (Mode::Cluster, Balance::Auto | Balance::Exact | Balance::Sticky) => Balance::Exact,
+        (Mode::Cluster, Balance::Least) => Balance::Least,
+    }
+}
+
+/// What the portable mechanisms lack, a sentence each. docs/MACOS.md has the same list.
+pub const LACKS: [&str; 7] = [
+    "no keeper: apps end with the daemon, and `forkful update` restarts them",
+    "the kernel does not choose workers: `balance` auto and sticky act as exact, and direct acts as shared",
+    "no control groups: `memory_max` and `cpu_max` are refused",
+    "the kernel does not report closed connections: exact balance hands connections out in turns",
+    "connections that wait inside a stuck or killed worker are not taken back",
+    "sockets that processes share by themselves (`reusePort`) are not looked after",
+    "orphans of workers that left their process group are not found",
+];
+
+/// One line for the start of a daemon.
+pub const NOTE: &str = "this system lacks mechanisms that Forkful uses on Linux, so it is for development: apps end with the daemon, \
+                        `balance` auto and sticky act as exact, and limits by control groups are refused";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_mode_remains_that_needs_the_kernel_to_choose() {
+        for chosen in
+            [Balance::Auto, Balance::Direct, Balance::Exact, Balance::Least, Balance::Shared, Balance::Sticky]
+        {
+            let used = balance(chosen, Mode::Cluster);
+            assert!(
+                matches!(used, Balance::Exact | Balance::Least | Balance::Shared),
+                "{chosen:?}: {used:?}"
+            );
+            assert_eq!(balance(used, Mode::Cluster), used, "it is kept");
+            assert_eq!(balance(chosen, Mode::Fork), Balance::Shared);
+        }
+    }
+}
