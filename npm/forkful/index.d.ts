@@ -309,6 +309,8 @@ export interface Ping {
   /** The process id of the daemon's keeper, if it has one. */
   keeper?: number;
   started_at_ms: number;
+  /** The daemon is in the portable mode, which lacks what only Linux has. */
+  portable?: boolean;
 }
 
 /** One line of an app's output. */

@@ -45,6 +45,9 @@ pub struct Ping {
     pub keeper: Option<u32>,
     /// When the daemon started.
     pub started_at_ms: u64,
+    /// The daemon is in the portable mode, which lacks what only Linux has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub portable: bool,
 }
 
 /// `POST /v1/update`: another program replaces the daemon; the apps keep running.

@@ -5,7 +5,7 @@
 //! - `rules`: the first rule that matches gives the verdict · `worker`: the rules over a window, and the
 //!   confidence
 //! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect
-//! - `trial`: whether a change has helped
+//! - `trial`: whether a change has helped · `unseen`: what is not measured in the portable mode
 //! - `words`: all texts for people
 //!
 //! The rules are those of `docs/DOCTOR.md`. A verdict is never based on a single second: it needs
@@ -18,6 +18,7 @@ mod rules;
 mod signs;
 mod split;
 mod trial;
+mod unseen;
 mod verdict;
 pub mod words;
 mod worker;
@@ -28,6 +29,7 @@ pub use remedy::{Gain, Remedy};
 pub use signs::Signs;
 pub use split::Split;
 pub use trial::{Outcome, compare};
+pub use unseen::unseen;
 pub use verdict::{Certainty, Unclear, Verdict};
 
 /// Minimum seconds for a verdict: with fewer, one garbage collection or one slow request could decide it.

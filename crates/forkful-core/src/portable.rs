@@ -14,6 +14,22 @@ pub fn balance(chosen: Balance, mode: Mode) -> Balance {
     }
 }
 
+/// What the user is told about an app whose chosen mode cannot be had. `Auto` leaves the choice to Forkful, so nothing is
+/// told about it.
+pub fn balance_note(chosen: Balance, mode: Mode) -> Option<&'static str> {
+    match (mode, chosen) {
+        (Mode::Cluster, Balance::Sticky) => Some(
+            "`balance` sticky acts as exact in the portable mode: a client's connections go to different workers; for sessions \
+             that need one worker, run one (`-i 1`)",
+        ),
+        (Mode::Cluster, Balance::Direct) => Some(
+            "`balance` direct acts as shared in the portable mode: workers accept from one socket, so some get more connections",
+        ),
+        (Mode::Cluster, Balance::Auto | Balance::Exact | Balance::Least | Balance::Shared)
+        | (Mode::Fork, _) => None,
+    }
+}
+
 /// What the portable mechanisms lack, a sentence each. docs/MACOS.md has the same list.
 pub const LACKS: [&str; 7] = [
     "no keeper: apps end with the daemon, and `forkful update` restarts them",
@@ -26,8 +42,8 @@ pub const LACKS: [&str; 7] = [
 ];
 
 /// One line for the start of a daemon.
-pub const NOTE: &str = "this system lacks mechanisms that Forkful uses on Linux, so it is for development: apps end with the daemon, \
-                        `balance` auto and sticky act as exact, and limits by control groups are refused";
+pub const NOTE: &str = "portable mode, for development: apps end with the daemon, `balance` auto and sticky act as exact, and limits \
+                        by control groups are refused";
 
 #[cfg(test)]
 mod tests {
@@ -46,5 +62,18 @@ mod tests {
             assert_eq!(balance(used, Mode::Cluster), used, "it is kept");
             assert_eq!(balance(chosen, Mode::Fork), Balance::Shared);
         }
+    }
+
+    #[test]
+    fn a_mode_that_the_user_chose_and_does_not_get_is_told() {
+        let told = |chosen, mode| balance_note(chosen, mode).is_some();
+        for chosen in [Balance::Sticky, Balance::Direct] {
+            assert!(told(chosen, Mode::Cluster) && balance(chosen, Mode::Cluster) != chosen, "{chosen:?}");
+        }
+        for chosen in [Balance::Exact, Balance::Least, Balance::Shared] {
+            assert!(!told(chosen, Mode::Cluster) && balance(chosen, Mode::Cluster) == chosen, "{chosen:?}");
+        }
+        assert!(!told(Balance::Auto, Mode::Cluster), "nothing was chosen");
+        assert!(!told(Balance::Sticky, Mode::Fork));
     }
 }

@@ -558,6 +558,8 @@ impl Engine {
         self.jobs.join(job, id, &self.apps);
         self.supervise(id, Event::Create { first, job });
         self.jobs.note(job, id, self.apps.memory_note(id, self.clock.now()));
+        let balance = self.apps.get(&id).and_then(|entry| launch::balance_note(entry.spec()));
+        self.jobs.note(job, id, balance.map(str::to_owned));
         id
     }
 }

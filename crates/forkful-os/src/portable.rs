@@ -18,6 +18,10 @@ pub fn is_on() -> bool {
         || *ON.get_or_init(|| std::env::var_os(VARIABLE).is_some_and(|wish| wish == "1"))
 }
 
+/// Whether the times of single threads and the lengths of accept queues are known: Linux has them in `/proc` and `TCP_INFO`,
+/// also with the portable mechanisms.
+pub const KNOWS_THREADS_AND_QUEUES: bool = cfg!(target_os = "linux");
+
 /// The error of a mechanism that only Linux has.
 pub(crate) fn unsupported() -> io::Error {
     rustix::io::Errno::NOTSUP.into()

@@ -19,6 +19,9 @@ pub struct DoctorReply {
     /// What `--fix` did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<FixView>,
+    /// What was not measured, if the daemon is in the portable mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<String>,
 }
 
 /// Where the time of a worker went, by a CPU profile. Shares are of the time in which it did something.

@@ -29,7 +29,7 @@ pub(super) fn join_group(
         return match limit_names(entry.spec()) {
             None => Ok(None),
             Some(names) if forkful_os::portable::is_on() => {
-                Err(format!("{names} cannot be kept: this system has no control groups"))
+                Err(format!("{names} cannot be kept: there are no control groups in the portable mode"))
             }
             Some(names) => Err(format!(
                 "{names} cannot be kept: this system lets the daemon make no control group \

@@ -13,7 +13,7 @@ use forkful_os::behalf;
 
 use super::app::{App, Process};
 use super::apps::Apps;
-use super::launch::{other_user, script_of};
+use super::launch::{balance_note, other_user, script_of};
 use crate::worker_message;
 
 /// The script to examine when a process is started: the first worker's, and never one of another user with
@@ -32,10 +32,10 @@ pub(super) fn has_own_primary(script: &std::path::Path) -> bool {
 }
 
 impl Apps {
-    /// The unmet expectations of all apps' workers.
+    /// What does not work as all apps expect.
     pub(super) fn lack_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.values()
-            .flat_map(|entry| entry.lacks().into_iter().map(|lack| format!("{}: {lack}", entry.spec().name)))
+            .flat_map(|entry| entry.notes().into_iter().map(|note| format!("{}: {note}", entry.spec().name)))
     }
 }
 
@@ -81,6 +81,12 @@ impl App {
     /// The process of slot 0, if there is one.
     fn first_process(&self) -> Option<&Process> {
         self.current(0).filter(|process| process.ended.is_none())
+    }
+
+    /// What does not work as the app expects: of its workers, and of its chosen balance.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let lacks = self.lacks();
+        lacks.iter().map(ToString::to_string).chain(balance_note(self.spec()).map(str::to_owned)).collect()
     }
 
     /// The unmet expectations of its current workers.

@@ -137,6 +137,14 @@ pub(crate) fn other_user(spec: &AppSpec) -> Option<Owner> {
     })
 }
 
+/// What the user is told if the chosen balance cannot be had on this system.
+pub(super) fn balance_note(spec: &AppSpec) -> Option<&'static str> {
+    if !forkful_os::portable::is_on() {
+        return None;
+    }
+    forkful_core::portable::balance_note(spec.balance, spec.mode)
+}
+
 /// How new connections are spread. Processes in fork mode take theirs by themselves.
 pub(crate) fn balance_of(spec: &AppSpec) -> Balance {
     match spec.mode {

@@ -130,7 +130,7 @@ impl App {
         AppView {
             definition,
             env_names,
-            notes: self.lacks().iter().map(ToString::to_string).collect(),
+            notes: self.notes(),
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
             created_at_ms: self.created_at_ms,
             usage,

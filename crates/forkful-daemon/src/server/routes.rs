@@ -102,6 +102,7 @@ async fn ping(State(api): State<Api>) -> Json<Ping> {
         pid: std::process::id(),
         keeper: forkful_os::tree::keeper(),
         started_at_ms: api.started_at_ms,
+        portable: forkful_os::portable::is_on(),
     })
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use forkful_api::client::Client;
 use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, ModeKind, Status};
 use forkful_core::doctor::{
-    App, Diagnosis, Remedy, SECONDS_MIN, Signs, WorkerSeconds, compare, examine, words,
+    App, Diagnosis, Remedy, SECONDS_MIN, Signs, WorkerSeconds, compare, examine, unseen, words,
 };
 use forkful_os::cores::{CoreLimit, usable_cores};
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -64,13 +64,15 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
     let reports = diagnosed.iter().map(|(_, app, diagnosis)| DoctorReport::new(&app.name, diagnosis));
-    let mut reply = DoctorReply { apps: reports.collect(), profile, fix: None };
+    let unseen = unseen_by(&mut client, &watched).await?;
+    let mut reply = DoctorReply { apps: reports.collect(), profile, fix: None, unseen };
     if !args.json {
         let texts: Vec<String> = reply.apps.iter().map(|app| doctor::report(app, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;
         if let Some(profile) = &reply.profile {
             output::print(&profiled::report(profile, Paint::stdout()))?;
         }
+        output::print(&doctor::unseen(&reply.unseen, Paint::stdout()))?;
     }
     if let [(view, app, diagnosis)] = diagnosed.as_slice()
         && args.fix
@@ -99,7 +101,16 @@ pub(super) async fn past(
 ) -> Result<DoctorReply, Failure> {
     let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
     let apps = watched.iter().map(|(_, app)| DoctorReport::new(&app.name, &examine(app)));
-    Ok(DoctorReply { apps: apps.collect(), profile: None, fix: None })
+    let unseen = unseen_by(client, &watched).await?;
+    Ok(DoctorReply { apps: apps.collect(), profile: None, fix: None, unseen })
+}
+
+/// What a daemon in the portable mode did not measure; nothing for any other.
+async fn unseen_by(client: &mut Client, watched: &[(AppView, App)]) -> Result<Vec<String>, Failure> {
+    if !client.ping().await?.portable {
+        return Ok(Vec::new());
+    }
+    Ok(unseen(watched.iter().map(|(_, app)| app)).into_iter().map(str::to_owned).collect())
 }
 
 fn not_tried() -> FixView {

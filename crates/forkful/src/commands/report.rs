@@ -26,13 +26,12 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
     let because = if limits.is_empty() { String::new() } else { format!(" ({})", limits.join(", ")) };
     add(&mut text, "usable cores", &format!("{}{because}", cores.count));
     add(&mut text, "node", &answer("node", "--version"));
-    if forkful_os::portable::is_on() {
-        add(&mut text, "portable mode", &forkful_core::portable::LACKS.join("; "));
-    }
     add(&mut text, "home", &home.path().display().to_string());
+    let mut is_portable = forkful_os::portable::is_on();
     let (list, rows) = match connection::running(home).await {
         Ok(Some(mut client)) => {
             let ping = client.ping().await?;
+            is_portable = ping.portable;
             let keeper = ping.keeper.map_or("no keeper".to_owned(), |keeper| format!("keeper {keeper}"));
             add(&mut text, "daemon", &format!("version {}, pid {}, {keeper}", ping.version, ping.pid));
             (client.list().await?, client.table().await?)
@@ -46,6 +45,9 @@ pub(super) async fn run(home: &Home) -> Result<Exit, Failure> {
             (AppList::default(), AppTable::default())
         }
     };
+    if is_portable {
+        add(&mut text, "portable mode", &forkful_core::portable::LACKS.join("; "));
+    }
     apps(&mut text, &list, &rows);
     log(&mut text, home);
     output::print(&text)?;

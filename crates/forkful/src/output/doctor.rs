@@ -33,6 +33,18 @@ pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
     text
 }
 
+/// What was not measured; empty if there is nothing to tell.
+pub(crate) fn unseen(lines: &[String], paint: Paint) -> String {
+    let mut text = String::new();
+    if !lines.is_empty() {
+        section(&mut text, paint, "Not measured", "portable mode, see docs/MACOS.md");
+        for line in lines {
+            let _ = wrapped(&mut text, "  - ", line);
+        }
+    }
+    text
+}
+
 /// The result of `--fix`.
 pub(crate) fn fix(fix: &FixView, paint: Paint) -> String {
     let mut text = format!("\n{}\n", paint.bold(if fix.kept { "Fixed" } else { "Not fixed" }));

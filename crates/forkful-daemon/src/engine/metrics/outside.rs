@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use forkful_core::metrics::Readings;
+use forkful_core::metrics::{Metric, Readings};
 use forkful_os::cgroup::Throttling;
 use forkful_os::procinfo::{self, Meter, Usage};
 
@@ -85,6 +85,9 @@ impl Outside {
         }
         self.since.add_to(&mut readings);
         self.last = Some(look);
+        if !forkful_os::portable::KNOWS_THREADS_AND_QUEUES {
+            readings = readings.only(is_known_everywhere);
+        }
         Ok(readings)
     }
 
@@ -109,6 +112,16 @@ impl Outside {
     }
 }
 
+/// Metrics of single threads and of accept queues.
+const OF_LINUX: [&str; 6] = [
+    "pool_threads",
+    "pool_busy",
+    "pool_cpu",
+    "accept_queue",
+    "run_queue_wait",
+    "run_queue_wait_seconds_total",
+];
+
 impl Counted {
     fn add(&mut self, before: &Account, now: &Account) {
         let throttled = |account: &Account| account.throttling.unwrap_or_default().time;
@@ -122,6 +135,11 @@ impl Counted {
         readings.take("log_bytes_total", self.log_bytes as f64);
         readings.take("log_lines_dropped_total", self.dropped_log_lines as f64);
     }
+}
+
+/// Whether a metric is known on other systems than Linux, too. A zero in its place would look like a measurement.
+fn is_known_everywhere(metric: &Metric) -> bool {
+    !OF_LINUX.contains(&metric.name)
 }
 
 /// What one look tells.
@@ -176,6 +194,17 @@ mod tests {
         let main = Scheduled { ran: time, waited: time / 2 };
         let usage = Usage { main, pool_threads: 4, pool_busy: 3, pool_ran: time * 3, ..Usage::default() };
         Look { at, usage, cpu: time * 4, account }
+    }
+
+    #[test]
+    fn elsewhere_than_on_linux_figures_of_threads_and_queues_are_unknown_and_not_zero() {
+        let began = Instant::now();
+        let readings = state_of(&look(began, 1000, Account::default())).only(is_known_everywhere);
+        assert!(OF_LINUX.iter().all(|name| readings.get(name).is_none()), "{readings:?}");
+        assert_eq!(readings.get("main_thread_cpu_seconds_total"), Some(1.0));
+        for name in OF_LINUX {
+            assert!(Metric::named(name).is_some(), "{name}");
+        }
     }
 
     #[test]
