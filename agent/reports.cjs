@@ -27,6 +27,8 @@ const STARTED = Symbol('forkful.started');
 const HEARD = Symbol('forkful.heard');
 /** That a request to another server waits for its response. */
 const WAITS = Symbol('forkful.waits');
+/** That a request or query waits for a connection. */
+const QUEUES = Symbol('forkful.queues');
 
 /** Four decimals are enough, and shorter. */
 const short = (value) => Math.round(value * 1e4) / 1e4;
@@ -157,6 +159,41 @@ function watchOutgoing({ held, guarded }) {
   };
 }
 
+/**
+ * What waits for a free connection, where that is published: requests of undici (`fetch`) until they are sent, and those who ask a
+ * pool of mysql2 for a connection. pg publishes nothing.
+ * @param {import('./agent.cjs').Agent} agent
+ */
+function watchQueues({ held, guarded }) {
+  let waiting = 0;
+  const begin = (one) => {
+    one[QUEUES] = true;
+    waiting += 1;
+  };
+  const done = (one) => {
+    if (one[QUEUES] !== true) return;
+    one[QUEUES] = false;
+    waiting -= 1;
+  };
+  const heard = [
+    ['undici:request:create', ({ request }) => begin(request)],
+    ['undici:client:sendHeaders', ({ request }) => done(request)],
+    ['undici:request:error', ({ request }) => done(request)],
+    ['tracing:mysql2:pool:connect:start', begin],
+    ['tracing:mysql2:pool:connect:asyncStart', done],
+    ['tracing:mysql2:pool:connect:error', done],
+  ].map(([name, hear]) => {
+    const channel = held(name);
+    const listener = guarded(hear);
+    channel.subscribe(listener);
+    return { channel, listener };
+  });
+  return {
+    read: () => ({ outgoing_waiting: waiting }),
+    end() { for (const { channel, listener } of heard) channel.unsubscribe(listener); },
+  };
+}
+
 /** How busy the event loop is, since the first report and since the last one. */
 function watchUtilization({ performance }) {
   let last = performance.eventLoopUtilization();
@@ -280,6 +317,7 @@ class Reporter {
     this.quietPeriods = 0;
     this.wake = () => { if (this.isQuiet) this.wakeUp(); };
     this.hasPool = false;
+    this.servers = new (require('./outgoing.cjs').Servers)(agent);
   }
 
   /**
@@ -299,9 +337,10 @@ class Reporter {
       this.begin();
       // What is known at once: who looks for the first time need not look again for it.
       this.report(0);
-    } else if (this.sinceReport() * 1000 >= REPORT_MS_MIN) {
+    } else {
       // A new daemon has heard nothing yet.
-      this.report();
+      this.servers.begin();
+      if (this.sinceReport() * 1000 >= REPORT_MS_MIN) this.report();
     }
     if (!this.interval) this.interval = ticks(this.tick, this.everyMs).unref();
   }
@@ -311,6 +350,8 @@ class Reporter {
     this.meters = {
       requests: watchRequests(agent, clocks, this.wake),
       outgoing: watchOutgoing(agent),
+      queues: watchQueues(agent),
+      servers: this.servers.begin(),
       utilization: watchUtilization(clocks),
       delay: watchDelay(clocks),
       memory: watchMemory(clocks, agent),

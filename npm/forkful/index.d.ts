@@ -234,8 +234,33 @@ export interface AppView {
   /** As `tcp://127.0.0.1:3000`. */
   listening: string[];
   created_at_ms: number;
+  /** The hosts to which its workers have opened connections, such as databases: at most 16, those with most connections. */
+  outgoing?: HostLoad[];
   dispatch: DispatchView[];
   workers: WorkerView[];
+}
+
+/** The connections of all workers of an app to a host. */
+export interface HostLoad {
+  /** Host and port, such as `db:5432`. */
+  host: string;
+  connections: number;
+  /** Workers that have any. */
+  workers: number;
+  /** The most connections of one worker. */
+  most: number;
+  /** Connections that the host refused because it had too many, since the start of the present workers. */
+  refused: number;
+  /** The most connections that the app had while the host refused others. */
+  limit?: number;
+}
+
+/** The connections of a worker to a host. */
+export interface HostUse {
+  host: string;
+  connections: number;
+  /** Since the start of the worker. */
+  refused: number;
 }
 
 /** Counters of one listening address. */
@@ -285,6 +310,8 @@ export interface WorkerView {
   node_version: string | null;
   /** Its agent's measurements, by the names in docs/METRICS.md. */
   metrics?: Record<string, number>;
+  /** The hosts to which it has opened connections, such as databases: at most 16, those with most connections. */
+  outgoing?: HostUse[];
   /** Its metrics reported with `@pm2/io`. */
   reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_core::metrics::METRICS;
+use forkful_core::outgoing::HostUse;
 use forkful_core::spec::environment::shown_arguments;
 use forkful_core::spec::pid_file_of;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct JlistEntry {
     /// them. PM2 has no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<WorkerUsage>,
+    /// The hosts to which it has opened connections, such as databases: at most 16, those with most connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outgoing: Vec<HostUse>,
 }
 
 /// The use of a worker; both are 0 without a process.
@@ -220,6 +224,7 @@ fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
             blocked_ms: worker.blocked_ms,
         },
         usage: worker.usage.clone(),
+        outgoing: worker.outgoing.clone(),
         pm2_env: pm2_env(app, worker),
     }
 }

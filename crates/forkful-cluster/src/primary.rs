@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::outgoing::Peers;
 use forkful_core::spec::Balance;
 use forkful_core::stalls::Stall;
 use forkful_dispatch::{Chore, Dispatcher, Event as Input, Evidence, ListeningId, Outbox};
@@ -135,6 +136,8 @@ pub enum PrimaryEvent {
     },
     /// A report of its agent, see [`Primary::want_reports`].
     Report { worker: WorkerId, report: Box<AgentReport> },
+    /// The servers that it has connected to, as its agent knows them; all of them.
+    Peers { worker: WorkerId, peers: Peers },
     /// Its agent's answer with the app's prom-client metrics, see [`Primary::ask_for_metrics`].
     Metrics { worker: WorkerId, answer: MetricsAnswer },
     /// Its agent wants the merged metrics of all workers, see [`Primary::tell_merged`].

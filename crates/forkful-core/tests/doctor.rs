@@ -5,6 +5,7 @@ use forkful_core::doctor::{
     examine, words,
 };
 use forkful_core::metrics::Readings;
+use forkful_core::outgoing::HostLoad;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -119,7 +120,20 @@ fn app_of(workers: &[Signs], seconds: usize) -> App {
     let workers = workers.iter().enumerate();
     let workers =
         workers.map(|(slot, signs)| WorkerSeconds { slot: slot as u16, seconds: vec![*signs; seconds] });
-    App { name: "web".to_owned(), cores: 4.0, is_scalable: true, workers: workers.collect() }
+    App { name: "web".to_owned(), cores: 4.0, is_scalable: true, workers: workers.collect(), refusing: None }
+}
+
+/// An app with pools of 10, of which a database with 40 places refuses some.
+fn refused_app(workers: usize) -> App {
+    let refusing = HostLoad {
+        host: "db:5432".to_owned(),
+        connections: 40,
+        workers: 5,
+        most: 10,
+        refused: 17,
+        limit: Some(40),
+    };
+    App { refusing: Some(refusing), ..app_of(&vec![waiting(); workers], 12) }
 }
 
 fn diagnose(workers: &[Signs]) -> Diagnosis {
@@ -140,7 +154,8 @@ fn each_cause_is_named_and_is_certain_where_it_is_clear() {
         assert_eq!(found.certainty, most, "{cause:?}");
         assert!(!found.evidence.is_empty(), "{cause:?} has numbers behind it");
     }
-    let named: Vec<Verdict> = causes().iter().map(|(cause, _)| *cause).collect();
+    let mut named = vec![examine(&refused_app(6)).verdict];
+    named.extend(causes().iter().map(|(cause, _)| *cause));
     assert_eq!(named, Verdict::CAUSES, "all causes are in the table");
 }
 
@@ -360,6 +375,31 @@ fn words_name_the_cause_the_numbers_and_the_next_command() {
         assert!(!words::meaning(cause).is_empty());
         assert!(!words::advice(&found, "web").is_empty(), "{cause:?} has advice");
     }
+}
+
+#[test]
+fn a_database_that_refuses_connections_is_named_with_its_places() {
+    let found = examine(&refused_app(6));
+    assert_eq!((found.certainty, found.remedy), (Certainty::Certain, Some(Remedy::Workers(4))));
+    assert_eq!(
+        words::headline(&found, "web"),
+        "web is refused connections by db:5432, which takes 40 of this app (certain)"
+    );
+    let advice = words::advice(&found, "web");
+    assert_eq!(advice[0], "Run 4 workers: forkful scale web 4");
+    assert_eq!(
+        advice[1],
+        "Or give the pool for db:5432 at most 6 connections in each worker (6 workers with pools of 10 want 60)."
+    );
+    let numbers: Vec<f64> = found.evidence.iter().map(|row| row.value).collect();
+    assert_eq!(numbers, [17.0, 40.0, 10.0, 6.0]);
+    assert_eq!(found.host.unwrap().host, "db:5432");
+    let fits = examine(&refused_app(4));
+    assert_eq!((fits.verdict, fits.remedy), (Verdict::ConnectionLimit, None), "others use it, too");
+    let fork = examine(&App { is_scalable: false, ..refused_app(6) });
+    assert_eq!(fork.remedy, None);
+    let unknown = App { refusing: None, ..refused_app(6) };
+    assert_eq!(examine(&unknown).verdict, Verdict::OtherWaiting);
 }
 
 #[test]

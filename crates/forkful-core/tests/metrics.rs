@@ -49,6 +49,7 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | as in `forkful list` |
 | `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result` |
 | `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |
+| `forkful_outgoing_connections` | by `host`, such as `db:5432`: connections that a worker has opened itself; at most 16 hosts of a worker, those with most connections |
 | `forkful_build_info` | the version of Forkful |
 | `forkful_app_metrics_left_out` | metrics and samples of the app's prom-client that are not on the page, see below |
 

@@ -50,6 +50,7 @@ mod look;
 mod memory;
 mod metrics;
 mod otlp;
+mod outgoing;
 mod persistence;
 mod process;
 mod processes;

@@ -22,12 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forkful_os::identity::LockFile;
 
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
-const AGENT: [(&str, &str); 10] = [
+const AGENT: [(&str, &str); 11] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
     ("kept.cjs", include_str!("../../../agent/kept.cjs")),
     ("loans.cjs", include_str!("../../../agent/loans.cjs")),
     ("long.cjs", include_str!("../../../agent/long.cjs")),
     ("merged.cjs", include_str!("../../../agent/merged.cjs")),
+    ("outgoing.cjs", include_str!("../../../agent/outgoing.cjs")),
     ("prom.cjs", include_str!("../../../agent/prom.cjs")),
     ("profile.cjs", include_str!("../../../agent/profile.cjs")),
     ("reports.cjs", include_str!("../../../agent/reports.cjs")),

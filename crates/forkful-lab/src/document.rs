@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::outgoing::HostLoad;
 use forkful_load::report::{Check, Level};
 use serde::Serialize;
 
@@ -426,10 +427,20 @@ pub struct TuneDocument {
     pub table: Vec<CandidateDocument>,
     /// The scalability law that explains the curve over workers.
     pub usl: Option<UslDocument>,
+    /// Numbers of workers with which a host, such as a database, refused connections because it had too many; they are not chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
     /// The change of the configuration, proposed or written.
     pub patch: Option<Patch>,
     /// The trust checks.
     pub trust: Trust,
+}
+
+/// A number of workers with which a host refused connections.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Refused {
+    pub workers: u16,
+    pub host: HostLoad,
 }
 
 /// The result of `tune`.

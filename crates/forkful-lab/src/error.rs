@@ -3,8 +3,22 @@
 use std::io;
 use std::time::Duration;
 
+use forkful_core::outgoing::HostLoad;
 use forkful_core::pages::Page;
+use forkful_core::words::count;
 use forkful_load::{LoadError, StopHandle};
+
+/// `db:5432 refused 12 connections, with 40 of this app open`.
+pub(crate) fn refusal(load: &HostLoad) -> String {
+    let open = load.limit.filter(|limit| *limit > 0);
+    let open = open.map_or_else(String::new, |limit| format!(", with {limit} of this app open"));
+    let refused = usize::try_from(load.refused).unwrap_or(usize::MAX);
+    format!("{} refused {}{open}", load.host, count(refused, "connection"))
+}
+
+fn too_many(load: &HostLoad) -> String {
+    format!("{}: use fewer workers or smaller pools, or raise the limit of the server", refusal(load))
+}
 
 /// Why an experiment ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +96,8 @@ pub enum LabError {
         total: u64,
         /// The most frequent cause, in words.
         cause: String,
+        /// A host, such as a database, that refused connections of the workers because it had too many.
+        refused: Option<Box<HostLoad>>,
         /// The last lines of its output.
         tail: Vec<String>,
     },
@@ -148,6 +164,7 @@ impl LabError {
             Self::WrongStatus { .. } => {
                 "`--path`, `--method`, `--header` and `--body` make the request; `--expect-status` says that this is right"
             }
+            Self::Errors { refused: Some(load), .. } => return Some(too_many(load)),
             Self::Errors { .. } => "make the app answer without errors first; its figures would mean nothing",
             Self::Load { source, .. } => return source.hint().map(str::to_owned),
             Self::Build { .. } => "run it by hand in a worktree of that commit (`git worktree add`)",

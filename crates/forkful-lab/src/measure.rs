@@ -195,7 +195,9 @@ impl<'a> Subject<'a> {
         if !wrong.is_empty() {
             cause = wrong.join(", ");
         }
-        Err(LabError::Errors { arm: self.arm.name.clone(), failed, total, cause, tail: self.server.tail() })
+        let (arm, tail) = (self.arm.name.clone(), self.server.tail());
+        let refused = self.server.refused().map(Box::new);
+        Err(LabError::Errors { arm, failed, total, cause, refused, tail })
     }
 
     fn load_failed(&self) -> impl FnOnce(LoadError) -> LabError {

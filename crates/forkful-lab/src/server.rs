@@ -9,6 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use forkful_api::types::AppList;
+use forkful_core::outgoing::HostLoad;
 use forkful_core::spec::AppSpec;
 use forkful_load::StopHandle;
 use forkful_os::process::Exit;
@@ -123,6 +125,15 @@ impl Server {
     /// it is 0 unless requested.
     pub(crate) fn used(&self, with_memory: bool) -> TreeUse {
         self.tree.used(with_memory)
+    }
+
+    /// The host that refused most connections of its workers because it had too many. Only a Forkful daemon
+    /// knows.
+    pub(crate) fn refused(&self) -> Option<HostLoad> {
+        let said = self.manager.as_ref()?.said(&["list", "--json"], self.scratch.path(), &self.stop)?;
+        let list: AppList = serde_json::from_str(&said).ok()?;
+        let hosts = list.apps.into_iter().flat_map(|app| app.outgoing);
+        hosts.filter(|host| host.refused > 0).max_by_key(|host| host.refused)
     }
 
     /// The last lines of its output.

@@ -13,6 +13,7 @@ mod predict;
 mod race;
 mod time;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::LabError;
@@ -20,11 +21,13 @@ use crate::arms::{Arm, Runner, workers_text};
 use crate::compare::pilot;
 use crate::compare::{AtRate, Setup, Trial, TrialPlan, run_trial};
 use crate::document::{PlanDocument, TuneDocument};
+use crate::error::refusal;
 use crate::measure;
 use crate::plan;
 use crate::progress::{Observer, Stage};
 use candidates::{first_with_best_pool, more_pools, pool_matters, scan_pools, star};
 pub use candidates::{parse_pools, parse_workers};
+use forkful_core::outgoing::HostLoad;
 use forkful_core::random::Random;
 pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
@@ -123,6 +126,22 @@ pub(crate) struct Raced {
     pub(crate) trials: usize,
     /// What was not measured for lack of time.
     pub(crate) unmeasured: Option<String>,
+    /// Numbers of workers at which a host refused connections.
+    pub(crate) refused: BTreeMap<u16, HostLoad>,
+}
+
+impl Raced {
+    fn new(list: Vec<Candidate>, pool_matters: bool, unmeasured: Option<String>) -> Self {
+        Self {
+            costs: vec![Costs::default(); list.len()],
+            race: Race::new(list),
+            pool_matters,
+            disturbed: 0,
+            trials: 0,
+            unmeasured,
+            refused: BTreeMap::new(),
+        }
+    }
 }
 
 /// Finds the best setting.
@@ -176,14 +195,7 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         until: begun + begun.elapsed() + left.mul_f64(RACE_SHARE),
         last: deadline.checked_sub(overhead + trial.warmup + latency::WINDOW_MIN).unwrap_or(deadline),
     };
-    let mut raced = Raced {
-        costs: vec![Costs::default(); list.len()],
-        race: Race::new(list),
-        pool_matters: tune.pools.is_some(),
-        disturbed: 0,
-        trials: 0,
-        unmeasured,
-    };
+    let mut raced = Raced::new(list, tune.pools.is_some(), unmeasured);
     run_race(tune, &trial, &mut time, cores, &mut raced, observer)?;
     let overhead = overhead + time.late;
     let latency_window = latency::measure(tune, &trial, deadline, overhead, &mut raced, observer)?;
@@ -270,6 +282,7 @@ fn run_race(
         if results.is_empty() {
             break;
         }
+        forbid_refused(raced, observer);
         for loser in raced.race.record(&results, tune.present_pool()) {
             let candidate = raced.race.entries()[loser].candidate;
             observer.note(&format!("{} is out after round {}", arm(candidate).name, raced.race.rounds()));
@@ -339,9 +352,17 @@ fn one(
     let expected = time.of(tune, candidate, plan);
     let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
     let began = Instant::now();
-    let mut trial = run_trial(&tune.setup, &arm, &plan)?;
+    let trial = run_trial(&tune.setup, &arm, &plan);
     let took = began.elapsed();
     time.took(expected, took);
+    let mut trial = match trial {
+        // The app answers with errors then, and more workers cannot help.
+        Err(LabError::Errors { refused: Some(load), .. }) => {
+            raced.refused.insert(candidate.workers, *load);
+            return Ok(0.0);
+        }
+        other => other?,
+    };
     let until = time.until.checked_sub(to_come);
     let fits = until.is_some_and(|until| Instant::now() + took <= until) && time.fits(took);
     raced.trials += 1;
@@ -349,8 +370,19 @@ fn one(
         trial = run_trial(&tune.setup, &arm, &plan)?;
     }
     raced.disturbed += usize::from(trial.disturbance.is_some());
+    if let Some(load) = trial.refused.take() {
+        raced.refused.insert(candidate.workers, load);
+    }
     note_costs(&mut raced.costs[index], &trial);
     Ok(trial.per_second)
+}
+
+/// Numbers of workers with which a host refused connections are not measured again, and never chosen.
+fn forbid_refused(raced: &mut Raced, observer: &mut dyn Observer) {
+    let Some((workers, load)) = raced.refused.first_key_value() else { return };
+    if raced.race.forbid_from(*workers) {
+        observer.note(&format!("{} and more are out: {}", workers_text(*workers), refusal(load)));
+    }
 }
 
 /// The pilot's warm-up was for at most one worker per core; more workers share the cores, and each needs its

@@ -76,6 +76,15 @@ pub(crate) fn established(port: u16, mut f: impl FnMut(InetSocket, SocketAddr, u
     })
 }
 
+/// All established connections of this network namespace: socket and peer.
+pub(crate) fn all_established(mut f: impl FnMut(InetSocket, SocketAddr)) -> io::Result<()> {
+    dump_tcp(ESTABLISHED, 0, 0, |message| {
+        if let (Some(socket), Some(peer)) = (parse_inet(message), parse_peer(message)) {
+            f(socket, peer);
+        }
+    })
+}
+
 /// All TCP listeners with the own port `port`, or all if it is 0.
 pub(crate) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
     let mut found = Vec::new();

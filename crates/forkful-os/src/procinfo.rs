@@ -18,7 +18,7 @@ mod stat;
 #[path = "elsewhere/stat.rs"]
 mod stat;
 
-pub use connections::{Connection, connections_at};
+pub use connections::{Connection, OpenConnection, connections_at, each_connection, listening_ports};
 pub use limits::{open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
 pub use meter::{Meter, Usage, open_files, swapped_bytes};

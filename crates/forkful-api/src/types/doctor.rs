@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use forkful_core::doctor::{Diagnosis, Evidence, Split, Verdict, WorkerDiagnosis, words};
+use forkful_core::outgoing::HostLoad;
 use forkful_core::profile::{CpuProfile, FunctionTime, Functions};
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +147,9 @@ pub struct DoctorReport {
     /// What gain to expect, where that can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<GainView>,
+    /// The host that refuses connections, with the verdict `connection-limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostLoad>,
     /// Its workers by slot.
     pub workers: Vec<WorkerReport>,
 }
@@ -210,6 +214,7 @@ impl DoctorReport {
                 high: gain.high,
                 text: words::gain(gain),
             }),
+            host: diagnosis.host.clone(),
             workers: diagnosis.workers.iter().map(WorkerReport::new).collect(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::outgoing::{HostLoad, HostUse};
 use forkful_core::stalls::StallCost;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct AppView {
     /// The last change of the number of workers by the load, and why; none since the start of the app, or the number is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scaling: Option<String>,
+    /// The hosts to which its workers have opened connections, such as databases: at most 16, those with most connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outgoing: Vec<HostLoad>,
     /// How new connections go now: `exact`, `direct`, … (`auto` resolves to one of them), one per address.
     pub dispatch: Vec<DispatchView>,
     /// Its workers by slot.
@@ -170,6 +174,9 @@ pub struct WorkerView {
     /// The version of its Node.js, as `22.11.0`; its agent says so.
     #[serde(default)]
     pub node_version: Option<String>,
+    /// The hosts to which it has opened connections, such as databases: at most 16, those with most connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outgoing: Vec<HostUse>,
     /// What its `@pm2/io` says of it.
     #[serde(default)]
     pub reports: WorkerReports,

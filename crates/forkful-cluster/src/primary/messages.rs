@@ -51,6 +51,9 @@ impl Primary {
             Incoming::Agent(AgentMessage::Stalls(stalls)) => {
                 return self.events.push_back(PrimaryEvent::Stalled { worker, stalls });
             }
+            Incoming::Agent(AgentMessage::Peers(peers)) => {
+                return self.events.push_back(PrimaryEvent::Peers { worker, peers });
+            }
             Incoming::Agent(AgentMessage::Metrics(answer)) => {
                 return self.events.push_back(PrimaryEvent::Metrics { worker, answer });
             }

@@ -2,6 +2,7 @@
 
 pub use forkful_core::metrics::AgentReport;
 use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Latency, Readings};
+use forkful_core::outgoing::{Peer, Peers};
 use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 use forkful_core::steering::evenness::Connections;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -84,6 +85,8 @@ pub enum AgentMessage {
     /// The requested stalls of the event loop; at most [`STALLS_TOLD_MAX`], each within its limits.
     Stalls(Vec<Stall>),
     Report(Box<AgentReport>),
+    /// The servers that the app has connected to, as far as there is more to say of them than their address.
+    Peers(Peers),
     /// prom-client has asked for a primary's workers, and a worker has none.
     LacksWorkers,
     /// The app's prom-client metrics, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
@@ -231,6 +234,7 @@ struct Raw<'a> {
     requests: Option<u64>,
     values: Option<Values>,
     stalls: Option<Vec<Stall>>,
+    peers: Option<Vec<Peer>>,
     latency: Option<Numbers<LATENCY_NUMBERS>>,
     gc: Option<Numbers<GC_NUMBERS>>,
     ms: Option<f64>,
@@ -410,6 +414,9 @@ impl Raw<'_> {
             (Some("NODE_FORKFUL"), Some("stalls")) => {
                 let told = self.stalls.unwrap_or_default().into_iter().take(STALLS_TOLD_MAX);
                 Incoming::Agent(AgentMessage::Stalls(told.filter_map(Stall::bounded).collect()))
+            }
+            (Some("NODE_FORKFUL"), Some("peers")) => {
+                Incoming::Agent(AgentMessage::Peers(Peers::of(self.peers.unwrap_or_default())))
             }
             (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
             (Some("NODE_FORKFUL"), Some("metrics")) => {

@@ -3,7 +3,8 @@
 use super::evidence::{Evidence, Quantity, Rows};
 use super::remedy::{self, Gain, Remedy};
 use super::worker::{Examined, examine_worker};
-use super::{Certainty, Signs, Split, Unclear, Verdict};
+use super::{Certainty, SECONDS_MIN, Signs, Split, Unclear, Verdict};
+use crate::outgoing::HostLoad;
 
 /// Loads that differ by more than this are uneven.
 const SPREAD: f64 = 0.3;
@@ -21,6 +22,8 @@ pub struct App {
     /// Its workers share their ports, so the number of workers can be increased.
     pub is_scalable: bool,
     pub workers: Vec<WorkerSeconds>,
+    /// The host that refused most connections in these seconds because it had too many, with their number.
+    pub refusing: Option<HostLoad>,
 }
 
 /// The measurements of one worker, second by second.
@@ -38,6 +41,8 @@ pub struct Diagnosis {
     pub evidence: Vec<Evidence>,
     pub remedy: Option<Remedy>,
     pub gain: Option<Gain>,
+    /// The host that the verdict is about.
+    pub host: Option<HostLoad>,
     /// The largest number of measured seconds of a worker.
     pub seconds: usize,
     pub workers: Vec<WorkerDiagnosis>,
@@ -59,7 +64,9 @@ pub fn examine(app: &App) -> Diagnosis {
     let examined: Vec<Examined> =
         app.workers.iter().map(|worker| examine_worker(&worker.seconds, app.cores)).collect();
     let means: Vec<Signs> = examined.iter().map(|worker| worker.mean).collect();
-    let (verdict, certainty, evidence) = imbalance(&examined).unwrap_or_else(|| vote(&examined));
+    let seconds = app.workers.iter().map(|worker| worker.seconds.len()).max().unwrap_or(0);
+    let (verdict, certainty, evidence) =
+        connection_limit(app, seconds).or_else(|| imbalance(&examined)).unwrap_or_else(|| vote(&examined));
     let remedy = remedy::remedy(verdict, app, &means);
     Diagnosis {
         verdict,
@@ -67,7 +74,8 @@ pub fn examine(app: &App) -> Diagnosis {
         evidence,
         remedy,
         gain: remedy::gain(verdict, remedy, app, &means),
-        seconds: app.workers.iter().map(|worker| worker.seconds.len()).max().unwrap_or(0),
+        host: app.refusing.clone().filter(|_| verdict == Verdict::ConnectionLimit),
+        seconds,
         workers: app
             .workers
             .iter()
@@ -93,6 +101,19 @@ pub(super) fn load(signs: &Signs) -> f64 {
 }
 
 type Answer = (Verdict, Certainty, Vec<Evidence>);
+
+/// A host refuses connections. Its answer says why, so the first rule of all needs no bound; and requests fail
+/// by it, whatever else limits the app.
+fn connection_limit(app: &App, seconds: usize) -> Option<Answer> {
+    let load = app.refusing.as_ref().filter(|load| load.refused > 0 && seconds >= SECONDS_MIN)?;
+    let count = |value: u32| Some(f64::from(value));
+    let rows = Rows::default()
+        .row("connections that it refused", Quantity::Count, Some(load.refused as f64))
+        .row("connections that it had of this app", Quantity::Count, load.limit.and_then(count))
+        .row("most connections of one worker", Quantity::Count, count(load.most))
+        .row("workers", Quantity::Count, Some(app.workers.len() as f64));
+    Some((Verdict::ConnectionLimit, Certainty::Certain, rows.list()))
+}
 
 /// One worker is saturated and has waiting requests, while others are idle.
 fn imbalance(workers: &[Examined]) -> Option<Answer> {

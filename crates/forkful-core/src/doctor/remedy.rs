@@ -2,6 +2,7 @@
 
 use super::app::load;
 use super::{App, Signs, Verdict};
+use crate::outgoing::HostLoad;
 
 /// A waiting pool gets this many times its threads, within these limits.
 const POOL_GROWTH: f64 = 4.0;
@@ -72,6 +73,11 @@ pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Rem
             (wanted > threads).then_some(Remedy::PoolSize(wanted as u16))
         }
         Verdict::Imbalance => app.is_scalable.then_some(Remedy::BalanceLeast),
+        Verdict::ConnectionLimit => {
+            let fitting = app.refusing.as_ref().and_then(HostLoad::workers_max);
+            let fewer = fitting.filter(|fitting| app.is_scalable && *fitting < workers);
+            fewer.map(Remedy::Workers)
+        }
         Verdict::Idle | Verdict::Upstream | Verdict::OtherWaiting | Verdict::Unclear(_) => None,
     }
 }

@@ -29,6 +29,8 @@ pub enum Verdict {
     OtherWaiting,
     /// One worker is busy while others are idle.
     Imbalance,
+    /// A server, such as a database, refuses connections because it has too many.
+    ConnectionLimit,
     /// No verdict.
     Unclear(Unclear),
 }
@@ -71,12 +73,14 @@ impl Verdict {
             Self::Upstream => "upstream",
             Self::OtherWaiting => "other-waiting",
             Self::Imbalance => "imbalance",
+            Self::ConnectionLimit => "connection-limit",
             Self::Unclear(_) => "unclear",
         }
     }
 
     /// All verdicts with a cause, in the order of the rules.
-    pub const CAUSES: [Self; 13] = [
+    pub const CAUSES: [Self; 14] = [
+        Self::ConnectionLimit,
         Self::MemoryLimit,
         Self::Idle,
         Self::CpuQuota,

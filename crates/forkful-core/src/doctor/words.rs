@@ -2,6 +2,7 @@
 
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
+use crate::outgoing::HostLoad;
 use crate::words::count;
 
 /// The verdict in a few words.
@@ -20,6 +21,7 @@ pub const fn title(verdict: Verdict) -> &'static str {
         Verdict::Upstream => "waiting for the services that it calls",
         Verdict::OtherWaiting => "waiting for something outside of the event loop",
         Verdict::Imbalance => "unevenly loaded: one worker is full while another has time",
+        Verdict::ConnectionLimit => "refused connections by a server that has too many",
         Verdict::Unclear(Unclear::TooShort) => "not watched for long enough",
         Verdict::Unclear(Unclear::NoAgent) => "not measured from inside",
         Verdict::Unclear(Unclear::NothingStandsOut) => "busy, with nothing that stands out",
@@ -69,6 +71,9 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
         Verdict::Imbalance => {
             "Requests wait in a full worker although another one has time: long-lived connections tie them to their worker."
         }
+        Verdict::ConnectionLimit => {
+            "The server allows a number of connections, and the pools of all workers together want more. A request that needs one more connection fails, or waits until one is free."
+        }
         Verdict::Unclear(Unclear::TooShort) => {
             "A verdict needs at least 10 seconds of measurements under load."
         }
@@ -85,6 +90,9 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
 /// What to do, most important first. `name` is the app's.
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
     let mut lines: Vec<String> = diagnosis.remedy.map(|remedy| change(remedy, name)).into_iter().collect();
+    if let Some(host) = &diagnosis.host {
+        lines.push(smaller_pools(host, diagnosis.workers.len()));
+    }
     lines.extend(by_verdict(diagnosis.verdict).iter().map(|line| (*line).to_owned()));
     let is_full = matches!(diagnosis.verdict, Verdict::CpuShortCallbacks | Verdict::PoolCpu)
         && diagnosis.remedy.is_none();
@@ -98,6 +106,21 @@ pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The pool size with which all workers fit into a host's limit.
+fn smaller_pools(load: &HostLoad, workers: usize) -> String {
+    let HostLoad { host, most, .. } = load;
+    let each = load.limit.map_or(0, |limit| limit / u32::try_from(workers.max(1)).unwrap_or(u32::MAX));
+    let wanted = u64::from(*most) * workers as u64;
+    let pools = format!("{} with pools of {most} want {wanted}", count(workers, "worker"));
+    if each == 0 {
+        return format!("Use fewer connections to {host} in all workers together ({pools}).");
+    }
+    format!(
+        "Or give the pool for {host} at most {} in each worker ({pools}).",
+        count(each as usize, "connection")
+    )
 }
 
 fn change(remedy: Remedy, name: &str) -> String {
@@ -182,6 +205,9 @@ const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
         Verdict::OtherWaiting => &[
             "Look at what a request waits for: the pool of the database driver (workers times its size against the database's limit), timers, locks, queues.",
         ],
+        Verdict::ConnectionLimit => &[
+            "Or raise the limit of the server (max_connections), or put a pooler such as PgBouncer in front of it.",
+        ],
         Verdict::Imbalance => {
             &["Have clients open connections anew: server.maxRequestsPerSocket, a shorter keepAliveTimeout."]
         }
@@ -234,9 +260,19 @@ pub fn part(name: &str) -> &'static str {
     }
 }
 
+/// `refused connections by db:5432, which takes 40 of this app`.
+fn refused_by(load: &HostLoad) -> String {
+    let takes = load.limit.filter(|limit| *limit > 0);
+    let takes = takes.map_or_else(String::new, |limit| format!(", which takes {limit} of this app"));
+    format!("refused connections by {}{takes}", load.host)
+}
+
 /// `web is limited by …`, with the confidence.
 pub fn headline(diagnosis: &Diagnosis, name: &str) -> String {
-    let title = title(diagnosis.verdict);
+    let title = match &diagnosis.host {
+        Some(load) => refused_by(load),
+        None => title(diagnosis.verdict).to_owned(),
+    };
     match diagnosis.certainty {
         Certainty::Certain => format!("{name} is {title} (certain)"),
         Certainty::Likely => format!("{name} is probably {title} (likely)"),

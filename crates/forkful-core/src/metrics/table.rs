@@ -183,6 +183,12 @@ pub const METRICS: &[Metric] = &[
         .shown("outgoing in flight")
         .exported(&[plain("forkful_outgoing_requests_in_flight")])
         .otel(&[level("http.client.active_requests", "{request}")]),
+    row("outgoing_connections", Unit::Count, Gauge, Kernel, "Established TCP connections that the worker has opened itself, such as to databases. On the metrics page they are counted by host: at most 16 hosts of a worker, those with most connections.")
+        .otel(&[level("forkful.outgoing.connections", "{connection}")]),
+    row("outgoing_waiting", Unit::Count, Gauge, Agent, "Requests and queries that wait for a free connection: of fetch and undici, and of pools of mysql2 (3.20 and later). The pools of pg do not publish it.")
+        .shown("outgoing waiting")
+        .exported(&[plain("forkful_outgoing_waiting")])
+        .otel(&[level("forkful.outgoing.waiting", "{request}")]),
     row("pool_threads", Unit::Count, Gauge, Kernel, "Threads of libuv's pool, which does file system calls, DNS look-ups, compression and cryptography; 0 until the first job.")
         .exported(&[plain("forkful_pool_threads")])
         .otel(&[level("forkful.pool.threads", "{thread}")]),
@@ -249,6 +255,9 @@ pub const METRICS: &[Metric] = &[
     row("outgoing_errors_total", Unit::Count, Counter, Agent, "Of these, requests that got no response.")
         .exported(&[plain("forkful_outgoing_errors_total")])
         .otel(&[counter("forkful.http.client.errors", "{request}")]),
+    row("outgoing_refused_total", Unit::Count, Counter, Agent, "Connections that a database refused because it has too many: PostgreSQL and MySQL, where TLS does not hide it.")
+        .exported(&[plain("forkful_outgoing_refused_total")])
+        .otel(&[counter("forkful.outgoing.refused", "{connection}")]),
     row("event_loop_active_seconds_total", Unit::Seconds, Counter, Agent, "Time that the event loop was busy.")
         .exported(&[state("active")])
         .otel(&[counter("nodejs.eventloop.time", "s").of("nodejs.eventloop.state", "active")]),

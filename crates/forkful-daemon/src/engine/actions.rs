@@ -238,6 +238,7 @@ impl Engine {
                 return self.looks.begin_merge(app);
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
+            PrimaryEvent::Peers { worker, peers } => return entry.note_peers(worker, peers),
             PrimaryEvent::Stalled { worker, stalls } => {
                 let stalls = entry.note_stalls(worker, stalls);
                 return self.conversations.publish_stalls(stalls);

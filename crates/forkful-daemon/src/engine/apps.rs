@@ -21,6 +21,7 @@ use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
+use super::outgoing::SharedTable;
 use crate::history::History;
 use crate::home::Home;
 use crate::logs::{EchoPrefix, LogService};
@@ -48,6 +49,8 @@ pub(crate) struct Apps {
     pub(super) shared_memory: SharedMemory,
     /// What autoscaling may use.
     pub(super) shared_cores: SharedCores,
+    /// Which connections processes have opened.
+    pub(super) outgoing: SharedTable,
 }
 
 impl Deref for Apps {
@@ -72,6 +75,7 @@ impl Apps {
             history,
             shared_memory: SharedMemory::default(),
             shared_cores: SharedCores::default(),
+            outgoing: SharedTable::default(),
         }
     }
 

@@ -16,8 +16,9 @@ use forkful_cluster::ReportPace;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::app_metrics::{Askers, Collection};
-use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Sample, Totals};
+use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Readings, Sample, Totals};
 use forkful_core::otlp::Pace;
+use forkful_core::outgoing::{Outgoing, Peers};
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
 use forkful_os::cgroup::Surroundings;
@@ -25,6 +26,7 @@ use forkful_os::cgroup::Surroundings;
 use super::app::{App, AppId, Place, Process};
 use super::clock::wall_ms;
 use super::cpu_sample::CpuSample;
+use super::outgoing::AppOutgoing;
 use crate::history::{History, HistoryOrder};
 use crate::logs::LogService;
 use outside::{Account, Outside};
@@ -61,6 +63,8 @@ pub(crate) struct AppMetrics {
     pub(super) otlp: Pace,
     /// Those of them that want all of it.
     pub(super) askers: Askers,
+    /// When the connections that they have opened are read.
+    pub(super) outgoing: AppOutgoing,
     /// Its reloads: those that succeeded, those that did not.
     pub(super) reloads: [u64; 2],
 }
@@ -74,6 +78,10 @@ pub(crate) struct ProcessMetrics {
     outside: Option<Outside>,
     /// Its agent knows that its thread pool is there.
     knows_pool: bool,
+    /// The connections that it has opened, at the last reading.
+    pub(super) outgoing: Outgoing,
+    /// The servers that its agent knows.
+    pub(super) peers: Peers,
 }
 
 impl ProcessMetrics {
@@ -81,6 +89,12 @@ impl ProcessMetrics {
     pub(super) fn on_report(&mut self, report: Box<AgentReport>, now: Time) {
         self.follower.on_report(report);
         self.said_at = Some(now);
+    }
+
+    /// The connections that it has opened were read.
+    pub(super) fn opened(&mut self, outgoing: Outgoing, total: &Readings) {
+        self.outgoing = outgoing;
+        self.follower.measured(total);
     }
 
     /// What is known of it now.

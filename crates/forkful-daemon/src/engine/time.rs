@@ -41,6 +41,7 @@ impl Engine {
         }
         let has_looked = self.apps.get_mut(app).is_some_and(|entry| entry.take_samples(&self.logs, now));
         if has_looked {
+            self.apps.look_outgoing(app, now);
             let load = self.apps.load(app, now);
             self.supervise_some(app, load.map(Event::Load));
         }

@@ -15,6 +15,7 @@ use super::app::{App, Place, places_mut, public_definition};
 use super::apps::Apps;
 use super::exit_tail::ExitTail;
 use super::groups::worker_usage;
+use super::outgoing::hosts_of;
 use crate::logs::LogService;
 
 /// The most crashing workers that a table names.
@@ -116,6 +117,7 @@ impl App {
         let stalls = Some(*self.stalls.total()).filter(|total| total.stalls > 0);
         let counters: BTreeMap<u16, Readings> =
             self.places.keys().map(|slot| (*slot, self.counted(*slot).values)).collect();
+        let outgoing = self.hosts();
         let last_scaling = self.supervisor.last_scaling().map(str::to_owned);
         let Self { supervisor, places, removed, primary, .. } = self;
         let workers = places_mut(supervisor, places, removed)
@@ -137,6 +139,7 @@ impl App {
             stalls,
             memory_plan: self.memory_view(),
             last_scaling,
+            outgoing,
             dispatch,
             workers,
         }
@@ -221,6 +224,7 @@ fn worker_view(
             .current(record)
             .and_then(|process| process.node_version)
             .map(|version| version.to_string()),
+        outgoing: hosts_of(record, place),
         reports: place.current(record).map(|process| process.reports.clone()).unwrap_or_default(),
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use forkful_core::outgoing::HostLoad;
 use forkful_load::Histogram;
 
 use super::Setup;
@@ -63,6 +64,8 @@ pub(crate) struct Trial {
     pub(crate) little: Option<f64>,
     pub(crate) listen_overflows: u64,
     pub(crate) throttled: Duration,
+    /// A host, such as a database, that refused connections of the workers because it had too many.
+    pub(crate) refused: Option<HostLoad>,
 }
 
 /// A window at a fixed rate.
@@ -233,6 +236,7 @@ impl Turn<'_> {
                 + others().map(|found| found.listen_overflows).sum::<u64>(),
             throttled: sums.throttled + others().map(|found| found.throttled).sum::<Duration>(),
             service: sums.response,
+            refused: server.refused(),
             at_rates,
         }
     }
@@ -344,6 +348,7 @@ pub(crate) mod tests {
             little: None,
             listen_overflows: 0,
             throttled: Duration::ZERO,
+            refused: None,
         }
     }
 

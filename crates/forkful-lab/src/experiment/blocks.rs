@@ -165,6 +165,7 @@ pub(super) fn unanswered(arm: &Arm, report: &Report, server: &Server) -> LabErro
         failed: without_answer.max(report.errors_total()),
         total,
         cause: figures::error_words([report]),
+        refused: None,
         tail: server.tail(),
     }
 }

@@ -20,6 +20,9 @@ use crate::program::Run;
 /// The primary of the arm `node-cluster`.
 const NODE_CLUSTER: &str = include_str!("node-cluster.cjs");
 
+/// The environment variable for the home of a Forkful daemon.
+const FORKFUL_HOME: &str = "FORKFUL_HOME";
+
 /// The app's name in the private manager.
 const APP_NAME: &str = "lab";
 
@@ -174,11 +177,11 @@ fn forkful(
 ) -> Result<Launched, LabError> {
     needs_node(options, command)?;
     let mut env = command.env.clone();
-    env.insert("FORKFUL_HOME".to_owned(), options.scratch.to_string_lossy().into_owned());
+    env.insert(FORKFUL_HOME.to_owned(), options.scratch.to_string_lossy().into_owned());
     let config = options.scratch.join("app.json");
     let text = config_text(options.app, command, workers, balance, options.start_timeout);
     fs_err::write(&config, text).map_err(LabError::system("cannot write the app's configuration"))?;
-    let manager = Manager { program: options.forkful.to_owned(), env, home: "FORKFUL_HOME" };
+    let manager = Manager { program: options.forkful.to_owned(), env, home: FORKFUL_HOME };
     let started = start_forkful(options, &manager, &config);
     manager.launched(options, started)
 }
@@ -311,6 +314,12 @@ impl Manager {
             stop,
             is_stopped: StopHandle::is_stopped,
         }
+    }
+
+    /// What a command of a Forkful daemon prints.
+    pub(super) fn said(&self, args: &[&str], scratch: &Path, stop: &StopHandle) -> Option<String> {
+        let run = (self.home == FORKFUL_HOME).then(|| self.run(args, scratch, stop))?;
+        run.finish().ok().filter(|said| said.status.success()).map(|said| said.stdout)
     }
 
     /// There may be a daemon to stop, even if the start failed.

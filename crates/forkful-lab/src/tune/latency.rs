@@ -33,6 +33,7 @@ pub(super) fn measure(
     let capacity = |index: usize| rates[index].unwrap_or_default();
     let best = capacity(leader);
     let mut able: Vec<usize> = (0..raced.race.entries().len())
+        .filter(|index| !raced.race.is_forbidden(raced.race.entries()[*index].candidate))
         .filter(|index| capacity(*index) >= CAPACITY_FOR_LOAD * best)
         .collect();
     // Candidates that may be chosen come first, in case time runs out.
@@ -87,6 +88,7 @@ fn measure_own(
     let pool = raced.race.entries()[chosen].candidate.pool;
     let is_wanted = |index: &usize| {
         raced.race.entries()[*index].candidate.pool == pool
+            && !raced.race.is_forbidden(raced.race.entries()[*index].candidate)
             && raced.costs[*index].at_own_load.is_none()
             && rate(*index) > 0.0
     };

@@ -8,7 +8,10 @@ use super::race::{CLOSE_MAX, Entry, Race};
 use super::{Costs, Raced, TuneSetup};
 use crate::arms::workers_text;
 use crate::compare::AtRate;
-use crate::document::{CandidateDocument, Choice, PlanDocument, Trust, TuneDocument, UslDocument, VERSION};
+use crate::document::{
+    CandidateDocument, Choice, PlanDocument, Refused, Trust, TuneDocument, UslDocument, VERSION,
+};
+use crate::error::refusal;
 use crate::measure::P99_SAMPLES_MIN;
 use crate::statistics::paired::{deviation, geometric, mean};
 use crate::statistics::usl::{COUNTS_MIN, Point, Usl, fit};
@@ -48,6 +51,11 @@ pub(super) fn document(tune: &TuneSetup, raced: &Raced, plan: PlanDocument, core
         plan,
         table,
         usl,
+        refused: raced
+            .refused
+            .iter()
+            .map(|(workers, load)| Refused { workers: *workers, host: load.clone() })
+            .collect(),
         patch: None,
         trust,
     }
@@ -183,7 +191,15 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
             pool: tune.present_pool(),
             pool_matters: raced.pool_matters,
             stability: 0.0,
-            sentence: "nothing could be measured, so that nothing is advised".to_owned(),
+            sentence: match raced.refused.first_key_value() {
+                Some((_, load)) => {
+                    format!(
+                        "{}, and no other number of workers is left, so that nothing is advised",
+                        refusal(load)
+                    )
+                }
+                None => "nothing could be measured, so that nothing is advised".to_owned(),
+            },
         };
     };
     let workers = workers_text(row.workers);
@@ -212,6 +228,16 @@ fn choice(tune: &TuneSetup, raced: &Raced, table: &[CandidateDocument], cores: u
         stability: row.share_percent / 100.0,
         sentence: format!("{workers}{pool}: {reason}{gain}"),
     }
+}
+
+/// Which numbers of workers are excluded because a host refuses connections.
+fn excluded(raced: &Raced) -> Option<String> {
+    let (workers, load) = raced.refused.first_key_value()?;
+    Some(format!(
+        "{} or more are never chosen: {}; smaller pools, a higher limit of the server or a pooler would allow more",
+        workers_text(*workers),
+        refusal(load)
+    ))
 }
 
 /// For untrusted figures, only reports what was measured.
@@ -268,6 +294,7 @@ fn details(
             raced.race.rounds()
         ));
     }
+    details.extend(excluded(raced));
     let pools = raced.race.entries().iter().map(|entry| entry.candidate.pool);
     if !raced.pool_matters && pools.collect::<std::collections::BTreeSet<_>>().len() > 1 {
         details.push("the size of the thread pool makes no difference for this route".to_owned());

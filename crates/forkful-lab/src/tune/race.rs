@@ -76,19 +76,24 @@ pub(crate) enum Over {
 pub(crate) struct Race {
     entries: Vec<Entry>,
     rounds: usize,
+    /// This number of workers and more are never chosen.
+    forbidden_from: Option<u16>,
 }
 
 impl Race {
     pub(crate) fn new(candidates: impl IntoIterator<Item = Candidate>) -> Self {
-        let mut race = Self { entries: Vec::new(), rounds: 0 };
+        let mut race = Self { entries: Vec::new(), rounds: 0, forbidden_from: None };
         for candidate in candidates {
             race.add(candidate);
         }
         race
     }
 
-    /// Adds a candidate, unless it is already in the race.
+    /// Adds a candidate, unless it is already in the race or forbidden.
     pub(crate) fn add(&mut self, candidate: Candidate) {
+        if self.is_forbidden(candidate) {
+            return;
+        }
         if self.entries.iter().all(|entry| entry.candidate != candidate) {
             self.entries.push(Entry { candidate, rounds: vec![None; self.rounds], dropped: None });
         }
@@ -156,6 +161,27 @@ impl Race {
                 entry.dropped = Some((entry.dropped.map_or(rounds, |(round, _)| round), Out::Worse));
             }
         }
+    }
+
+    /// Excludes this number of workers and all larger ones: a database refused connections of so many, and
+    /// more workers open more.
+    /// Returns whether that is news.
+    pub(crate) fn forbid_from(&mut self, workers: u16) -> bool {
+        if self.forbidden_from.is_some_and(|from| from <= workers) {
+            return false;
+        }
+        self.forbidden_from = Some(workers);
+        // The round under way is not recorded yet.
+        let round = self.rounds + 1;
+        for entry in self.entries.iter_mut().filter(|entry| entry.candidate.workers >= workers) {
+            entry.dropped = Some((entry.dropped.map_or(round, |(round, _)| round), Out::Worse));
+        }
+        true
+    }
+
+    /// Whether its number of workers is excluded.
+    pub(crate) fn is_forbidden(&self, candidate: Candidate) -> bool {
+        self.forbidden_from.is_some_and(|from| candidate.workers >= from)
     }
 
     /// The best candidate so far among those that may be chosen.
@@ -350,6 +376,23 @@ mod tests {
         (0..200)
             .filter(|seed| raced(candidates(&[1, 2, 3, 4]), truth, [0.015, slow], *seed).0.workers == right)
             .count()
+    }
+
+    #[test]
+    fn forbidden_numbers_of_workers_are_never_chosen_and_do_not_come_back() {
+        let mut race = Race::new(candidates(&[1, 2, 4, 6]));
+        race.record(&[(0, Some(350.0)), (1, Some(400.0)), (2, Some(500.0)), (3, Some(600.0))], 4);
+        assert_eq!(race.choose(4), Some(3));
+        assert!(race.forbid_from(6));
+        assert_eq!(race.choose(4), Some(2));
+        race.add(Candidate { workers: 8, pool: 4 });
+        race.add(Candidate { workers: 3, pool: 4 });
+        assert_eq!(race.entries().len(), 5, "only 3 workers came in");
+        assert!(!race.forbid_from(7), "that follows from the first");
+        assert!(race.forbid_from(4));
+        assert_eq!(race.choose(4), Some(1));
+        assert!(race.forbid_from(1));
+        assert_eq!((race.choose(4), race.leader()), (None, None));
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub(crate) fn tcp_listener_numbers(pid: u32) -> io::Result<Vec<i32>> {
 }
 
 /// TCP listeners, from the diagnostics or, if they are missing, from the slower text files.
-fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
+pub(super) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
     netlink::tcp_listeners(port).or_else(|_| proc_net::tcp_listeners(port))
 }
 

@@ -13,6 +13,7 @@ use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, ModeKind, 
 use forkful_core::doctor::{
     App, Diagnosis, Remedy, SECONDS_MIN, Signs, WorkerSeconds, compare, examine, unseen, words,
 };
+use forkful_core::outgoing::{HostLoad, RefusalWatch};
 use forkful_os::cores::{CoreLimit, usable_cores};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -155,6 +156,7 @@ async fn watch(
     // The first request makes the agents measure; it contains no data about the last second yet.
     let mut found = apps(client, targets).await?;
     let mut seen = Seen::new();
+    let mut refusals: BTreeMap<String, RefusalWatch> = BTreeMap::new();
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -163,6 +165,7 @@ async fn watch(
         progress.iter().for_each(|progress| progress.say(format!("watching, {} s left", looks - look)));
         found = apps(client, targets).await?;
         for app in &found {
+            refusals.entry(app.definition.name.clone()).or_default().look(&app.outgoing);
             let slots = seen.entry(app.definition.name.clone()).or_default();
             for worker in app.workers.iter().filter(|worker| worker.status == Status::Online) {
                 let signs = Signs::from_values(|name| worker.metrics.get(name).copied());
@@ -171,14 +174,16 @@ async fn watch(
         }
     }
     let with_seconds = |view: AppView| {
-        let app = watched(&view, seen.remove(&view.definition.name).unwrap_or_default());
+        let name = &view.definition.name;
+        let refusing = refusals.get(name).and_then(RefusalWatch::worst).cloned();
+        let app = watched(&view, seen.remove(name).unwrap_or_default(), refusing);
         (view, app)
     };
     Ok(found.into_iter().map(with_seconds).collect())
 }
 
 /// The app's data for the diagnosis.
-fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>) -> App {
+fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>, refusing: Option<HostLoad>) -> App {
     let definition = &app.definition;
     let workers = seconds.into_iter().map(|(slot, seconds)| WorkerSeconds { slot, seconds });
     App {
@@ -186,6 +191,7 @@ fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>) -> App {
         cores: cores(definition.cpu_max_millicores),
         is_scalable: definition.mode == ModeKind::Cluster,
         workers: workers.collect(),
+        refusing,
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
 use forkful_core::metrics::METRICS;
+use forkful_core::outgoing::{HostLoad, HostUse};
 use forkful_core::spec::environment::shown_arguments;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
@@ -68,6 +69,9 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
             ),
         );
     }
+    for host in &app.outgoing {
+        lines.pair("outgoing", &outgoing(host));
+    }
     if let Some(cost) = &app.stalls {
         let command = format!("`forkful stalls {}`", definition.name);
         lines.pair("stalls", &format!("{} ({command})", stalls::summary(cost)));
@@ -77,6 +81,28 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
         lines.worker(worker, now_ms);
     }
     lines.text
+}
+
+/// `db:5432: 40 connections of 4 workers, at most 10 of one`.
+fn outgoing(load: &HostLoad) -> String {
+    let HostLoad { host, connections, workers, most, refused, limit } = load;
+    let mut text = format!(
+        "{host}: {} of {}, at most {most} of one",
+        count(*connections as usize, "connection"),
+        count((*workers).into(), "worker")
+    );
+    if *refused > 0 {
+        write!(text, "; it refused {refused}").expect("a String takes everything");
+    }
+    if let Some(limit) = limit.filter(|limit| *limit > 0) {
+        write!(text, ", with {limit} open").expect("a String takes everything");
+    }
+    text
+}
+
+/// `db:5432=10`.
+fn to_host(host: &HostUse) -> String {
+    format!("{}={}", host.host, host.connections)
 }
 
 /// Variables that the app had from a shell and lacks now, because their values were not saved.
@@ -319,6 +345,8 @@ impl Lines {
             let value = worker.metrics.get(metric.name);
             self.pair(label, &value.map(|value| metric.display(*value)).unwrap_or_default());
         }
+        let outgoing: Vec<String> = worker.outgoing.iter().map(to_host).collect();
+        self.names("outgoing", &outgoing);
         for (name, metric) in &worker.reports.metrics {
             let unit = metric.more.get("unit").and_then(serde_json::Value::as_str).unwrap_or_default();
             let value = match &metric.value {

@@ -150,6 +150,12 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"latency":["x"]}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":"4"}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"stalls"}"#, "Agent(Stalls([]))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"peers"}"#, "Agent(Peers(Peers({})))"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"peers","peers":[["db"]]}"#, "Ignored"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"peers","peers":[["db","::ffff:10.0.0.1",5432,2],["a b","10.0.0.2",1,0],["x","y",1,1]]}"#,
+            r#"Agent(Peers(Peers({10.0.0.1:5432: Named { name: Some("db"), refused: 2 }, 10.0.0.2:1: Named { name: None, refused: 0 }})))"#,
+        ),
         (r#"{"cmd":"NODE_FORKFUL","act":"lacks-workers"}"#, "Agent(LacksWorkers)"),
         (r#"{"cmd":"NODE_FORKFUL","act":"merge","question":3}"#, "Agent(WantsMerged(3))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"merge"}"#, "Ignored"),

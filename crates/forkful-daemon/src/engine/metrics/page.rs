@@ -8,6 +8,7 @@ use forkful_core::supervisor::SlotRecord;
 use crate::engine::app::{App, AppId, Place};
 use crate::engine::app_metrics::MetricsOrder;
 use crate::engine::apps::Apps;
+use crate::engine::outgoing::hosts_of;
 
 const BUILD: Family = gauge("forkful_build_info", "The version of Forkful.");
 const WORKERS: Family = gauge("forkful_app_workers", "Workers that an app has.");
@@ -37,6 +38,11 @@ const SUSPECTED: Family =
     counter("forkful_workers_suspected_total", "Times that a worker was found not to turn its event loop.");
 const STEERED: Family =
     counter("forkful_steering_changes_total", "Times that the choice of workers for connections changed.");
+
+const OUTGOING: Family = gauge(
+    "forkful_outgoing_connections",
+    "Established TCP connections that a worker has opened itself, by host and port; at most 16 hosts of a worker.",
+);
 
 const fn gauge(name: &'static str, help: &'static str) -> Family {
     Family { name, kind: FamilyKind::Gauge, help }
@@ -91,6 +97,9 @@ fn add_app(page: &mut Page, entry: &App, now: Time) {
         add_worker(page, &labels, (record, place), entry, now);
         let sample = place.current(record).map(|process| process.metrics.sample(now)).unwrap_or_default();
         page.add_worker(&labels, &entry.counted(slot), &sample);
+        for host in hosts_of(record, place) {
+            page.add(&OUTGOING, &[labels[0], labels[1], ("host", &host.host)], f64::from(host.connections));
+        }
     }
 }
 

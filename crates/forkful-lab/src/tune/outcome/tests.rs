@@ -1,7 +1,9 @@
 //! Races with known results, and the texts about them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use forkful_core::outgoing::HostLoad;
 use forkful_load::Report;
 
 use super::*;
@@ -11,7 +13,15 @@ use crate::statistics::steadiness::MachineUse;
 use crate::tune::race::Candidate;
 
 fn raced(disturbed: usize, costs: Vec<Costs>) -> Raced {
-    Raced { race: Race::new([]), costs, pool_matters: false, disturbed, trials: 10, unmeasured: None }
+    Raced {
+        race: Race::new([]),
+        costs,
+        pool_matters: false,
+        disturbed,
+        trials: 10,
+        unmeasured: None,
+        refused: BTreeMap::new(),
+    }
 }
 
 #[test]
@@ -27,6 +37,27 @@ fn disturbed_windows_are_told_as_what_they_are() {
         text,
         "3 of 10 windows were disturbed by other processes, and were used because no clean windows were available"
     );
+}
+
+#[test]
+fn the_database_that_excludes_numbers_of_workers_is_told() {
+    let load = |refused: u64, limit: Option<u32>| HostLoad {
+        host: "db:5432".to_owned(),
+        connections: 40,
+        workers: 4,
+        most: 10,
+        refused,
+        limit,
+    };
+    let mut raced = raced(0, Vec::new());
+    assert_eq!(excluded(&raced), None);
+    raced.refused = BTreeMap::from([(8, load(30, Some(40))), (6, load(12, Some(40)))]);
+    assert_eq!(
+        excluded(&raced).unwrap(),
+        "6 workers or more are never chosen: db:5432 refused 12 connections, with 40 of this app open; smaller pools, a \
+         higher limit of the server or a pooler would allow more"
+    );
+    assert_eq!(refusal(&load(1, None)), "db:5432 refused 1 connection");
 }
 
 #[test]

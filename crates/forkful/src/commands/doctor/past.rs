@@ -39,7 +39,8 @@ pub(super) async fn read(
             metrics: None,
         };
         let history = client.history(&query).await?;
-        let app = watched(&view, seconds_of(&history));
+        // The history has no hosts.
+        let app = watched(&view, seconds_of(&history), None);
         found.push((view, app));
     }
     Ok(found)

@@ -28,8 +28,12 @@ pub(super) fn save(folder: &Path, app: &str, document: &TuneDocument) -> Result<
 fn measured(document: &TuneDocument) -> Measured {
     let heading = &document.heading;
     let pool = document.choice.pool;
-    let rows =
-        document.table.iter().filter(|row| row.pool == pool && row.per_second > 0.0 && row.memory_bytes > 0);
+    let is_refused =
+        |row: &CandidateDocument| document.refused.iter().any(|from| row.workers >= from.workers);
+    let rows = document
+        .table
+        .iter()
+        .filter(|row| row.pool == pool && row.per_second > 0.0 && row.memory_bytes > 0 && !is_refused(row));
     let mut candidates: Vec<Candidate> = rows.map(candidate).collect();
     candidates.sort_by_key(|one| one.workers);
     Measured {
@@ -145,6 +149,7 @@ mod tests {
             // its own load.
             table: vec![row(2, 4, 880.0, Some(12.5)), row(1, 16, 470.0, Some(1.0)), row(1, 4, 460.0, None)],
             usl: None,
+            refused: Vec::new(),
             patch: None,
             trust: Trust::default(),
         }

@@ -1,0 +1,173 @@
+// Connections that an app opens, on every supported Node version: names of hosts and refused connections of real `pg` and
+// `mysql2`, and what waits for a connection. The app never notices.
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { postgres } from '../../tests/e2e/lib/postgres.mjs';
+import { writeCertificate } from '../../tests/e2e/lib/tls.mjs';
+import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+
+const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
+const MODULES = fileURLToPath(new URL('../../tests/e2e/node_modules', import.meta.url));
+
+/** MySQL's answer to one connection too many, in place of its greeting. */
+const MYSQL_FULL = (() => {
+  const content = Buffer.concat([Buffer.from([0xff, 0x10, 0x04]), Buffer.from('#08004Too many connections')]);
+  return Buffer.concat([Buffer.from([content.length, 0, 0, 0]), content]);
+})();
+
+let directory;
+before(() => {
+  directory = mkdtempSync(join(tmpdir(), 'forkful-outgoing-'));
+  writeCertificate(directory);
+});
+after(() => rmSync(directory, { recursive: true, force: true }));
+
+let scripts = 0;
+
+/**
+ * Starts a program under the agent; the function is called with each message of the test, and its result is sent.
+ * @param {import('node:test').TestContext} t
+ */
+async function launch(t, major, onMessage) {
+  scripts += 1;
+  const script = join(directory, `app-${scripts}.cjs`);
+  writeFileSync(script, `'use strict';
+    const act = (${onMessage})({ require, modules: ${JSON.stringify(MODULES)} });
+    process.on('message', async (message) => process.send({ answer: await act(message) }));
+    process.send({ answer: 'ready' });`);
+  const child = fork(script, { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const worker = { child, output: '', internal: [] };
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
+  child.on('internalMessage', (message) => worker.internal.push(message));
+  const exited = once(child, 'exit');
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await exited;
+    assert.equal(worker.output, '');
+  });
+  await once(child, 'message');
+  worker.ask = async (message) => {
+    const answer = once(child, 'message');
+    child.send(message);
+    return (await answer)[0].answer;
+  };
+  worker.report = (every) => child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: every });
+  worker.value = (name) => worker.internal.findLast((message) => message.act === 'report')?.values[name];
+  worker.peers = () => worker.internal.findLast((message) => message.act === 'peers')?.peers;
+  worker.report(1);
+  await waitUntil('the first report', () => worker.value('outgoing_refused_total') === 0);
+  return worker;
+}
+
+/** A TCP server that does something with each connection. */
+async function serve(t, onConnection) {
+  const sockets = new Set();
+  const server = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    onConnection(socket);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return { port: server.address().port, sockets };
+}
+
+for (const major of MAJORS) {
+  describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    for (const secure of [false, true]) {
+      test(`connections that PostgreSQL refuses are counted${secure ? ', also through TLS' : ''}`, async (t) => {
+        const pem = (name) => readFileSync(join(directory, name));
+        const database = await postgres(t, { places: 2, ...(secure && { secure: { key: pem('key.pem'), cert: pem('cert.pem') } }) });
+        const worker = await launch(t, major, ({ require, modules }) => {
+          const { Client } = require(`${modules}/pg`);
+          const connect = async ({ port, ssl }) => {
+            const client = new Client({ host: '127.0.0.1', port, user: 'app', ssl: ssl && { rejectUnauthorized: false } });
+            client.on('error', () => {});
+            try {
+              await client.connect();
+              return (await client.query('SELECT 42')).rows[0].answer;
+            } catch (error) {
+              return error.code;
+            }
+          };
+          return async (message) => {
+            const all = [];
+            for (let number = 0; number < 4; number += 1) all.push(await connect(message));
+            return all;
+          };
+        });
+        assert.deepEqual(await worker.ask({ port: database.port, ssl: secure }), ['42', '42', '53300', '53300']);
+        await waitUntil('both', () => worker.value('outgoing_refused_total') === 2);
+        assert.deepEqual(worker.peers(), [['', '127.0.0.1', database.port, 2]]);
+        worker.report(0);
+        assert.equal(await worker.ask({ port: database.port, ssl: secure }).then((all) => all.length), 4);
+        // A new daemon asks again, and hears all.
+        worker.internal.length = 0;
+        worker.report(1);
+        await waitUntil('the same again', () => worker.peers()?.[0][3] === 2);
+      });
+    }
+
+    test('connections that MySQL refuses are counted', async (t) => {
+      const { port } = await serve(t, (socket) => socket.end(MYSQL_FULL));
+      const worker = await launch(t, major, ({ require, modules }) => ({ port: to }) => new Promise((resolve) => {
+        const connection = require(`${modules}/mysql2`).createConnection({ host: '127.0.0.1', port: to });
+        connection.on('error', (error) => resolve(error.errno));
+      }));
+      assert.equal(await worker.ask({ port }), 1040);
+      await waitUntil('it', () => worker.value('outgoing_refused_total') === 1);
+      assert.deepEqual(worker.peers(), [['', '127.0.0.1', port, 1]]);
+    });
+
+    test('those who wait for a connection of mysql2 are counted until they have one or fail', async (t) => {
+      const silent = await serve(t, () => {});
+      const worker = await launch(t, major, ({ require, modules }) => {
+        let pool;
+        return ({ port }) => {
+          pool = require(`${modules}/mysql2`).createPool({ host: '127.0.0.1', port, connectionLimit: 1 });
+          for (let number = 0; number < 3; number += 1) pool.getConnection(() => {});
+          return 'asked';
+        };
+      });
+      await worker.ask({ port: silent.port });
+      await waitUntil('three wait', () => worker.value('outgoing_waiting') === 3);
+      await waitUntil('a connection', () => silent.sockets.size > 0);
+      for (const socket of silent.sockets) socket.end(MYSQL_FULL);
+      await waitUntil('one has failed', () => worker.value('outgoing_waiting') < 3);
+    });
+
+    test('hosts have their names, what comes is the app\'s, and without reports nothing is left', async (t) => {
+      const { port } = await serve(t, (socket) => socket.end('E: hello'));
+      const worker = await launch(t, major, ({ require }) => {
+        const { Socket, connect } = require('net');
+        const first = Socket.prototype.connect;
+        return (message) => new Promise((resolve) => {
+          if (message === 'is it the same?') return resolve(first === Socket.prototype.connect);
+          const socket = connect({ host: 'localhost', family: 4, port: message.port });
+          let text = '';
+          socket.setEncoding('utf8').on('data', (part) => { text += part; });
+          return socket.on('close', () => resolve([text, socket.listenerCount('data')]));
+        });
+      });
+      assert.deepEqual(await worker.ask({ port }), ['E: hello', 1]);
+      await waitUntil('the name', () => worker.peers()?.[0][0] === 'localhost');
+      assert.deepEqual(worker.peers(), [['localhost', '127.0.0.1', port, 0]]);
+      assert.equal(await worker.ask('is it the same?'), false);
+      worker.report(0);
+      assert.equal(await worker.ask('is it the same?'), true);
+    });
+  });
+}

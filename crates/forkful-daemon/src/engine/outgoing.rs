@@ -1,0 +1,138 @@
+//! Connections that workers have opened themselves, by the kernel's tables and the agents' reports. Which ones
+//! these are, and what follows from them, is decided by `forkful_core::outgoing`.
+//!
+//! The table of all connections is read once for all apps. A reading takes microseconds, or milliseconds with
+//! many thousands of connections; the pauses between two readings grow with it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use forkful_cluster::WorkerId;
+use forkful_core::Time;
+use forkful_core::metrics::Readings;
+use forkful_core::outgoing::{HostLoad, HostUse, Limits, Outgoing, Peers, is_outgoing, loads, pause_after};
+use forkful_core::supervisor::SlotRecord;
+use forkful_os::procinfo;
+
+use super::app::{App, AppId, Place, Process};
+use super::apps::Apps;
+
+/// Maximum connections that are kept of the table.
+const CONNECTIONS_MAX: usize = 65_536;
+/// A table of this age is used for other apps, too.
+const TABLE_FRESH: Duration = Duration::from_millis(500);
+
+/// The outgoing connections of all processes of this network namespace, when the table was read last.
+#[derive(Default)]
+pub(super) struct SharedTable {
+    at: Option<Time>,
+    cost: Duration,
+    /// The server by the socket's inode, and whether the connection was there at the reading before.
+    servers: HashMap<u64, (SocketAddr, bool)>,
+}
+
+/// The readings for one app.
+#[derive(Default)]
+pub(super) struct AppOutgoing {
+    /// When its connections are read next.
+    next: Option<Time>,
+    limits: Limits,
+}
+
+impl SharedTable {
+    fn read(&mut self, now: Time) {
+        if self.at.is_some_and(|at| now.since(at) < TABLE_FRESH) {
+            return;
+        }
+        let began = Instant::now();
+        // Where the kernel has no such table, there are none.
+        let listening = procinfo::listening_ports().unwrap_or_default();
+        let mut servers = HashMap::new();
+        let _unreadable = procinfo::each_connection(|connection| {
+            if connection.inode != 0
+                && servers.len() < CONNECTIONS_MAX
+                && is_outgoing(connection.local, &listening)
+            {
+                let is_kept = self.servers.contains_key(&connection.inode);
+                servers.insert(connection.inode, (connection.remote, is_kept));
+            }
+        });
+        *self = Self { at: Some(now), cost: began.elapsed(), servers };
+    }
+
+    /// The connections of a process: all, and those that were there at the reading before.
+    fn of(&self, pid: u32) -> (Outgoing, Outgoing) {
+        let (mut all, mut kept) = (Outgoing::default(), Outgoing::default());
+        if !self.servers.is_empty() {
+            let inodes = procinfo::socket_inodes(pid).unwrap_or_default();
+            for (server, is_kept) in inodes.iter().filter_map(|inode| self.servers.get(inode)) {
+                all.count(*server);
+                if *is_kept {
+                    kept.count(*server);
+                }
+            }
+        }
+        (all, kept)
+    }
+}
+
+impl Apps {
+    /// Reads which connections an app's processes have opened, if it is time.
+    pub(super) fn look_outgoing(&mut self, app: AppId, now: Time) {
+        let is_due = |entry: &App| entry.metrics.outgoing.next.is_none_or(|next| next <= now);
+        if !self.get(&app).is_some_and(is_due) {
+            return;
+        }
+        self.outgoing.read(now);
+        let mut table = std::mem::take(&mut self.outgoing);
+        if let Some(entry) = self.get_mut(app) {
+            entry.read_outgoing(&table, now);
+        }
+        std::mem::swap(&mut self.outgoing, &mut table);
+    }
+}
+
+impl App {
+    fn read_outgoing(&mut self, table: &SharedTable, now: Time) {
+        let began = Instant::now();
+        let processes = self.places.values_mut().flat_map(|place| place.processes.values_mut());
+        let mut kept_by_worker = Vec::new();
+        for process in processes.filter(|process| process.ended.is_none()) {
+            let (all, kept) = table.of(process.child.pid);
+            let total = Readings::of(&[("outgoing_connections", f64::from(all.total()))]);
+            kept_by_worker.push(kept.hosts(&process.metrics.peers));
+            process.metrics.opened(all, &total);
+        }
+        self.metrics.outgoing.limits.learn(&kept_by_worker);
+        self.metrics.outgoing.next = Some(now + pause_after(table.cost + began.elapsed()));
+    }
+
+    /// The servers that a worker's agent knows.
+    pub(super) fn note_peers(&mut self, worker: WorkerId, peers: Peers) {
+        if let Some(process) = self.process_of(worker) {
+            process.metrics.peers = peers;
+        }
+    }
+
+    /// The hosts to which its workers are connected, with the limits of those that have refused connections.
+    pub(super) fn hosts(&self) -> Vec<HostLoad> {
+        loads(&self.hosts_of_workers(), &self.metrics.outgoing.limits)
+    }
+
+    fn hosts_of_workers(&self) -> Vec<Vec<HostUse>> {
+        self.slots().map(|(_, record, place)| hosts_of(record, place)).collect()
+    }
+}
+
+/// The hosts to which a worker is connected.
+pub(super) fn hosts_of(record: &SlotRecord, place: &Place) -> Vec<HostUse> {
+    let living = place.current(record).filter(|process| process.ended.is_none());
+    living.map(Process::hosts).unwrap_or_default()
+}
+
+impl Process {
+    fn hosts(&self) -> Vec<HostUse> {
+        self.metrics.outgoing.hosts(&self.metrics.peers)
+    }
+}
