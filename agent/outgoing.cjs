@@ -1,10 +1,11 @@
 // Connections that the app opens: by which name it knows a server, and whether a database refused a connection because it has too
 // many. A part of the agent, which reports.cjs loads; agent.cjs has the rules, README.md the protocol.
 //
-// No channel of Node.js tells of a socket that is made by `new net.Socket()`, as `pg` does. So while reports are asked for,
-// `net.Socket.prototype.connect` is replaced by a function that calls it and then adds a listener for `connect`: once for each
-// connection, nothing for each request. Of what a server sends, the first chunks are looked at until they are not the beginning of
-// PostgreSQL's or MySQL's protocol any more, which for HTTP is the first one. Nothing of them is kept.
+// While reports are asked for, each socket that connects is heard of: by the channel `net.client.socket`, or, where Node.js does not
+// publish sockets of `new net.Socket()` there (18 and 20; `pg` makes them), by a function around `net.Socket.prototype.connect`.
+// Of what a server sends, the first chunks are looked at until they are not the beginning of PostgreSQL's or MySQL's protocol any
+// more, which for HTTP is the first one. Nothing of them is kept. A listener for `data` would change what the stream does
+// (an app that waits for `readable` once would lose data), so the chunks are seen where the handle gives them to the stream.
 'use strict';
 
 const net = require('net');
@@ -73,100 +74,140 @@ function readerOf(chunk) {
   return () => OVER;
 }
 
+const keyOf = (address, port) => `${address}|${port}`;
+
+/** Whether the channel has each socket that connects. A function that another program has put there does not say so. */
+const IS_PUBLISHED = Function.prototype.toString.call(net.Socket.prototype.connect).includes('netClientSocketChannel');
+
+/**
+ * Puts a function around one of Node's, which keeps its name, length and properties.
+ * @param {any} object
+ * @param {string} key
+ * @param {(self: any, args: any[], result: any) => void} after hears of each call that did not throw, and never throws
+ * @returns {(() => boolean) | undefined} takes it away, unless somebody has put another one there; nothing if it cannot be replaced
+ */
+function around(object, key, after) {
+  const descriptor = Object.getOwnPropertyDescriptor(object, key);
+  if (typeof descriptor?.value !== 'function') return undefined;
+  const value = new Proxy(descriptor.value, {
+    apply(target, self, args) {
+      const result = Reflect.apply(target, self, args);
+      after(self, args, result);
+      return result;
+    },
+  });
+  if (!Reflect.defineProperty(object, key, { ...descriptor, value })) return undefined;
+  return () => Object.getOwnPropertyDescriptor(object, key)?.value === value && Reflect.defineProperty(object, key, descriptor);
+}
+
 /** Knows the servers, while reports are asked for. */
 class Servers {
   /** @param {import('./agent.cjs').Agent} agent */
   constructor(agent) {
     this.agent = agent;
+    this.isOn = false;
     this.refused = 0;
-    /** By address and port. @type {Map<string, { name: string, address: string, port: number, refused: number }>} */
+    /** By address and port. @type {Map<string, { name: string, address: string, port: number, refused: number, isDatabase: boolean }>} */
     this.peers = new Map();
     this.isChanged = false;
     this.toldAt = -Infinity;
     this.now = require('perf_hooks').performance.now.bind(require('perf_hooks').performance);
-    /** @type {any} */
-    this.original = null;
-    /** @type {any} */
-    this.replaced = null;
-    const servers = this;
-    this.onConnect = function onConnect() { servers.connected(this); };
-    this.connected = agent.guarded((socket) => this.learn(socket));
+    this.channel = IS_PUBLISHED ? agent.held('net.client.socket') : undefined;
+    /** Takes away what is around `connect`. @type {(() => boolean) | undefined} */
+    this.restore = undefined;
+    /** Sockets that have our listener; some connect again and again. */
+    const awaited = new WeakSet();
+    const connected = agent.guarded((socket) => {
+      awaited.delete(socket);
+      if (this.isOn) this.learn(socket);
+    });
+    const onConnect = function onConnect() { connected(this); };
+    this.opens = agent.guarded((socket) => {
+      if (!this.isOn || awaited.has(socket)) return;
+      socket.once('connect', onConnect);
+      awaited.add(socket);
+    });
+    this.onSocket = (message) => this.opens(message?.socket);
   }
 
   begin() {
     // Whoever asks for reports may have heard nothing yet.
     this.isChanged = this.peers.size > 0;
-    if (this.replaced) return this;
-    const { onConnect } = this;
-    const original = net.Socket.prototype.connect;
-    const replaced = function connect(...args) {
-      const socket = Reflect.apply(original, this, args);
-      // A path is that of a unix socket: it has no host.
-      if (typeof this.once === 'function') this.once('connect', onConnect);
-      return socket;
-    };
-    net.Socket.prototype.connect = replaced;
-    Object.assign(this, { original, replaced });
+    if (this.isOn) return this;
+    this.isOn = true;
+    if (this.channel) this.channel.subscribe(this.onSocket);
+    else this.restore ??= around(net.Socket.prototype, 'connect', this.opens);
     return this;
   }
 
   end() {
-    // Whoever has replaced it after us goes on calling ours.
-    if (net.Socket.prototype.connect === this.replaced) {
-      net.Socket.prototype.connect = this.original;
-      this.replaced = null;
-    }
+    this.isOn = false;
+    this.channel?.unsubscribe(this.onSocket);
+    // Whoever has put a function around ours goes on calling it; it does nothing then.
+    if (this.restore?.()) this.restore = undefined;
   }
 
   /** A connection is there. @param {any} socket */
   learn(socket) {
     const { remoteAddress: address, remotePort: port, _host: host } = socket;
+    // A unix socket has none.
     if (typeof address !== 'string' || typeof port !== 'number') return;
     const name = typeof host === 'string' && host.length <= NAME_MAX ? host : '';
     if (name) this.peer(name, address, port);
-    this.look(socket, () => this.refuse(name, address, port));
-  }
-
-  /** Looks at the first chunks that a server sends. */
-  look(socket, refuse) {
-    let chunks = 0;
-    let reader;
-    const onData = this.agent.guarded((chunk) => {
-      chunks += 1;
-      const answer = Buffer.isBuffer(chunk) && chunk.length > 0 ? (reader ??= readerOf(chunk))(chunk) : OVER;
-      if (chunks === 1 && chunk.length === 1) reader = undefined;
-      if (answer === REFUSED) refuse();
-      if (answer === ENCRYPTED) this.follow(socket, refuse);
-      if (answer !== MORE || chunks >= CHUNKS_MAX) socket.removeListener('data', onData);
+    this.look(socket, (answer) => {
+      if (answer === REFUSED) this.refuse(name, address, port);
+      const known = this.peers.get(keyOf(address, port));
+      if (known && answer !== OVER) known.isDatabase = true;
     });
-    // This one does not start the stream, as `on` would.
-    socket.prependListener('data', onData);
   }
 
   /**
-   * A database has agreed to TLS: the app now calls `tls.connect` with the socket, and what the database says comes from there. The
-   * function is replaced until then, and for one turn of the loop at most.
+   * Looks at the first chunks that a server sends.
+   * @param {any} socket
+   * @param {(answer: string) => void} hear gets the answer for each of them
    */
-  follow(socket, refuse) {
-    const tls = require('tls');
-    const original = tls.connect;
-    const restore = () => { if (tls.connect === replaced) tls.connect = original; };
-    const watch = this.agent.guarded((args, secure) => {
-      if (args[0]?.socket !== socket) return;
-      restore();
-      this.look(secure, refuse);
+  look(socket, hear) {
+    const handle = socket._handle;
+    const original = handle?.onread;
+    if (typeof original !== 'function') return;
+    let chunks = 0;
+    let isOver = false;
+    let reader;
+    const see = this.agent.guarded((bytes) => {
+      if (isOver) return;
+      isOver = true;
+      chunks += 1;
+      const chunk = bytes instanceof ArrayBuffer && bytes.byteLength > 0 ? Buffer.from(bytes) : undefined;
+      const answer = this.isOn && chunk ? (reader ??= readerOf(chunk))(chunk) : OVER;
+      // An answer about TLS is no message.
+      if (chunks === 1 && chunk?.length === 1) reader = undefined;
+      isOver = answer !== MORE || chunks >= CHUNKS_MAX;
+      if (isOver && handle.onread === onread) handle.onread = original;
+      hear(answer);
+      if (answer === ENCRYPTED) this.follow(socket, hear);
     });
-    const replaced = function connect(...args) {
-      const secure = Reflect.apply(original, this, args);
-      watch(args, secure);
-      return secure;
+    const onread = function onStreamRead(...args) {
+      see(args[0]);
+      return Reflect.apply(original, this, args);
     };
-    tls.connect = replaced;
-    this.agent.immediate(restore);
+    handle.onread = onread;
+  }
+
+  /**
+   * A database has agreed to TLS: the app now calls `tls.connect` with the socket, and what the database says comes from there. There
+   * is a function around it until then, and for one turn of the loop at most.
+   */
+  follow(socket, hear) {
+    const restore = around(require('tls'), 'connect', this.agent.guarded((_self, args, secure) => {
+      if (args[0]?.socket !== socket) return;
+      restore?.();
+      this.look(secure, hear);
+    }));
+    if (restore) this.agent.immediate(restore);
   }
 
   peer(name, address, port) {
-    const key = `${address}|${port}`;
+    const key = keyOf(address, port);
     const known = this.peers.get(key);
     if (known) {
       if (name && known.name !== name) {
@@ -176,11 +217,13 @@ class Servers {
       return known;
     }
     if (this.peers.size >= PEERS_MAX) {
-      const oldest = [...this.peers].find(([, peer]) => peer.refused === 0);
+      const all = [...this.peers];
+      // An app may call many hosts; its databases stay known.
+      const oldest = all.find(([, peer]) => peer.refused === 0 && !peer.isDatabase) ?? all.find(([, peer]) => peer.refused === 0);
       if (!oldest) return undefined;
       this.peers.delete(oldest[0]);
     }
-    const peer = { name, address, port, refused: 0 };
+    const peer = { name, address, port, refused: 0, isDatabase: false };
     this.peers.set(key, peer);
     this.isChanged = true;
     return peer;

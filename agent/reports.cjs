@@ -27,8 +27,6 @@ const STARTED = Symbol('forkful.started');
 const HEARD = Symbol('forkful.heard');
 /** That a request to another server waits for its response. */
 const WAITS = Symbol('forkful.waits');
-/** That a request or query waits for a connection. */
-const QUEUES = Symbol('forkful.queues');
 
 /** Four decimals are enough, and shorter. */
 const short = (value) => Math.round(value * 1e4) / 1e4;
@@ -165,6 +163,8 @@ function watchOutgoing({ held, guarded }) {
  * @param {import('./agent.cjs').Agent} agent
  */
 function watchQueues({ held, guarded }) {
+  // Another one each time: those who began to wait before reports were ended are not counted now.
+  const QUEUES = Symbol('forkful.queues');
   let waiting = 0;
   const begin = (one) => {
     one[QUEUES] = true;

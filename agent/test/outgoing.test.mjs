@@ -37,14 +37,14 @@ let scripts = 0;
  * Starts a program under the agent; the function is called with each message of the test, and its result is sent.
  * @param {import('node:test').TestContext} t
  */
-async function launch(t, major, onMessage) {
+async function launch(t, major, onMessage, options = []) {
   scripts += 1;
   const script = join(directory, `app-${scripts}.cjs`);
   writeFileSync(script, `'use strict';
     const act = (${onMessage})({ require, modules: ${JSON.stringify(MODULES)} });
     process.on('message', async (message) => process.send({ answer: await act(message) }));
     process.send({ answer: 'ready' });`);
-  const child = fork(script, { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const child = fork(script, { execPath: nodeBinary(major), execArgv: ['--require', AGENT, ...options], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
   const worker = { child, output: '', internal: [] };
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
   child.on('internalMessage', (message) => worker.internal.push(message));
@@ -133,7 +133,7 @@ for (const major of MAJORS) {
     });
 
     test('those who wait for a connection of mysql2 are counted until they have one or fail', async (t) => {
-      const silent = await serve(t, () => {});
+      const silent = await serve(t, (socket) => { if (silent.isFull) socket.end(MYSQL_FULL); });
       const worker = await launch(t, major, ({ require, modules }) => {
         let pool;
         return ({ port }) => {
@@ -145,8 +145,10 @@ for (const major of MAJORS) {
       await worker.ask({ port: silent.port });
       await waitUntil('three wait', () => worker.value('outgoing_waiting') === 3);
       await waitUntil('a connection', () => silent.sockets.size > 0);
+      // Each of the others asks for another connection when one has failed.
+      silent.isFull = true;
       for (const socket of silent.sockets) socket.end(MYSQL_FULL);
-      await waitUntil('one has failed', () => worker.value('outgoing_waiting') < 3);
+      await waitUntil('all have failed', () => worker.value('outgoing_refused_total') === 3 && worker.value('outgoing_waiting') === 0);
     });
 
     test('hosts have their names, what comes is the app\'s, and without reports nothing is left', async (t) => {
@@ -154,20 +156,135 @@ for (const major of MAJORS) {
       const worker = await launch(t, major, ({ require }) => {
         const { Socket, connect } = require('net');
         const first = Socket.prototype.connect;
+        const shape = (of) => JSON.stringify([of.name, of.length, Object.getOwnPropertyDescriptor(Socket.prototype, 'connect')]);
+        const before = shape(first);
         return (message) => new Promise((resolve) => {
           if (message === 'is it the same?') return resolve(first === Socket.prototype.connect);
+          if (message === 'does it look the same?') return resolve(before === shape(Socket.prototype.connect));
           const socket = connect({ host: 'localhost', family: 4, port: message.port });
+          const heard = [socket.listenerCount('data')];
           let text = '';
+          socket.on('connect', () => heard.push(socket.listenerCount('data')));
           socket.setEncoding('utf8').on('data', (part) => { text += part; });
-          return socket.on('close', () => resolve([text, socket.listenerCount('data')]));
+          return socket.on('close', () => resolve([text, ...heard, socket.listenerCount('data')]));
         });
       });
-      assert.deepEqual(await worker.ask({ port }), ['E: hello', 1]);
+      assert.deepEqual(await worker.ask({ port }), ['E: hello', 0, 1, 1]);
       await waitUntil('the name', () => worker.peers()?.[0][0] === 'localhost');
       assert.deepEqual(worker.peers(), [['localhost', '127.0.0.1', port, 0]]);
-      assert.equal(await worker.ask('is it the same?'), false);
+      // Where Node.js publishes each socket that connects, nothing is replaced.
+      assert.equal(await worker.ask('is it the same?'), major >= 22);
+      assert.equal(await worker.ask('does it look the same?'), true);
       worker.report(0);
       assert.equal(await worker.ask('is it the same?'), true);
+    });
+
+    for (const option of ['none', '--frozen-intrinsics']) {
+      test(`an app that has its own way to connect and to read loses nothing (${option})`, async (t) => {
+        const database = await postgres(t, { places: 0 });
+        const { port } = await serve(t, (socket) => {
+          socket.write('one');
+          socket.once('data', () => socket.end('two'));
+        });
+        const worker = await launch(t, major, ({ require }) => async (message) => {
+          const { Socket } = message.isModule ? await import('node:net') : require('net');
+          const { prototype } = Socket;
+          if (message.does === 'wrap') {
+            // As tools do that watch apps: theirs stays around ours.
+            const { connect } = prototype;
+            prototype.connect = function (...args) { return Reflect.apply(connect, this, args); };
+          } else if (message.does === 'freeze') {
+            Object.freeze(prototype);
+          } else if (message.does === 'read') {
+            // Waits for something to read once, and reads later.
+            const socket = new Socket();
+            socket.connect({ host: '127.0.0.1', port: message.port });
+            let text = '';
+            await new Promise((resolve) => { socket.once('readable', resolve); });
+            await new Promise(setImmediate);
+            for (let part = socket.read(); part !== null; part = socket.read()) text += part;
+            socket.write('go on');
+            for await (const part of socket) text += part;
+            return text;
+          } else if (message.does === 'retry') {
+            // One socket that connects again and again; nobody listens.
+            const socket = new Socket().on('error', () => {});
+            for (let time = 0; time < 15; time += 1) {
+              socket.connect({ host: '127.0.0.1', port: message.port });
+              await new Promise((resolve) => { socket.once('close', resolve); });
+            }
+            return socket.listenerCount('connect') <= 1;
+          } else if (message.does === 'ask') {
+            // What PostgreSQL's clients send first.
+            const socket = new Socket().connect(message.port, '127.0.0.1');
+            socket.write(Buffer.from([0, 0, 0, 8, 0, 3, 0, 0]));
+            socket.resume();
+            await new Promise((resolve) => { socket.once('close', resolve); });
+          } else if (message.does === 'wrong') {
+            try {
+              new Socket().connect({});
+            } catch (error) {
+              return error.code;
+            }
+          }
+          return message.does;
+        }, option === 'none' ? [] : [option, '--no-warnings']);
+        const closed = net.createServer().listen(0, '127.0.0.1');
+        await once(closed, 'listening');
+        const nobody = closed.address().port;
+        closed.close();
+        await once(closed, 'close');
+        let refused = 0;
+        const look = async (isModule) => {
+          assert.equal(await worker.ask({ does: 'read', isModule, port }), 'onetwo');
+          assert.equal(await worker.ask({ does: 'retry', isModule, port: nobody }), true);
+          assert.equal(await worker.ask({ does: 'wrong', isModule }), 'ERR_MISSING_ARGS');
+          await worker.ask({ does: 'ask', isModule, port: database.port });
+          refused += 1;
+          await waitUntil('the refusal', () => worker.value('outgoing_refused_total') === refused);
+        };
+        await look(false);
+        await look(true);
+        await worker.ask({ does: 'wrap' });
+        await look(false);
+        // Reports end and begin again below the app's function.
+        worker.report(0);
+        await worker.ask({ does: 'ask', port: database.port });
+        worker.report(1);
+        await look(true);
+        await worker.ask({ does: 'freeze' });
+        await look(false);
+        worker.report(0);
+        assert.equal(await worker.ask({ does: 'read', port }), 'onetwo');
+        assert.equal(database.refused, refused + 1);
+      });
+    }
+
+    test('a prototype that is frozen before reports are asked for, and a thread that connects', async (t) => {
+      const { port } = await serve(t, (socket) => socket.end('hello'));
+      const worker = await launch(t, major, ({ require }) => {
+        const { Worker } = require('worker_threads');
+        const { prototype } = require('net').Socket;
+        return async (message) => {
+          if (message === 'freeze') {
+            Object.freeze(prototype);
+            return message;
+          }
+          const text = `const { workerData, parentPort } = require('worker_threads');
+            const { Socket } = require('net');
+            let text = '';
+            new Socket().connect(workerData, '127.0.0.1').on('data', (part) => { text += part; }).on('close', () => parentPort.postMessage(text));`;
+          const read = (thread) => new Promise((resolve, reject) => { thread.once('message', resolve).once('error', reject); });
+          return read(new Worker(text, { eval: true, workerData: message.port }));
+        };
+      });
+      assert.equal(await worker.ask({ port }), 'hello');
+      worker.report(0);
+      await worker.ask('freeze');
+      worker.report(1);
+      worker.internal.length = 0;
+      await waitUntil('reports go on', () => worker.value('outgoing_refused_total') === 0);
+      assert.equal(await worker.ask({ port }), 'hello');
     });
   });
 }

@@ -247,11 +247,11 @@ export interface HostLoad {
   connections: number;
   /** Workers that have any. */
   workers: number;
-  /** The most connections of one worker. */
+  /** The most connections of one worker; of a host that has refused some, only those that were open at two readings in a row. */
   most: number;
   /** Connections that the host refused because it had too many, since the start of the present workers. */
   refused: number;
-  /** The most connections that the app had while the host refused others. */
+  /** The connections that the app had while the host refused others: what the host's limit leaves for this app. */
   limit?: number;
 }
 

@@ -7,9 +7,11 @@
 // Addresses as values; only `std::net` can open sockets.
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Maximum servers that an agent reports.
 pub const PEERS_MAX: usize = 32;
@@ -47,6 +49,35 @@ pub struct Peers(BTreeMap<SocketAddr, Named>);
 struct Named {
     name: Option<String>,
     refused: u64,
+}
+
+impl<'de> Deserialize<'de> for Peers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(PeersVisitor)
+    }
+}
+
+/// Takes at most [`PEERS_MAX`] of a list, however long it is.
+struct PeersVisitor;
+
+impl<'de> Visitor<'de> for PeersVisitor {
+    type Value = Peers;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of servers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Peers, A::Error> {
+        let mut peers = Vec::new();
+        while peers.len() < PEERS_MAX {
+            match list.next_element()? {
+                Some(peer) => peers.push(peer),
+                None => return Ok(Peers::of(peers)),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Peers::of(peers))
+    }
 }
 
 impl Peers {
@@ -148,7 +179,8 @@ pub struct HostLoad {
     pub connections: u32,
     /// Workers that have any.
     pub workers: u16,
-    /// The most connections of one worker: the size of its pool under load.
+    /// The most connections of one worker: the size of its pool under load. Of a host that has refused some,
+    /// only connections that were open at two readings in a row: one that is about to be refused takes no place.
     pub most: u32,
     /// Connections that the host refused because it had too many, since the start of the present workers.
     pub refused: u64,
@@ -175,10 +207,10 @@ struct Refusing {
 }
 
 impl Limits {
-    /// Learns from a reading of the connections of all workers. Only connections that were there at the reading
-    /// before may be in it: one that is about to be refused is established for a moment.
-    pub fn learn(&mut self, workers: &[Vec<HostUse>]) {
-        let hosts = loads(workers, &Self::default());
+    /// Learns from a reading of the connections of all workers.
+    pub fn learn(&mut self, workers: &[Opened]) {
+        let kept: Vec<&[HostUse]> = workers.iter().map(|worker| worker.kept.as_slice()).collect();
+        let hosts = sums(&kept, &Self::default());
         // New workers begin with nothing refused, and the limit may be another one by then.
         self.0.retain(|known, _| hosts.iter().any(|host| host.host == *known && host.refused > 0));
         for host in hosts.into_iter().filter(|host| host.refused > 0) {
@@ -198,10 +230,36 @@ impl Limits {
     }
 }
 
+/// The connections of a worker by host, at one reading.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Opened {
+    /// All of them.
+    pub all: Vec<HostUse>,
+    /// Those that were there at the reading before, too. A connection that a host is about to refuse is
+    /// established for a moment; it takes no place.
+    pub kept: Vec<HostUse>,
+}
+
 /// The connections of an app by host, the most first.
-pub fn loads(workers: &[Vec<HostUse>], limits: &Limits) -> Vec<HostLoad> {
+pub fn loads(workers: &[Opened], limits: &Limits) -> Vec<HostLoad> {
+    let all: Vec<&[HostUse]> = workers.iter().map(|worker| worker.all.as_slice()).collect();
+    let kept: Vec<&[HostUse]> = workers.iter().map(|worker| worker.kept.as_slice()).collect();
+    let kept = sums(&kept, limits);
+    let mut hosts = sums(&all, limits);
+    for load in hosts.iter_mut().filter(|load| load.refused > 0) {
+        load.most = kept.iter().find(|one| one.host == load.host).map_or(0, |one| one.most);
+    }
+    hosts.sort_by(|a, b| {
+        (b.refused > 0, b.connections, &a.host).cmp(&(a.refused > 0, a.connections, &b.host))
+    });
+    hosts.truncate(HOSTS_MAX);
+    hosts
+}
+
+/// The sums over all workers, by host.
+fn sums(workers: &[&[HostUse]], limits: &Limits) -> Vec<HostLoad> {
     let mut hosts: BTreeMap<&str, HostLoad> = BTreeMap::new();
-    for HostUse { host, connections, refused } in workers.iter().flatten() {
+    for HostUse { host, connections, refused } in workers.iter().copied().flatten() {
         let load = hosts.entry(host).or_insert_with(|| HostLoad {
             host: host.clone(),
             connections: 0,
@@ -215,12 +273,7 @@ pub fn loads(workers: &[Vec<HostUse>], limits: &Limits) -> Vec<HostLoad> {
         load.most = load.most.max(*connections);
         load.refused = load.refused.saturating_add(*refused);
     }
-    let mut hosts: Vec<HostLoad> = hosts.into_values().collect();
-    hosts.sort_by(|a, b| {
-        (b.refused > 0, b.connections, &a.host).cmp(&(a.refused > 0, a.connections, &b.host))
-    });
-    hosts.truncate(HOSTS_MAX);
-    hosts
+    hosts.into_values().collect()
 }
 
 impl HostLoad {
@@ -249,11 +302,14 @@ impl RefusalWatch {
         for load in hosts {
             // A worker that was replaced has refused none; then the sum falls.
             let more = load.refused.saturating_sub(before.get(&load.host).copied().unwrap_or(0));
-            let known = self.seen.get(&load.host).map_or(0, |seen| seen.refused);
-            if known + more > 0 {
-                let most = self.seen.get(&load.host).map_or(0, |seen| seen.most).max(load.most);
-                let seen = HostLoad { refused: known + more, most, ..load.clone() };
-                self.seen.insert(load.host.clone(), seen);
+            let (known, most, limit) =
+                self.seen.get(&load.host).map_or((0, 0, None), |seen| (seen.refused, seen.most, seen.limit));
+            let refused = known.saturating_add(more);
+            // While it has refused none of the present workers, one may be counted that it is about to refuse.
+            if refused > 0 && load.refused > 0 {
+                let most = most.max(load.most);
+                let limit = load.limit.or(limit);
+                self.seen.insert(load.host.clone(), HostLoad { most, refused, limit, ..load.clone() });
             }
         }
     }
@@ -322,20 +378,27 @@ mod tests {
             let peers = Peers::of(vec![peer(name, "10.0.0.1", 1, 1), peer("x", "no address", 1, 1)]);
             assert_eq!(Outgoing::default().hosts(&peers), [host("10.0.0.1:1", 0, 1)], "{name}");
         }
-        let many = (0..100).map(|at| peer("x", "10.0.0.1", at, 1)).collect();
-        assert_eq!(Peers::of(many).0.len(), PEERS_MAX);
+        let many: Vec<Peer> = (0..100).map(|at| peer("x", "10.0.0.1", at, 1)).collect();
+        let told = serde_json::to_string(&many).unwrap();
+        let taken: Peers = serde_json::from_str(&told).unwrap();
+        assert_eq!((taken.0.len(), &taken), (PEERS_MAX, &Peers::of(many)));
         let servers: Vec<String> = (1..=1000).map(|port| format!("10.0.0.1:{port}")).collect();
         let outgoing = connected(&servers.iter().map(|server| (server.as_str(), 1)).collect::<Vec<_>>());
         assert_eq!((outgoing.servers.len(), outgoing.total()), (SERVERS_MAX, 1000));
         assert_eq!(outgoing.hosts(&Peers::default()).len(), HOSTS_MAX);
     }
 
+    /// Workers of whose connections all were there before.
+    fn settled(workers: &[Vec<HostUse>]) -> Vec<Opened> {
+        workers.iter().map(|hosts| Opened { all: hosts.clone(), kept: hosts.clone() }).collect()
+    }
+
     #[test]
     fn refused_connections_show_the_limit_of_a_host() {
         let mut limits = Limits::default();
         let full: Vec<Vec<HostUse>> = (0..4).map(|_| vec![host("db:5432", 10, 0)]).collect();
-        limits.learn(&full);
-        let load = loads(&full, &limits).remove(0);
+        limits.learn(&settled(&full));
+        let load = loads(&settled(&full), &limits).remove(0);
         assert_eq!((load.connections, load.workers, load.most, load.limit), (40, 4, 10, None));
         assert_eq!(load.workers_max(), None, "it has refused none");
 
@@ -344,8 +407,8 @@ mod tests {
         let mut reading = |connections: u32, refused: u64| {
             beyond[0][0].connections = connections;
             beyond[4][0].refused = refused;
-            limits.learn(&beyond);
-            loads(&beyond, &limits)
+            limits.learn(&settled(&beyond));
+            loads(&settled(&beyond), &limits)
         };
         assert_eq!(reading(3, 1)[0].limit, Some(33), "its pool is still growing");
         assert_eq!(reading(10, 2)[0].limit, Some(40));
@@ -365,8 +428,34 @@ mod tests {
         assert_eq!(found[0].workers_max(), Some(4));
         assert_eq!((found[1].host.as_str(), found[1].limit), ("cache:6379", None));
 
-        limits.learn(&[vec![host("db:5432", 10, 0)]]);
+        limits.learn(&settled(&[vec![host("db:5432", 10, 0)]]));
         assert_eq!(limits, Limits::default(), "all its workers are new");
+    }
+
+    #[test]
+    fn a_connection_that_is_about_to_be_refused_takes_no_place() {
+        let workers = |refused: u64| -> Vec<Opened> {
+            (0..4)
+                .map(|_| Opened {
+                    all: vec![host("db:5432", 11, refused)],
+                    kept: vec![host("db:5432", 10, refused)],
+                })
+                .collect()
+        };
+        let mut limits = Limits::default();
+        for refused in 1..10 {
+            limits.learn(&workers(refused));
+        }
+        let load = loads(&workers(9), &limits).remove(0);
+        assert_eq!((load.connections, load.most, load.limit), (44, 10, Some(40)));
+        assert_eq!(load.workers_max(), Some(4));
+        let before = loads(&workers(0), &Limits::default()).remove(0);
+        assert_eq!(before.most, 11, "a host that has refused none has accepted them");
+
+        let mut all_new = workers(3);
+        all_new.iter_mut().for_each(|worker| worker.kept.clear());
+        let load = loads(&all_new, &Limits::default()).remove(0);
+        assert_eq!((load.connections, load.most, load.workers_max()), (44, 0, None));
     }
 
     #[test]
@@ -400,6 +489,8 @@ mod tests {
         watch.look(&[at(1, 39)]);
         watch.look(&[at(4, 38)]);
         assert_eq!(watch.worst(), Some(&at(5, 38)));
+        watch.look(&[HostLoad { most: 11, limit: None, ..at(0, 44) }]);
+        assert_eq!(watch.worst(), Some(&at(5, 38)), "new workers, of which one is about to be refused");
         watch.look(&[]);
         watch.look(&[HostLoad { host: "new:1".to_owned(), ..at(6, 1) }]);
         assert_eq!(watch.worst().unwrap().host, "new:1");

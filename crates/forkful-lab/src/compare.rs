@@ -30,7 +30,7 @@ use pilot::Pilot;
 pub(crate) use trial::{AtRate, Trial, TrialPlan, at_rate, run_trial, run_trials};
 
 /// The input of a comparison.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Setup {
     /// The apps, one for each script.
     pub apps: Vec<AppSpec>,

@@ -11,6 +11,7 @@ mod outcome;
 mod pareto;
 mod predict;
 mod race;
+mod refused;
 mod time;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,8 @@ use std::time::{Duration, Instant};
 
 use crate::LabError;
 use crate::arms::{Arm, Runner, workers_text};
-use crate::compare::pilot;
 use crate::compare::{AtRate, Setup, Trial, TrialPlan, run_trial};
 use crate::document::{PlanDocument, TuneDocument};
-use crate::error::refusal;
 use crate::measure;
 use crate::plan;
 use crate::progress::{Observer, Stage};
@@ -32,6 +31,7 @@ use forkful_core::random::Random;
 pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
 use race::Race;
+use refused::{forbid_refused, piloted, unless_refused};
 use time::{First, Needs, Time};
 
 /// Share of the budget for the race; the rest is for latency at equal load.
@@ -153,9 +153,10 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
     let setup = &tune.setup;
     plan::check(setup.budget, None, setup.connections)?;
     let begun = Instant::now();
-    let pilot = pilot::run(setup, observer)?;
+    let (pilot, refused) = piloted(setup, observer)?;
     let cores = forkful_os::cores::usable_cores().count;
-    let list = first_candidates(tune, cores);
+    let mut list = first_candidates(tune, cores);
+    list.retain(|candidate| refused.first_key_value().is_none_or(|(from, _)| candidate.workers < *from));
     let deadline = begun + setup.budget;
     let spent = begun.elapsed();
     let left = setup.budget.saturating_sub(spent);
@@ -196,6 +197,8 @@ fn tuned(tune: &TuneSetup, observer: &mut dyn Observer) -> Result<TuneDocument, 
         last: deadline.checked_sub(overhead + trial.warmup + latency::WINDOW_MIN).unwrap_or(deadline),
     };
     let mut raced = Raced::new(list, tune.pools.is_some(), unmeasured);
+    raced.refused = refused;
+    forbid_refused(&mut raced, observer);
     run_race(tune, &trial, &mut time, cores, &mut raced, observer)?;
     let overhead = overhead + time.late;
     let latency_window = latency::measure(tune, &trial, deadline, overhead, &mut raced, observer)?;
@@ -352,22 +355,18 @@ fn one(
     let expected = time.of(tune, candidate, plan);
     let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
     let began = Instant::now();
-    let trial = run_trial(&tune.setup, &arm, &plan);
+    let trial = unless_refused(run_trial(&tune.setup, &arm, &plan), candidate, raced)?;
     let took = began.elapsed();
     time.took(expected, took);
-    let mut trial = match trial {
-        // The app answers with errors then, and more workers cannot help.
-        Err(LabError::Errors { refused: Some(load), .. }) => {
-            raced.refused.insert(candidate.workers, *load);
-            return Ok(0.0);
-        }
-        other => other?,
-    };
+    let Some(mut trial) = trial else { return Ok(0.0) };
     let until = time.until.checked_sub(to_come);
     let fits = until.is_some_and(|until| Instant::now() + took <= until) && time.fits(took);
     raced.trials += 1;
     if trial.disturbance.is_some() && fits {
-        trial = run_trial(&tune.setup, &arm, &plan)?;
+        match unless_refused(run_trial(&tune.setup, &arm, &plan), candidate, raced)? {
+            Some(again) => trial = again,
+            None => return Ok(0.0),
+        }
     }
     raced.disturbed += usize::from(trial.disturbance.is_some());
     if let Some(load) = trial.refused.take() {
@@ -375,14 +374,6 @@ fn one(
     }
     note_costs(&mut raced.costs[index], &trial);
     Ok(trial.per_second)
-}
-
-/// Numbers of workers with which a host refused connections are not measured again, and never chosen.
-fn forbid_refused(raced: &mut Raced, observer: &mut dyn Observer) {
-    let Some((workers, load)) = raced.refused.first_key_value() else { return };
-    if raced.race.forbid_from(*workers) {
-        observer.note(&format!("{} and more are out: {}", workers_text(*workers), refusal(load)));
-    }
 }
 
 /// The pilot's warm-up was for at most one worker per core; more workers share the cores, and each needs its

@@ -2,7 +2,7 @@
 
 pub use forkful_core::metrics::AgentReport;
 use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Latency, Readings};
-use forkful_core::outgoing::{Peer, Peers};
+use forkful_core::outgoing::Peers;
 use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 use forkful_core::steering::evenness::Connections;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -234,7 +234,7 @@ struct Raw<'a> {
     requests: Option<u64>,
     values: Option<Values>,
     stalls: Option<Vec<Stall>>,
-    peers: Option<Vec<Peer>>,
+    peers: Option<Peers>,
     latency: Option<Numbers<LATENCY_NUMBERS>>,
     gc: Option<Numbers<GC_NUMBERS>>,
     ms: Option<f64>,
@@ -416,7 +416,7 @@ impl Raw<'_> {
                 Incoming::Agent(AgentMessage::Stalls(told.filter_map(Stall::bounded).collect()))
             }
             (Some("NODE_FORKFUL"), Some("peers")) => {
-                Incoming::Agent(AgentMessage::Peers(Peers::of(self.peers.unwrap_or_default())))
+                Incoming::Agent(AgentMessage::Peers(self.peers.unwrap_or_default()))
             }
             (Some("NODE_FORKFUL"), Some("echo")) => Incoming::Agent(AgentMessage::Echo),
             (Some("NODE_FORKFUL"), Some("metrics")) => {

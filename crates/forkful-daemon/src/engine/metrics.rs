@@ -80,6 +80,10 @@ pub(crate) struct ProcessMetrics {
     knows_pool: bool,
     /// The connections that it has opened, at the last reading.
     pub(super) outgoing: Outgoing,
+    /// Those of them that were there at the reading before.
+    pub(super) kept: Outgoing,
+    /// The number of that reading.
+    pub(super) table: Option<u64>,
     /// The servers that its agent knows.
     pub(super) peers: Peers,
 }
@@ -92,9 +96,9 @@ impl ProcessMetrics {
     }
 
     /// The connections that it has opened were read.
-    pub(super) fn opened(&mut self, outgoing: Outgoing, total: &Readings) {
-        self.outgoing = outgoing;
-        self.follower.measured(total);
+    pub(super) fn note_outgoing(&mut self) {
+        let total = f64::from(self.outgoing.total());
+        self.follower.measured(&Readings::of(&[("outgoing_connections", total)]));
     }
 
     /// What is known of it now.

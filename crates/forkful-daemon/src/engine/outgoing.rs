@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
-use forkful_core::metrics::Readings;
-use forkful_core::outgoing::{HostLoad, HostUse, Limits, Outgoing, Peers, is_outgoing, loads, pause_after};
+use forkful_core::outgoing::{
+    HostLoad, HostUse, Limits, Opened, Outgoing, Peers, is_outgoing, loads, pause_after,
+};
 use forkful_core::supervisor::SlotRecord;
 use forkful_os::procinfo;
 
 use super::app::{App, AppId, Place, Process};
 use super::apps::Apps;
+use super::metrics::ProcessMetrics;
 
 /// Maximum connections that are kept of the table.
 const CONNECTIONS_MAX: usize = 65_536;
@@ -30,6 +32,10 @@ pub(super) struct SharedTable {
     cost: Duration,
     /// The server by the socket's inode, and whether the connection was there at the reading before.
     servers: HashMap<u64, (SocketAddr, bool)>,
+    /// The number of this reading.
+    number: u64,
+    /// The first reading with exactly these connections.
+    same_since: u64,
 }
 
 /// The readings for one app.
@@ -58,7 +64,10 @@ impl SharedTable {
                 servers.insert(connection.inode, (connection.remote, is_kept));
             }
         });
-        *self = Self { at: Some(now), cost: began.elapsed(), servers };
+        let number = self.number + 1;
+        let is_same = servers.len() == self.servers.len() && servers.values().all(|(_, is_kept)| *is_kept);
+        let same_since = if is_same { self.same_since } else { number };
+        *self = Self { at: Some(now), cost: began.elapsed(), servers, number, same_since };
     }
 
     /// The connections of a process: all, and those that were there at the reading before.
@@ -97,14 +106,20 @@ impl App {
     fn read_outgoing(&mut self, table: &SharedTable, now: Time) {
         let began = Instant::now();
         let processes = self.places.values_mut().flat_map(|place| place.processes.values_mut());
-        let mut kept_by_worker = Vec::new();
+        let mut by_worker = Vec::new();
         for process in processes.filter(|process| process.ended.is_none()) {
-            let (all, kept) = table.of(process.child.pid);
-            let total = Readings::of(&[("outgoing_connections", f64::from(all.total()))]);
-            kept_by_worker.push(kept.hosts(&process.metrics.peers));
-            process.metrics.opened(all, &total);
+            let metrics = &mut process.metrics;
+            if metrics.table.is_some_and(|number| number >= table.same_since) {
+                // Nobody has opened or closed any: whose they are need not be looked for again.
+                metrics.kept = metrics.outgoing.clone();
+            } else {
+                (metrics.outgoing, metrics.kept) = table.of(process.child.pid);
+            }
+            metrics.table = Some(table.number);
+            metrics.note_outgoing();
+            by_worker.push(process.opened());
         }
-        self.metrics.outgoing.limits.learn(&kept_by_worker);
+        self.metrics.outgoing.limits.learn(&by_worker);
         self.metrics.outgoing.next = Some(now + pause_after(table.cost + began.elapsed()));
     }
 
@@ -117,22 +132,28 @@ impl App {
 
     /// The hosts to which its workers are connected, with the limits of those that have refused connections.
     pub(super) fn hosts(&self) -> Vec<HostLoad> {
-        loads(&self.hosts_of_workers(), &self.metrics.outgoing.limits)
-    }
-
-    fn hosts_of_workers(&self) -> Vec<Vec<HostUse>> {
-        self.slots().map(|(_, record, place)| hosts_of(record, place)).collect()
+        let workers: Vec<Opened> = self
+            .slots()
+            .filter_map(|(_, record, place)| current(record, place).map(Process::opened))
+            .collect();
+        loads(&workers, &self.metrics.outgoing.limits)
     }
 }
 
 /// The hosts to which a worker is connected.
 pub(super) fn hosts_of(record: &SlotRecord, place: &Place) -> Vec<HostUse> {
-    let living = place.current(record).filter(|process| process.ended.is_none());
-    living.map(Process::hosts).unwrap_or_default()
+    current(record, place)
+        .map(|process| process.metrics.outgoing.hosts(&process.metrics.peers))
+        .unwrap_or_default()
+}
+
+fn current<'a>(record: &SlotRecord, place: &'a Place) -> Option<&'a Process> {
+    place.current(record).filter(|process| process.ended.is_none())
 }
 
 impl Process {
-    fn hosts(&self) -> Vec<HostUse> {
-        self.metrics.outgoing.hosts(&self.metrics.peers)
+    fn opened(&self) -> Opened {
+        let ProcessMetrics { outgoing, kept, peers, .. } = &self.metrics;
+        Opened { all: outgoing.hosts(peers), kept: kept.hosts(peers) }
     }
 }
