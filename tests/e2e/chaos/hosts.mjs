@@ -129,6 +129,11 @@ export class Forkful {
     return readdirSync(folder).filter((name) => name.includes('-out')).map(read);
   }
 
+  /** What the daemons of the storm have said, line by line. */
+  said() {
+    return readFileSync(join(this.box.home, 'daemon.log'), 'utf8').split('\n').filter(Boolean);
+  }
+
   /** Fills the disk of the home for a while. */
   async fillDisk(pause) {
     const path = join(this.box.home, 'filler');

@@ -22,8 +22,8 @@ const BEFORE_MS = 10_000;
  * @param {Request[]} requests
  * @param {Map<string, number[]>} executions the processes that have executed each id
  * @param {Fault[]} all
- * @returns {{ explained: Map<string, Request[]>, unaccounted: { request: Request, what: string }[] }}
- *   by the name of the fault; what is not explained, each with what is wrong
+ * @returns {{ explained: Map<string, Request[]>, unaccounted: { request: Request, what: string, by: number[] }[] }}
+ *   by the name of the fault; what is not explained, each with what is wrong and the processes that executed it
  */
 export function judge(requests, executions, all) {
   const faults = all.map((fault) => ({ ...fault, until: endOf(fault, all) }));
@@ -34,7 +34,7 @@ export function judge(requests, executions, all) {
     const what = wrong(request, by);
     if (!what) continue;
     const fault = by.length <= 1 && cut(request) && causeOf(request, by[0], faults);
-    if (!fault) unaccounted.push({ request, what });
+    if (!fault) unaccounted.push({ request, what, by });
     else explained.set(fault, [...explained.get(fault) ?? [], request]);
   }
   return { explained, unaccounted };

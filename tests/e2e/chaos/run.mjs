@@ -28,6 +28,9 @@ examples:
 
 /** At most so many of the requests that are left over are printed. */
 const SHOWN_MAX = 20;
+/** How long before a request was sent, and after its end, the daemon may have said what explains it, and at most how many lines of that are shown. */
+const SAID_MS = 8000;
+const SAID_MAX = 60;
 
 const OPTIONS = /** @type {const} */ ({
   seed: { type: 'string', default: '1' }, minutes: { type: 'string', default: '3' }, balance: { type: 'string', default: 'auto' }, instances: { type: 'string', default: '2' },
@@ -80,7 +83,7 @@ const result = await storm({
   },
 });
 
-const { requests, faults, explained, unaccounted, logs, seconds } = result;
+const { requests, faults, explained, unaccounted, said, logs, seconds } = result;
 const answered = requests.filter(({ end }) => end === 'answered').length;
 console.log(`\n${requests.length} requests in ${seconds.toFixed(0)} s, ${answered} answered; ${faults.length} faults (seed ${seed})`);
 const counts = new Map();
@@ -91,8 +94,18 @@ for (const kind of new Set(requests.map((request) => request.kind))) {
   const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
   console.log(`  ${kind.padEnd(10)} p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`);
 }
-for (const { request: { id, sentAt, endedAt, pid, heldBy }, what } of unaccounted.slice(0, SHOWN_MAX)) {
-  console.log(`unaccounted: ${id}, sent ${clock(sentAt)}, ended after ${endedAt - sentAt} ms: ${what}${pid ?? heldBy ? `, process ${pid ?? heldBy}` : ''}`);
+const shown = new Set();
+for (const { request: { id, sentAt, endedAt, pid, heldBy }, what, by } of unaccounted.slice(0, SHOWN_MAX)) {
+  const process = by[0] ?? pid ?? heldBy;
+  console.log(`unaccounted: ${id}, sent ${clock(sentAt)}, ended after ${endedAt - sentAt} ms: ${what}${process ? `, process ${process}` : ''}`);
+  const near = (line) => {
+    const at = Date.parse(line.slice(0, line.indexOf(' ')));
+    return at > sentAt - SAID_MS && at < endedAt + SAID_MS;
+  };
+  for (const line of said.filter((line) => near(line) && !shown.has(line)).slice(0, SAID_MAX)) {
+    shown.add(line);
+    console.log(`  the daemon: ${line}`);
+  }
 }
 for (const fault of logs.slice(0, SHOWN_MAX)) console.log(`log: ${fault}`);
 console.log(unaccounted.length + logs.length === 0 ? 'every request is accounted for' : `${unaccounted.length} requests are not accounted for, ${logs.length} faults of the log`);

@@ -94,7 +94,8 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
     const { executions, exits } = readExecuted(directory);
     const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits];
     const { explained, unaccounted } = judge(clients.requests, executions, all);
-    return { requests: clients.requests, faults, explained, unaccounted, logs: logs ? judgeLogs(logs, executions, unwritten(clients.requests, faults)) : [], seconds: (Date.now() - begun) / 1000 };
+    const said = unaccounted.length > 0 ? host.said?.() ?? [] : [];
+    return { requests: clients.requests, faults, explained, unaccounted, said, logs: logs ? judgeLogs(logs, executions, unwritten(clients.requests, faults)) : [], seconds: (Date.now() - begun) / 1000 };
   } finally {
     await host.close();
     rmSync(directory, { recursive: true, force: true });
