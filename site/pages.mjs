@@ -39,7 +39,7 @@ const GROUPS = [
     'CI.md': 'Continuous integration',
     'MACOS.md': 'macOS',
     'EXPORT.md': 'Export manifests',
-    'FAQ.md': 'Frequent questions',
+    'FAQ.md': 'Frequently asked questions',
     'TROUBLESHOOTING.md': 'Troubleshooting',
   }],
   ['Reference', {
