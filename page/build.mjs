@@ -1,5 +1,5 @@
-// Builds the result page and the dashboard into the files that the Rust crates embed. `--check` builds them too, but only
-// compares: the committed files must be what their sources make.
+// Builds the result page and the dashboard into the files that the Rust crates embed. `--check` builds them too,
+// but only compares: the committed files must match their sources.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,7 +12,7 @@ const report = path.resolve(here, '../crates/forkful-lab/src/page/report.html');
 const dashboard = path.resolve(here, '../crates/forkful-daemon/src/server/dashboard/page');
 /** A page with its data stays below 300 KB; this leaves the data the larger part. */
 const BYTES_MAX = 120_000;
-/** All of the dashboard, as gzip makes it. */
+/** The whole dashboard, compressed with gzip. */
 const DASHBOARD_BYTES_MAX = 150_000;
 
 async function bundle(entry) {

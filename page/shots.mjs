@@ -1,4 +1,4 @@
-// Pictures of the page for people: node shots.mjs FOLDER [document.json …]
+// Takes screenshots of the page: node shots.mjs FOLDER [document.json …]
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';

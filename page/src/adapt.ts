@@ -1,4 +1,4 @@
-// From the JSON of any kind to the page: common keys first, then what each kind calls its own.
+// Converts the JSON of any kind to the page: first the common keys, then the keys of each kind.
 
 import { adaptBench } from './adapt/bench';
 import { createdAt, prefixed } from './adapt/common';
@@ -31,13 +31,13 @@ export function adapt(value: unknown): Document {
 
 const plain = (text: string): string => text.toLowerCase().replace(/[.\s]+$/, '');
 
-/** Checks whose meaning stands in the warning have their name and sign alone. */
+/** Checks whose meaning is in the warning have only their name and sign. */
 function withoutWarning(page: Document): TrustCheck[] {
   const warning = plain(page.trustText);
   return page.checks.map((check) => (warning.includes(plain(check.meaning)) ? { ...check, meaning: '' } : check));
 }
 
-/** Details that say what no other part of the page says: the headline, the warning and the trust box have their own place. */
+/** Details that are in no other part of the page, such as the headline, the warning or the trust box. */
 function eachOnce(page: Document): string[] {
   const said = [page.headline, page.trustText, ...page.checks.map((check) => check.meaning)].map(plain).filter(Boolean);
   return page.details.filter((detail) => {

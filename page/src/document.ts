@@ -1,5 +1,5 @@
 // The document that a page shows: the JSON of bench, compare, tune or experiment. Everything in it is
-// optional and nothing in it is trusted: what has the wrong shape is left out, never drawn wrongly.
+// optional and nothing in it is trusted: values of the wrong shape are left out, never drawn wrongly.
 
 export type Scalar = string | number | boolean | null;
 export type Json = Scalar | Json[] | { [key: string]: Json };
@@ -13,7 +13,7 @@ export type Axis = { label: string; unit: string; log: boolean };
 type PlotBase = { title: string; note: string };
 export type BlocksPlot = PlotBase & {
   type: 'blocks'; unit: string; better: 'higher' | 'lower';
-  /** The mean that the page's table has, so that both say the same. */
+  /** The mean in the page's table, so that plot and table agree. */
   isGeometric: boolean;
   points: { arm: string; block: number; value: number; disturbed: boolean; counted: boolean }[];
 };

@@ -2,7 +2,7 @@
 
 import type { Scalar } from './document';
 
-/** Three significant digits, thousands grouped, no needless zeros: 0.0123, 4.56, 78.9, 12,345. */
+/** Three significant digits, thousands grouped, no trailing zeros: 0.0123, 4.56, 78.9, 12,345. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return '–';
   const size = Math.abs(value);
@@ -10,7 +10,7 @@ export function number(value: number): string {
   return value.toLocaleString('en', { maximumSignificantDigits: 3 });
 }
 
-/** A number with its unit; milliseconds move to µs and s where that reads better. */
+/** A number with its unit; milliseconds become µs or s where that is easier to read. */
 export function quantity(value: number, unit: string): string {
   if (unit === 'ms') {
     if (Math.abs(value) >= 10_000) return `${number(value / 1000)} s`;

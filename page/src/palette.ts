@@ -1,5 +1,5 @@
-// Colours, shapes and dashes. An arm has the same ones in every plot of the page; other names go by their place in
-// their plot. The colours are told apart by colour-blind eyes; shapes and dashes say the same without colour.
+// Colours, shapes and dashes. An arm has the same in every plot of the page; other names get them by their place
+// in the plot. Colour-blind readers can distinguish the colours; shapes and dashes show the same without colour.
 
 const SLOTS = 6;
 export const SHAPES = ['circle', 'square', 'triangle', 'diamond', 'cross', 'ring'] as const;
@@ -20,7 +20,7 @@ export const color = (name: string, index: number): string => `var(--series-${sl
 export const shape = (name: string, index: number): Shape => SHAPES[slot(name, index) % SHAPES.length] ?? 'circle';
 export const dash = (name: string, index: number): number[] => DASHES[slot(name, index) % DASHES.length] ?? [];
 
-/** What a CSS variable is now; canvases cannot use variables themselves. */
+/** The present value of a CSS variable; canvases cannot use variables themselves. */
 export const resolved = (variable: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 export const resolvedColor = (name: string, index: number): string => resolved(`--series-${slot(name, index) % SLOTS}`);

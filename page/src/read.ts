@@ -1,4 +1,4 @@
-// Reads plots, tables and the trust box out of JSON of which nothing is known.
+// Reads plots, tables and the trust box from JSON of unknown shape.
 
 import {
   asList, asNumber, asObject, asText, isObject, isScalar,
@@ -6,7 +6,7 @@ import {
 } from './document';
 import { quantity } from './format';
 
-/** Points that a plot has at most; more could not be told apart, and would only cost. */
+/** The maximum number of points of a plot; more could not be distinguished. */
 const POINTS_MAX = 4000;
 
 export function readPlots(value: unknown): Plot[] {

@@ -1,5 +1,5 @@
-// `forkful bench`: one run of the load generator. The command gives the page its plots; a document that was only
-// printed as JSON has none, and they are made of its windows and its spectrum.
+// `forkful bench`: one run of the load generator. The command adds plots to the page's document; a document that
+// was only printed as JSON has none, and the plots are made from its windows and its spectrum.
 
 import { asList, asNumber, asObject, asText, at, type Document, type JsonObject, type LinePoint, type Plot, type Scalar, type Table } from '../document';
 import { number, quantity } from '../format';

@@ -27,7 +27,7 @@ export function tilesOfArm(name: string, perSecond: unknown, p99Ms: unknown): Ti
   return p99 === undefined ? tiles : [...tiles, { label: `p99, ${name}`, value: quantity(p99, 'ms') }];
 }
 
-/** The trust box of compare and tune: notes in words, and what the generator and the machine did. */
+/** The trust box of compare and tune: notes, and figures of the generator and the machine. */
 export function checksOfNotes(trust: JsonObject): TrustCheck[] {
   const checks: TrustCheck[] = [];
   const saturated = trust.generator_saturated;
@@ -35,7 +35,7 @@ export function checksOfNotes(trust: JsonObject): TrustCheck[] {
     const cores = asNumber(trust.generator_cores_used);
     checks.push({
       name: 'Load generator has room', ok: !saturated, value: cores === undefined ? '' : `${cores.toFixed(2)} cores used`, limit: '',
-      meaning: saturated ? 'The generator was the limit: what was measured is the generator.' : '',
+      meaning: saturated ? 'The generator was the limit: the result describes the generator, not the app.' : '',
     });
   }
   const resolution = asNumber(trust.resolution_percent);
@@ -52,7 +52,7 @@ export function checksOfNotes(trust: JsonObject): TrustCheck[] {
   return checks;
 }
 
-/** `created_at_ms` or `created_at` as a date that everybody reads the same way. */
+/** `created_at_ms` or `created_at` as an unambiguous date. */
 export function createdAt(json: JsonObject): string {
   const ms = asNumber(json.created_at_ms);
   if (ms !== undefined) {
@@ -62,7 +62,7 @@ export function createdAt(json: JsonObject): string {
   return asText(json.created_at);
 }
 
-/** The `key=value` of what was asked for, for the environment. */
+/** The requested settings as `key=value`, for the environment. */
 export const prefixed = (prefix: string, value: unknown): [string, string][] =>
   Object.entries(asObject(value)).flatMap(([key, entry]): [string, string][] => {
     const [name, text] = pair(key, entry);

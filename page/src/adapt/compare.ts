@@ -21,7 +21,7 @@ export function adaptCompare(json: JsonObject, page: Document): void {
   page.checks.push(...checksOfNotes(asObject(json.trust)));
 }
 
-/** The p99 at the highest rate; none where the arm was overloaded. */
+/** The p99 at the highest rate; none if the arm was overloaded. */
 function latencyOf(arm: JsonObject): Json | undefined {
   const highest = asObject(asList(arm.latency).at(-1));
   return highest.overloaded === true ? undefined : highest.p99_ms;
@@ -30,7 +30,7 @@ function latencyOf(arm: JsonObject): Json | undefined {
 function armsTable(arms: JsonObject[]): Table[] {
   if (arms.length === 0) return [];
   const highest = (arm: JsonObject): JsonObject => asObject(asList(arm.latency).at(-1));
-  // Of an overloaded arm they tell for how long it was loaded.
+  // For an overloaded arm, percentiles only show for how long it was loaded.
   const latency = (arm: JsonObject, key: string): Scalar => (highest(arm).overloaded === true ? 'overload' : scalarNumber(highest(arm)[key]));
   const rows = arms.map((arm): Scalar[] => [
     asText(arm.label) || asText(arm.name),
@@ -105,7 +105,7 @@ function spectra(arms: JsonObject[]): Plot[] {
     const rate = rates.size === 1 ? `${[...rates][0]?.toLocaleString('en')} requests/s` : 'the same rate';
     return [{
       type: 'percentiles', title: `Latency at ${rate}`, unit: 'ms', series,
-      note: `Both arms get the same requests at the same times: ${percentLoad(load)} of what the weaker one can do. Every further nine takes the same width. Lower is better.`,
+      note: `Both arms get the same requests at the same times: ${percentLoad(load)} of the capacity of the weaker arm. Each further nine has the same width. Lower is better.`,
     }];
   });
 }
@@ -133,7 +133,7 @@ function capacity(json: JsonObject, arms: JsonObject[]): Plot | null {
     return points.length < 2 ? [] : [{ name: asText(arm.name), points }];
   });
   return series.length === 0 ? null : {
-    type: 'lines', title: 'Where each arm saturates', note: 'More connections bring more requests per second, until they do not.', series,
+    type: 'lines', title: 'Where each arm saturates', note: 'More connections give more requests per second, up to the point of saturation.', series,
     x: { label: 'connections', unit: '', log: true }, y: { label: '', unit: 'requests/s', log: false },
   };
 }
@@ -166,6 +166,6 @@ function service(arms: JsonObject[]): Plot | null {
   });
   return series.length === 0 ? null : {
     type: 'percentiles', title: 'Service time at saturation', unit: 'ms', series,
-    note: 'A closed loop asks only when it has been answered: this says how long an answer takes under full load, not how long users wait at a given rate.',
+    note: 'In a closed loop, a connection sends its next request after the answer to the previous one: this is how long an answer takes under full load, not how long users wait at a given rate.',
   };
 }

@@ -1,4 +1,4 @@
-// `forkful tune`: the table of candidates → the curve over workers, the Pareto picture, the table.
+// `forkful tune`: from the table of candidates to the curve over workers, the Pareto plot and the table.
 
 import { asList, asNumber, asObject, asText, at, type Document, type JsonObject, type Plot, type Scalar } from '../document';
 import { checksOfNotes, interval, scalarNumber, tilesOfArm } from './common';
@@ -6,7 +6,7 @@ import { checksOfNotes, interval, scalarNumber, tilesOfArm } from './common';
 export function adaptTune(json: JsonObject, page: Document): void {
   const rows = asList(json.table).map(asObject);
   page.headline ||= asText(at(json, 'choice', 'sentence'));
-  // The command says the same in its details.
+  // The command's details have the same sentence.
   if (page.details.length === 0) {
     const stability = asNumber(at(json, 'choice', 'stability'));
     page.details.push(...[asText(at(json, 'usl', 'sentence'))].filter(Boolean));
@@ -60,12 +60,12 @@ function pareto(rows: JsonObject[]): Plot[] {
     return [{ name: nameOf(row, isPoolSaid), x: x / 1048576, y, ...interval(row.ci95), chosen: row.chosen === true, dominated: row.pareto === false }];
   });
   return points.length < 2 ? [] : [{
-    type: 'scatter', title: 'What each choice costs and gives', note: 'Up and left is better; faint candidates are worse than another one on every metric.', points,
+    type: 'scatter', title: 'What each choice costs and gives', note: 'Up and left is better; faint candidates are worse than another candidate on every metric.', points,
     x: { label: 'memory', unit: 'MiB', log: false }, y: { label: '', unit: 'requests/s', log: false },
   }];
 }
 
-/** The highest percentile that is known of all candidates of which one is known: others compare nothing. */
+/** The highest percentile that is known for all candidates that have percentiles: only that can be compared. */
 function tailOf(rows: JsonObject[]): string {
   const tails = ['p99', 'p95', 'p90'];
   const value = (row: JsonObject, tail: string) => asNumber(row[`${tail}_at_70_ms`]);

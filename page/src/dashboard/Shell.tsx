@@ -1,4 +1,4 @@
-// The frame of every view: navigation, how the connection is, and what those who hear the page are told.
+// The frame of every view: navigation, the state of the connection, and announcements for screen readers.
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
@@ -33,7 +33,7 @@ export function Shell() {
   useEffect(() => {
     const heading = main.current?.querySelector('h1');
     document.title = `${heading?.textContent ?? 'Dashboard'} · Forkful`;
-    // Whoever walks by keyboard, or hears the page, begins at the new view.
+    // Keyboard and screen-reader users begin at the new view.
     if (!isFirst.current) heading?.focus();
     isFirst.current = false;
   }, [place]);
@@ -51,7 +51,7 @@ export function Shell() {
       </header>
       {(connection === 'lost' || connection === 'over') && (
         <p class="warning" role="status">
-          {connection === 'lost' ? 'The daemon does not answer; what is shown is old.' : 'This session is over.'} <code>forkful dashboard</code> prints a new link.
+          {connection === 'lost' ? 'The daemon does not answer; this page shows old values.' : 'This session has ended.'} <code>forkful dashboard</code> prints a new link.
         </p>
       )}
       <main id="main" ref={main}><View route={route} /></main>
@@ -69,5 +69,5 @@ function View({ route }: { route: Route }): ComponentChildren {
   if (first === 'logs') return <Logs key={route.query.toString()} query={route.query} />;
   if (first === 'events') return <Events />;
   if (first === 'reports') return <Reports />;
-  return <><h1 tabIndex={-1}>Nothing is here</h1><p><a href="#/">Apps</a></p></>;
+  return <><h1 tabIndex={-1}>Page not found</h1><p><a href="#/">Apps</a></p></>;
 }

@@ -1,16 +1,16 @@
-// A line of a log as pieces of text with a look. What a line holds is hostile: nothing of it becomes markup, colours are
-// names of classes, every other control sequence is left out, and characters that would turn the direction of text
-// around are shown by their number.
+// A log line as pieces of text with a style. The content of a line is hostile: none of it becomes markup, colours
+// become names of classes, every other control sequence is left out, and characters that would change the direction
+// of text are shown by their number.
 
 export type Piece = { text: string; look: string };
 
 const ESC = '\u001b';
 /** CSI, OSC (to BEL or ST), other strings to ST, and short sequences; also their 8-bit forms. */
 const SEQUENCE = /(?:\u001b\[|\u009b)([0-9;:?<=>]*)[ -/]*([@-~])|(?:\u001b\]|\u009d)[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|(?:\u001b[PX^_]|[\u0090\u0098\u009e\u009f])[^\u001b\u009c]*(?:\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
-/** Control characters but for the tab. */
+/** Control characters except the tab. */
 const CONTROLS = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;
 const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
-/** More pieces than this are no log line of a person; the rest is one piece. */
+/** No log line for people has more pieces than this; the rest is one piece. */
 const PIECES_MAX = 500;
 
 type Look = { color: number | null; bold: boolean; dim: boolean; italic: boolean; underline: boolean };
@@ -65,5 +65,5 @@ export function pieces(line: string): Piece[] {
   return found.filter(({ text }) => text !== '');
 }
 
-/** What is searched: the text alone. */
+/** The text without styles, for searching. */
 export const plain = (line: string): string => pieces(line).map(({ text }) => text).join('');

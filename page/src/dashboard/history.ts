@@ -1,4 +1,4 @@
-// What the daemon has kept of an app's workers, and what plots make of it.
+// The daemon's history of an app's workers, and the series for plots.
 
 import { useEffect, useState } from 'preact/hooks';
 import { ask } from './session';
@@ -8,7 +8,7 @@ export type Values = (number | null)[];
 export type WorkerHistory = { slot: number; pm_id: number; series: Record<string, Values> };
 export type History = { app: string; from_ms: number; step_ms: number; points: number; workers: WorkerHistory[] };
 
-/** A length of time, the seconds that a point is of, and how often it is asked for. */
+/** A time range, the seconds of each point, and the interval between requests. */
 export type Range = { name: string; seconds: number; step: number; every_ms: number };
 export const RANGES: Range[] = [
   { name: '10 min', seconds: 600, step: 2, every_ms: 3000 },
@@ -18,7 +18,7 @@ export const RANGES: Range[] = [
   { name: '7 d', seconds: 604_800, step: 1800, every_ms: 300_000 },
 ];
 
-/** All that the plots need. */
+/** The metrics of all plots. */
 const METRICS = [
   'event_loop_utilization', 'main_thread_cpu', 'run_queue_wait', 'gc_pause_ms_per_s', 'event_loop_delay_p99_ms', 'http_requests_per_s', 'http_errors_per_s',
   'http_latency_p50_ms', 'http_latency_p95_ms', 'http_latency_p99_ms', 'memory_bytes', 'heap_used_bytes', 'pool_busy', 'cpu_throttled', 'accept_queue', 'http_in_flight',
@@ -27,7 +27,7 @@ const METRICS = [
 
 const isValues = (value: unknown): value is Values => Array.isArray(value) && value.every((one) => one === null || typeof one === 'number');
 
-/** Takes what has the right shape. */
+/** A reply with the parts of the right shape; null if it is no history. */
 export function checked(value: unknown): History | null {
   const reply = value as Partial<History>;
   if (typeof reply !== 'object' || reply === null || !Array.isArray(reply.workers)) return null;
@@ -41,7 +41,7 @@ export function checked(value: unknown): History | null {
   return { app, from_ms, step_ms, points, workers };
 }
 
-/** The history of an app, asked for again and again while the page is visible. */
+/** The history of an app, requested repeatedly while the page is visible. */
 export function useHistory(app: string, range: Range): { history: History | null; fault: string } {
   const [found, setFound] = useState<{ history: History | null; fault: string }>({ history: null, fault: '' });
   useEffect(() => {
@@ -70,7 +70,7 @@ export function useHistory(app: string, range: Range): { history: History | null
 
 export const series = (worker: WorkerHistory, name: string): Values => worker.series[name] ?? [];
 
-/** For each point, something of the values of all workers that are known there. */
+/** For each point, a function of all known values of the workers. */
 export function over(workers: WorkerHistory[], points: number, name: string, merge: (values: number[]) => number): Values {
   const all = workers.map((worker) => worker.series[name]).filter((values) => values !== undefined);
   if (all.length === 0) return [];
@@ -98,7 +98,7 @@ export function weighted(workers: WorkerHistory[], points: number, name: string)
 
 export type Split = { javascript: number; gc: number; waiting: number; blocked: number };
 
-/** Where a worker's second went; the same shares as those of `forkful doctor`. */
+/** How a worker spent each second; the same shares as those of `forkful doctor`. */
 export function splitAt(worker: WorkerHistory, index: number): Split | null {
   const at = (name: string): number | null => worker.series[name]?.[index] ?? null;
   const busy = at('event_loop_utilization');

@@ -5,7 +5,7 @@ const isObject = (value: Json): value is Record<string, Json> => typeof value ==
 
 export function patched(target: Json, patch: Json): Json {
   if (!isObject(patch)) return patch;
-  // Without a prototype, so that no name of an app is one of its properties.
+  // Without a prototype, so that an app's name cannot be one of its properties.
   const next: Record<string, Json> = Object.assign(Object.create(null), isObject(target) ? target : {});
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete next[name];

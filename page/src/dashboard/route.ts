@@ -1,4 +1,4 @@
-// Places of the page, in the fragment of its address: `#/app/web/3`, `#/logs?app=web`.
+// Routes of the page, in the fragment of its address: `#/app/web/3`, `#/logs?app=web`.
 
 import { useEffect, useState } from 'preact/hooks';
 

@@ -7,7 +7,7 @@ export type Session = { proof: string; control: boolean; version: string };
 const isSession = (value: unknown): value is Session =>
   typeof value === 'object' && value !== null && typeof (value as Session).proof === 'string';
 
-/** What went wrong, in a sentence. */
+/** The reason of a failure, as a sentence. */
 export class Refused extends Error {
   constructor(message: string, readonly status: number) { super(message); }
 }
@@ -17,7 +17,7 @@ async function refusal(response: Response): Promise<Refused> {
   try {
     const { error, hint } = await response.json() as { error?: string; hint?: string };
     if (typeof error === 'string') text = typeof hint === 'string' ? `${error}. ${hint}` : error;
-  } catch { /* No JSON: the status says it. */ }
+  } catch { /* Not JSON: use the status. */ }
   return new Refused(text, response.status);
 }
 
@@ -42,7 +42,7 @@ let current: Session | undefined;
 export const use = (session: Session): void => { current = session; };
 export const session = (): Session => current ?? { proof: '', control: false, version: '' };
 
-/** Asks the daemon; fails with a sentence. */
+/** Sends a request to the daemon; throws an error with a sentence for the reader. */
 export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(`/api/${path}`, { ...init, headers: { ...init.headers, 'x-forkful-session': session().proof } });
   if (!response.ok) throw await refusal(response);
@@ -52,7 +52,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
 export const post = (path: string, body: unknown): Promise<Response> =>
   ask(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
 
-/** The lines of a body, as they come. */
+/** The lines of a body, as they arrive. */
 export async function* linesOf(response: Response): AsyncGenerator<string> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;

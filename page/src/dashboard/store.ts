@@ -1,11 +1,11 @@
-// What is known: the state of the apps, what has happened, a short past of each worker for small plots. Views follow it.
+// The data of the page: the state of the apps, events, and recent samples of each worker for small plots. Views subscribe to it.
 
 import { useEffect, useState } from 'preact/hooks';
 import { patched } from './patch';
 import type { Happening, State, Worker } from './types';
 import { metric, workersOf } from './types';
 
-/** The live past: ten minutes of samples of one second. */
+/** Recent samples: ten minutes, one per second. */
 export const PAST_MAX = 600;
 const EVENTS_MAX = 1000;
 
@@ -17,7 +17,7 @@ class Store {
   state: State | null = null;
   events: Happening[] = [];
   past = new Map<number, Past>();
-  /** The last change of a worker's state, for those who hear the page. */
+  /** The last change of a worker's state, for screen readers. */
   spoken = '';
   private followers = new Set<() => void>();
 
@@ -93,7 +93,7 @@ export function useStore(): Store {
   return store;
 }
 
-/** What happened, in words. */
+/** An event, in words. */
 export function wordsOf(event: Happening): string {
   switch (event.event) {
     case 'online': return 'is online';

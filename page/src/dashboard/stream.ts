@@ -1,5 +1,5 @@
-// The stream of states and events. It is server-sent events over fetch, because EventSource sends no header of ours. It
-// rests while the page is hidden, and comes back by itself.
+// The stream of states and events. It uses server-sent events over fetch, because EventSource cannot send our header.
+// It stops while the page is hidden, and reconnects by itself.
 
 import { ask, linesOf, Refused } from './session';
 import { store } from './store';
@@ -7,7 +7,7 @@ import type { Happening, State } from './types';
 
 const PAUSE_MIN_MS = 500;
 const PAUSE_MAX_MS = 10_000;
-/** The daemon sends something every second; after such a silence the connection is taken for dead. */
+/** The daemon sends something every second; after this time without data the connection counts as lost. */
 const SILENCE_MAX_MS = 15_000;
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);

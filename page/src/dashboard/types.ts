@@ -1,4 +1,4 @@
-// What the daemon sends. It is checked where it comes in (stream.ts), as far as drawing needs.
+// Types of the daemon's messages. stream.ts checks messages when they arrive, as far as drawing needs it.
 
 export type Worker = {
   pm_id: number; slot: number; pid?: number; status: string; restarts: number; crashes: number; unstable_restarts: number;
@@ -7,7 +7,7 @@ export type Worker = {
   dropped_log_lines?: number; node_version?: string; metrics?: Record<string, number>;
 };
 export type Dispatch = { address: string; mode: string; handed_over: number; rescued: number; lost: number; suspected: number; steered: number };
-/** What limits an app, as `forkful doctor` says it. */
+/** What limits an app, in the words of `forkful doctor`. */
 export type Verdict = { verdict: string; certainty: string; text: string; advice?: string; command?: string; gain?: string };
 export type App = {
   script?: string; mode: string; namespace?: string; instances: number; memory_limit_bytes?: number; notes?: string[]; listening?: string[];

@@ -2,7 +2,7 @@
 
 /** 14:03:27, in the reader's time. */
 export const clock = (ms: number): string => new Date(ms).toLocaleTimeString('en-GB');
-/** 14:03 or, further away, the day too. */
+/** 14:03, for long spans with the day. */
 export const moment = (ms: number, span_ms: number): string =>
   span_ms > 36 * 3_600_000
     ? new Date(ms).toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' })

@@ -1,4 +1,4 @@
-// Plain and stacked horizontal bars, from zero. Names stand above their bars, so that they need no width.
+// Plain and stacked horizontal bars, from zero. Names are above their bars, so that they need no width.
 
 import { listed, number, quantity } from '../format';
 import { color } from '../palette';

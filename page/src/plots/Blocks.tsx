@@ -1,5 +1,5 @@
 // Every block of an experiment as a dot, one row per arm; the blocks that were measured side by side are
-// joined, so that a difference shows as lines that all lean the same way.
+// joined, so that a difference is visible as lines that all slope in the same direction.
 
 import { number, quantity } from '../format';
 import { color, shape } from '../palette';
@@ -13,7 +13,7 @@ const ROW = 70;
 const TOP = 8;
 const SIDE = 18;
 
-/** Of the blocks that count, by the same rule as the table. */
+/** The mean of the blocks that count, by the same rule as in the table. */
 function mean(points: BlocksPlot['points'], isGeometric: boolean): number {
   const counted = points.filter((point) => point.counted);
   const values = (counted.length > 0 ? counted : points).map((point) => point.value);

@@ -1,5 +1,5 @@
-// uPlot inside Preact: made anew when the width, the theme or the data changes, and in light colours while
-// the page is printed. Below it a line of text says what is under the pointer.
+// uPlot inside Preact: created again when the width, the theme or the data changes, and in light colours
+// while the page is printed. A line of text below it shows the values under the pointer.
 
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -13,9 +13,9 @@ type Props = {
   width: number;
   height: number;
   data: uPlot.AlignedData;
-  /** Options but for the size; asked again for every theme. */
+  /** Options without the size; called again for every theme. */
   options: () => Omit<uPlot.Options, 'width' | 'height'>;
-  /** What is at a place of the data, in words. */
+  /** The values at an index of the data, in words. */
   readout: (index: number) => string;
   /** The horizontal axis, in words. */
   below: string;

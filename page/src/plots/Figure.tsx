@@ -1,5 +1,5 @@
 // The frame of every plot: title, note, legend, the drawing with a text alternative, and its numbers as a
-// table. Whoever cannot see the drawing loses nothing.
+// table, so that readers who cannot see the drawing miss nothing.
 
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -11,13 +11,13 @@ import { Mark } from './Mark';
 
 export type Numbers = { columns: string[]; rows: Scalar[][] };
 
-/** A drawing is never narrower than this; below it, it is scaled. */
+/** The minimum width of a drawing; on narrower screens it is scaled. */
 const WIDTH_MIN = 260;
 
 type Props = {
   title: string;
   note: string;
-  /** What the drawing says, for those who do not see it. */
+  /** A description of the drawing, for screen readers. */
   summary: string;
   names?: string[];
   lines?: boolean;

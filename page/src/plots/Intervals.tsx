@@ -9,7 +9,7 @@ import { logarithmic, tickCount } from './scale';
 const ROW = 46;
 const TOP = 6;
 const SIDE = 16;
-/** Intervals may reach so many times beyond the outermost estimates. */
+/** How many times beyond the outermost estimates intervals may reach. */
 const FACTOR_MAX = 3;
 
 const interval = (row: { value: number; low?: number; high?: number }, unit: string): string =>
@@ -20,7 +20,7 @@ const interval = (row: { value: number; low?: number; high?: number }, unit: str
 export function Intervals({ plot }: { plot: IntervalsPlot }) {
   const rows = plot.rows.filter((row) => row.value > 0);
   const ends = [plot.reference, ...rows.flatMap((row) => [row.value, row.low ?? row.value, row.high ?? row.value])].filter((end) => end > 0);
-  // An interval from two blocks may be wide beyond measure: it is cut where the estimates would be pressed together.
+  // An interval from two blocks may be extremely wide: it is cut, so that the estimates remain distinguishable.
   const values = [plot.reference, ...rows.map((row) => row.value)];
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const room = Math.max(FACTOR_MAX, most / least);

@@ -10,7 +10,7 @@ import { Figure } from './Figure';
 
 const HEIGHT = 260;
 const X_AXIS_HEIGHT = 30;
-/** So many distinct places of a logarithmic axis are all named. */
+/** Up to this number of distinct values, all of them are labels of a logarithmic axis. */
 const PLACES_NAMED_MAX = 10;
 
 type Chart = {
@@ -19,14 +19,14 @@ type Chart = {
   y: Axis;
   fromZero: boolean;
   isSmooth: boolean;
-  /** How a place on the x axis reads. */
+  /** The label of a value on the x axis. */
   nameOfX: (x: number) => string;
-  /** Where the x axis has its marks, if not at round numbers. */
+  /** The marks of the x axis, if they are not at round numbers. */
   splits?: number[];
   marks?: { at: number; label: string }[];
 };
 
-/** All series over the union of their places, as uPlot wants them. */
+/** All series over the union of their x values, in uPlot's format. */
 function aligned(series: Series[]): uPlot.AlignedData {
   const tables = series.map((one): uPlot.AlignedData => {
     const unique = one.points.filter((point, index) => point.x !== one.points[index - 1]?.x);
@@ -149,7 +149,7 @@ function ChartView({ chart, width }: { chart: Chart; width: number }) {
   );
 }
 
-/** First, last and largest of every series: what a line says in one sentence. */
+/** First, last and largest value of every series, as one sentence. */
 const summaryOf = (series: Series[], unit: string, nameOfX: (x: number) => string): string =>
   series.map((one) => {
     const [first, last] = [one.points[0], one.points.at(-1)];
@@ -158,7 +158,7 @@ const summaryOf = (series: Series[], unit: string, nameOfX: (x: number) => strin
     return `${one.name}: ${quantity(first.y, unit)} at ${nameOfX(first.x)}, ${quantity(last.y, unit)} at ${nameOfX(last.x)}, at most ${quantity(peak.y, unit)}`;
   }).join('; ');
 
-/** Rows of the table that goes with lines; long ones are thinned. */
+/** Rows of the table below the lines; long tables skip rows. */
 const ROWS_MAX = 60;
 function rowsOf(series: Series[], nameOfX: (x: number) => string) {
   const xs = [...new Set(series.flatMap((one) => one.points.map((point) => point.x)))].sort((a, b) => a - b);
@@ -199,9 +199,9 @@ export function Timeline({ plot }: { plot: TimelinePlot }) {
   );
 }
 
-/** The place of a percentile on an axis on which every further nine takes the same width. */
+/** The place of a percentile on an axis on which each further nine has the same width. */
 const spread = (p: number): number => -Math.log10(1 - p);
-/** Beyond this share the axis has no place; the maximum is drawn one third of a nine after the last point. */
+/** The axis ends at this share; the maximum is drawn one third of a nine after the last point. */
 const SHARE_MAX = 1 - 1e-9;
 
 export function Percentiles({ plot }: { plot: PercentilesPlot }) {
@@ -226,7 +226,7 @@ export function Percentiles({ plot }: { plot: PercentilesPlot }) {
   };
   return (
     <Figure title={plot.title || 'The whole latency spectrum'}
-      note={plot.note || 'Every further nine takes the same width, so that the tail can be seen. Lower is better.'}
+      note={plot.note || 'Each further nine has the same width, so that the tail is visible. Lower is better.'}
       names={series.map((one) => one.name)} lines
       summary={percentileSummary(plot)}
       numbers={{ columns: ['percentile', ...series.map((one) => `${one.name}, ${plot.unit}`)], rows: rowsOf(series, nameOfX) }}>

@@ -1,4 +1,4 @@
-// Candidates by two measures: those that another one beats in both are faint, the chosen one is ringed.
+// Candidates by two metrics: candidates that another candidate beats on both are faint, the chosen candidate has a ring.
 
 import { number, quantity, ticks } from '../format';
 import type { ScatterPlot } from '../document';
@@ -10,7 +10,7 @@ const TOP = 16;
 const HEIGHT = 300;
 const BOTTOM = HEIGHT - 44;
 const RIGHT = 18;
-/** What a name takes, about. */
+/** The approximate width of a name. */
 const LABEL_WIDTH = 110;
 const LABEL_HEIGHT = 16;
 

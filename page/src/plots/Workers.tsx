@@ -26,7 +26,7 @@ export function Workers({ plot }: { plot: WorkersPlot }) {
   return (
     <Figure
       title={plot.title || 'How throughput grows with workers'}
-      note={plot.note || `The band is within ${number(plot.bandPercent)} % of the best${plot.chosen === undefined ? '' : '; the smallest number in it is chosen'}. Arrows: the interval goes on beyond the axis.${law}`}
+      note={plot.note || `The band is within ${number(plot.bandPercent)} % of the best${plot.chosen === undefined ? '' : '; the smallest number in it is chosen'}. Arrows: the interval extends beyond the axis.${law}`}
       summary={`${plot.points.map((point) => `${point.workers} workers: ${quantity(point.value, plot.unit)}`).join('; ')}.${chosen}`}
       numbers={{
         columns: ['workers', plot.unit || 'value', 'low', 'high', 'of the best, %'],
@@ -43,7 +43,7 @@ function Drawing({ plot, best, width }: { plot: WorkersPlot; best: number; width
   const values = plot.points.flatMap((point) => [point.value, ...point.raw]);
   const seen = Math.max(best, ...withWhiskers(values, plot.points.map((point) => point.high ?? point.value))) || 1;
   const law = plot.usl;
-  // A curve that runs away from what was measured may do so beyond the edge.
+  // The axis follows the measurements; a curve far from them may leave the drawing.
   const top = Math.min(seen * 1.4, Math.max(seen, law ? usl(most, law) : 0)) * 1.1;
   const marks = ticks(0, top, 5);
   const left = Math.max(...marks.map((mark) => number(mark).length)) * 7.5 + 12;

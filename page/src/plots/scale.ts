@@ -1,4 +1,4 @@
-// From values to places, for the drawings made of SVG.
+// Maps values to places, for the SVG drawings.
 
 import { ticks } from '../format';
 

@@ -1,4 +1,4 @@
-// A table; numbers to the right, wide ones scroll by themselves so that the page does not.
+// A table with numbers aligned to the right. Wide tables scroll, so that the page does not.
 
 import type { Scalar } from '../document';
 import { cell } from '../format';
@@ -6,7 +6,7 @@ import { Words } from './Words';
 
 /** Texts up to this length are not broken into lines. */
 const SHORT = 24;
-/** A table with a longer text has a card for each row where there is no room: side by side its columns would be words wide. */
+/** On narrow screens, a table with a longer text shows each row as a card: as columns, its texts would be a few words wide. */
 const LONG = 40;
 
 type Props = { columns: string[]; rows: Scalar[][]; caption: string; showCaption?: boolean; emphasis?: number };
@@ -14,7 +14,7 @@ type Props = { columns: string[]; rows: Scalar[][]; caption: string; showCaption
 export function DataTable({ columns, rows, caption, showCaption = false, emphasis }: Props) {
   const isNumeric = columns.map((_, index) => rows.some((row) => typeof row[index] === 'number') || rows.every((row) => /^[\d.,–\s]*$/.test(cell(row[index]))));
   const isLong = rows.some((row) => row.some((value) => cell(value).length > LONG));
-  // As cards the rows are blocks, and would be no table to those who hear it but for their roles.
+  // As cards the rows are blocks; the roles keep the table a table for screen readers.
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
       <table class={isLong ? 'long' : ''} role="table">

@@ -1,4 +1,4 @@
-// The page: the verdict first, then what carries it, then whether it can be trusted, then how to repeat it.
+// The page: first the verdict, then the evidence, then whether the result can be trusted, then how to repeat it.
 
 import type { Document, Plot, TrustCheck } from '../document';
 import { Bars, Breakdown } from '../plots/Bars';
@@ -10,10 +10,10 @@ import { Workers } from '../plots/Workers';
 import { DataTable } from './DataTable';
 import { Words } from './Words';
 
-/** More figures than these are in the tables. */
+/** The maximum number of main figures; the tables have all of them. */
 const TILES_MAX = 8;
 
-/** `inside`: it is part of another page, whose parts of this kind are its own. */
+/** `inside`: the page is part of another page, which has its own header and footer. */
 export function Page({ page, inside = false }: { page: Document; inside?: boolean }) {
   const [Main, Head] = inside ? ['div', 'div'] as const : ['main', 'header'] as const;
   return (
@@ -100,7 +100,7 @@ function Trust({ page }: { page: Document }) {
 function Repeat({ page }: { page: Document }) {
   return (
     <section class="repeat">
-      <h2>To repeat it</h2>
+      <h2>How to repeat it</h2>
       {page.command && <pre tabIndex={0}><code>{page.command}</code></pre>}
       {page.environment.length > 0 && (
         <dl>

@@ -2,7 +2,7 @@
 
 export function Words({ text }: { text: string }) {
   const parts = text.split('`');
-  // Without its partner a backtick is only a character.
+  // An unpaired backtick is an ordinary character.
   if (parts.length % 2 === 0) return <>{text}</>;
   return <>{parts.map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }

@@ -1,4 +1,4 @@
-// What a page with control can do with an app. Nothing is done before the reader says yes.
+// The actions of a page with control. Each needs the reader's confirmation.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { post, session } from '../session';
@@ -6,7 +6,7 @@ import { post, session } from '../session';
 type Verb = 'restart' | 'reload' | 'stop' | 'scale';
 const SAYS: Record<Verb, string> = {
   reload: 'New workers take over one after the other; no request is lost.',
-  restart: 'All workers end and start again. Requests under way may fail.',
+  restart: 'All workers end and start again. Requests in progress may fail.',
   stop: 'All workers end. The app stays in the list.',
   scale: 'The app gets this number of workers.',
 };
@@ -21,7 +21,7 @@ export function Actions({ app, instances }: { app: string; instances: number }) 
   const act = async (verb: Verb, count: number) => {
     setAsked(null);
     setBusy(true);
-    setTold(`${verb} of ${app} is under way`);
+    setTold(`${verb} of ${app} is in progress`);
     try {
       const response = await post(`actions/${verb}`, verb === 'scale' ? { app, instances: count } : { app });
       const { apps } = await response.json() as Outcome;

@@ -1,4 +1,4 @@
-// A small line of the last minutes. Its words are beside it, so that it is hidden from those who hear the page.
+// A small line of the last minutes. The value is beside it as text, so the line is hidden from screen readers.
 
 const [WIDTH, HEIGHT] = [96, 24];
 

@@ -1,4 +1,4 @@
-// A state by shape, colour and word: no reader needs all three.
+// A state as shape, colour and word: each of them is enough.
 
 const LOOKS: Record<string, { sign: string; kind: string }> = {
   online: { sign: '●', kind: 'good' },

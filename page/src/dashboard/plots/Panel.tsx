@@ -1,5 +1,5 @@
 // A plot over time: lines or a stack, with marks, the values under the pointer in words, and its numbers as a table. New
-// values go into the drawing that is there; it is made anew only for another width, theme or set of lines.
+// values go into the existing drawing; it is created again only for another width, theme or set of lines.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -22,12 +22,12 @@ const BINARY = Array.from({ length: 45 }, (_, power) => 2 ** power);
 export type Line = { name: string; values: Values; color: string; dash?: number[] };
 export type PanelProps = {
   title: string; note?: string; unit: string; xs: number[]; lines: Line[]; stacked?: boolean;
-  /** The least that the axis reaches to. */
+  /** The minimum upper end of the axis. */
   top?: number; marks: Mark[];
 };
 type Drawn = Pick<PanelProps, 'unit' | 'xs' | 'lines' | 'stacked' | 'top' | 'marks'>;
 
-/** Each line on top of those before it; drawn from the highest down, so that all of them are seen. */
+/** Each line on top of the previous lines; drawn from the highest down, so that all of them are visible. */
 export function stackOf(lines: Line[], points: number): Values[] {
   const total: Values = new Array(points).fill(null);
   return lines.map(({ values }) => {
@@ -110,10 +110,10 @@ function inWords(xs: number[], marks: Mark[]): string {
   return marks.filter(({ at }) => at >= from && at <= to).slice(-4).map(({ at, sign, label }) => `${sign} ${label} ${clock(at * 1000)}`).join(' · ');
 }
 
-/** What the plot says, for those who do not see it: the last values. */
+/** The last values, for screen readers. */
 function summaryOf(drawn: Drawn): string {
   const last = drawn.xs.findLastIndex((_, index) => drawn.lines.some(({ values }) => typeof values[index] === 'number'));
-  return last < 0 ? 'Nothing is known.' : `Now: ${valuesAt(drawn, last)}.`;
+  return last < 0 ? 'No values yet.' : `Now: ${valuesAt(drawn, last)}.`;
 }
 
 export function Panel(props: PanelProps) {

@@ -1,5 +1,5 @@
-// Workers by time: how busy each event loop was, as rows of cells. It shows which worker is the odd one out. A full cell
-// is also taller, so that the colour says nothing alone.
+// Workers over time: how busy each event loop was, as rows of cells. It shows which worker differs from the others. A busy
+// cell is also taller, so that no information depends on colour alone.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { number } from '../../format';
@@ -54,7 +54,7 @@ export function oddOnes(rows: StripRow[]): string {
   const odd = recent.filter(({ value }) => value !== null && Math.abs(value - middle) > 0.3);
   if (all.length < 2) return '';
   if (odd.length === 0) return 'All workers are about equally busy.';
-  return `Odd: ${odd.map(({ name, value }) => `${name} at ${number((value ?? 0) * 100)} %`).join(', ')}; the median is ${number(middle * 100)} %.`;
+  return `Different from the others: ${odd.map(({ name, value }) => `${name} at ${number((value ?? 0) * 100)} %`).join(', ')}; the median is ${number(middle * 100)} %.`;
 }
 
 export function Strip(props: Props) {
@@ -76,7 +76,7 @@ export function Strip(props: Props) {
   const onMove = (event: PointerEvent) => {
     const [column, row] = [Math.floor(((event.offsetX - LABELS) / (width - LABELS)) * xs.length), Math.floor(event.offsetY / ROW)];
     const [x, value] = [xs[column], rows[row]?.values[column]];
-    if (text.current) text.current.textContent = x === undefined ? '' : `${rows[row]?.name}, ${clock(x * 1000)}: ${typeof value === 'number' ? `${number(value * 100)} %` : 'nothing is known'}`;
+    if (text.current) text.current.textContent = x === undefined ? '' : `${rows[row]?.name}, ${clock(x * 1000)}: ${typeof value === 'number' ? `${number(value * 100)} %` : 'no value'}`;
   };
   const odd = oddOnes(rows);
   const step = Math.ceil(xs.length / ROWS_MAX);

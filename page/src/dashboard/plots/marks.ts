@@ -1,4 +1,4 @@
-// What happened, as marks on plots: each kind has a sign of its own, so that colour says nothing alone.
+// Events as marks on plots: each kind has its own sign, so that no information depends on colour alone.
 
 import type { Happening } from '../types';
 

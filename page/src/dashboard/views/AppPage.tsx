@@ -1,4 +1,4 @@
-// One app: its workers, and how they do.
+// One app: its workers and their state.
 
 import { number, quantity } from '../../format';
 import { Actions } from '../parts/Actions';
@@ -18,8 +18,8 @@ const COLUMNS = ['State', 'Up', 'Restarts', 'CPU', 'Memory', 'Requests/s', 'p99'
 export function AppPage({ name }: { name: string }) {
   const { state, events } = useStore();
   const app = state?.apps[name];
-  if (!state) return <p class="note">The state of the apps is on its way.</p>;
-  if (!app) return <><h1 tabIndex={-1}>{name}</h1><p class="warning">There is no app of this name.</p></>;
+  if (!state) return <p class="note">Waiting for the state of the apps.</p>;
+  if (!app) return <><h1 tabIndex={-1}>{name}</h1><p class="warning">No app has this name.</p></>;
   const workers = workersOf(app);
   const { status, text } = stateOf(workers);
   return (
@@ -63,7 +63,7 @@ export function AppPage({ name }: { name: string }) {
   );
 }
 
-/** Verdicts of an app that has nothing wrong, or about which nothing can be said. */
+/** Verdicts that name no problem. */
 const CALM = ['idle', 'unclear'];
 
 export function VerdictView({ verdict: { verdict, certainty, text, advice, command, gain } }: { verdict: Verdict }) {

@@ -1,4 +1,4 @@
-// What has happened since a page was open.
+// Events since a page was opened.
 
 import { to } from '../route';
 import { useStore, wordsOf } from '../store';
@@ -10,7 +10,7 @@ const SHOWN_MAX = 200;
 export const isBad = (event: Happening): boolean => event.event === 'restart overlimit' || (event.event === 'exit' && !event.manually);
 
 export function EventList({ events }: { events: Happening[] }) {
-  if (events.length === 0) return <p class="note">Nothing has happened since the page was opened.</p>;
+  if (events.length === 0) return <p class="note">There were no events since the page was opened.</p>;
   return (
     <ol class="events">
       {events.slice(-SHOWN_MAX).reverse().map((event) => (

@@ -10,12 +10,12 @@ import type { LogLine } from '../types';
 import { workersOf } from '../types';
 import { clock } from '../when';
 
-/** Lines that the page keeps; the oldest go. */
+/** The number of lines that the page keeps; the oldest are dropped. */
 const LINES_MAX = 3000;
-/** Of these, so many are drawn. */
+/** The number of these lines that are drawn. */
 const DRAWN_MAX = 1000;
 const PAST_LINES = 200;
-/** New lines are drawn together: a log that is written fast is not read line by line. */
+/** New lines are drawn together, because people cannot read a fast log line by line. */
 const DRAW_EVERY_MS = 200;
 const LINE_LENGTH_MAX = 4000;
 
@@ -46,7 +46,7 @@ function useLines({ app, worker, stream }: Query): { lines: Kept[]; fault: strin
         next += 1;
         timer ??= setTimeout(draw, DRAW_EVERY_MS);
       }
-      draw('The log has ended, or it came faster than it was read.');
+      draw('The log has ended, or it was written faster than this page could read it.');
     };
     read().catch((error: unknown) => { if (!control.signal.aborted) draw(error instanceof Error ? error.message : String(error)); });
     return () => { control.abort(); clearTimeout(timer); };
@@ -54,7 +54,7 @@ function useLines({ app, worker, stream }: Query): { lines: Kept[]; fault: strin
   return shown;
 }
 
-/** Which lines are wanted: those with a text, or with a match of a `/pattern/`. */
+/** The filter of lines: lines that contain a text, or that match a `/pattern/`. */
 export function matcher(filter: string): { test: (text: string) => boolean; fault: string } {
   const pattern = /^\/(.+)\/(i?)$/.exec(filter);
   if (pattern) {
@@ -132,7 +132,7 @@ const Line = memo(function Line({ line, search }: { line: Kept; search: string }
   );
 });
 
-/** The text with what was searched for in it. */
+/** The text, with the matches of the search marked. */
 function marked(text: string, search: string): ComponentChildren {
   if (search === '') return text;
   const [lower, wanted] = [text.toLowerCase(), search.toLowerCase()];

@@ -1,4 +1,4 @@
-// The first screen: is it up, is anything restarting, which app is busy.
+// The first screen: the state of each app, its restarts and its load.
 
 import { useState } from 'preact/hooks';
 import { number, quantity } from '../../format';
@@ -10,7 +10,7 @@ import type { App, Worker } from '../types';
 import { known, metric, sum, workersOf } from '../types';
 import { Plots } from './Plots';
 
-/** An app in one word. */
+/** The state of an app in one word. */
 export function stateOf(workers: Worker[]): { status: string; text: string } {
   const online = workers.filter((worker) => worker.status === 'online');
   const blocked = workers.filter((worker) => worker.blocked_ms !== undefined).length;
@@ -28,7 +28,7 @@ const byFirstWorker = ([, a]: [string, App], [, b]: [string, App]): number =>
 export function Overview() {
   const { state, events } = useStore();
   const [chosen, choose] = useState('');
-  if (!state) return <p class="note">The state of the apps is on its way.</p>;
+  if (!state) return <p class="note">Waiting for the state of the apps.</p>;
   const apps = Object.entries(state.apps).sort(byFirstWorker);
   const workers = apps.flatMap(([, app]) => workersOf(app));
   const online = workers.filter((worker) => worker.status === 'online').length;
@@ -72,7 +72,7 @@ export function Overview() {
 }
 
 function headline(apps: [string, App][], online: number, all: number): string {
-  if (apps.length === 0) return 'There is no app.';
+  if (apps.length === 0) return 'There are no apps.';
   const count = `${apps.length} ${apps.length === 1 ? 'app' : 'apps'}, ${online} of ${all} ${all === 1 ? 'worker' : 'workers'} online`;
   const ill = apps.filter(([, app]) => !['online', 'stopped', 'finished'].includes(stateOf(workersOf(app)).status)).map(([name]) => name);
   return ill.length === 0 ? `${count}.` : `${count}; look at ${ill.join(', ')}.`;

@@ -1,4 +1,4 @@
-// The plots of an app, or of one of its workers, over a length of time.
+// The plots of an app, or of one of its workers, over a time range.
 
 import { useMemo, useState } from 'preact/hooks';
 import type { History, Range, Values, WorkerHistory } from '../history';
@@ -11,7 +11,7 @@ import { Strip } from '../plots/Strip';
 import type { Happening } from '../types';
 import { sum } from '../types';
 
-/** More lines than this are no plot: then the least, the mean and the most are shown. */
+/** With more lines than this, the minimum, the mean and the maximum are shown instead. */
 const LINES_MAX = 6;
 const COLORS = 6;
 
@@ -19,15 +19,15 @@ const color = (index: number): string => `--series-${index % COLORS}`;
 const percent = (values: Values): Values => values.map((value) => (value === null ? null : value * 100));
 const hasSome = (lines: Line[]): boolean => lines.some(({ values }) => values.some((value) => value !== null));
 
-/** A line for each worker, or what they have in common. */
+/** A line for each worker, or lines of all workers together. */
 function each(workers: WorkerHistory[], points: number, name: string, as = (values: Values): Values => values): Line[] {
   if (workers.length <= LINES_MAX) {
     return workers.map((worker, index) => ({ name: `worker ${worker.slot}`, values: as(series(worker, name)), color: color(index), dash: index === 0 ? [] : [6, index] }));
   }
   return [
-    { name: 'most', values: as(over(workers, points, name, most)), color: color(1) },
+    { name: 'maximum', values: as(over(workers, points, name, most)), color: color(1) },
     { name: 'mean', values: as(over(workers, points, name, mean)), color: color(0) },
-    { name: 'least', values: as(over(workers, points, name, (values) => Math.min(...values))), color: color(2), dash: [4, 3] },
+    { name: 'minimum', values: as(over(workers, points, name, (values) => Math.min(...values))), color: color(2), dash: [4, 3] },
   ];
 }
 
@@ -61,7 +61,7 @@ function contents({ workers, points }: History, limit: number | undefined): Cont
     { title: 'Memory', unit: 'bytes', lines: [...each(workers, points, 'memory_bytes'), ...(bound.length > 0 ? [{ name: 'limit', values: bound, color: '--bad', dash: [2, 2] }] : [])] },
     { title: 'Event loop delay, p99', unit: 'ms', lines: each(workers, points, 'event_loop_delay_p99_ms') },
     {
-      title: 'Waiting and under way', unit: '', note: 'Connections that no worker has accepted yet, and requests without an answer yet.',
+      title: 'Waiting and in progress', unit: '', note: 'Connections that no worker has accepted yet, and requests without an answer yet.',
       lines: [{ name: 'accept queue', values: all('accept_queue', sum), color: '--series-1' }, { name: 'requests in flight', values: all('http_in_flight', sum), color: '--series-0', dash: [6, 3] }],
     },
     { title: 'Thread pool, busy', unit: '%', top: 100, lines: each(workers, points, 'pool_busy', percent) },
@@ -77,11 +77,11 @@ export function Plots({ app, worker, events, limit }: Props) {
   const marks = useMemo(() => marksOf(events.filter((event) => event.app === app && (worker === undefined || event.pm_id === worker))), [events, app, worker]);
   return (
     <>
-      <div class="tools" role="group" aria-label="Length of time">
+      <div class="tools" role="group" aria-label="Time range">
         {RANGES.map((one) => <button key={one.name} type="button" aria-pressed={one === range} onClick={() => setRange(one)}>{one.name}</button>)}
       </div>
       {fault && <p class="warning" role="status">{fault}</p>}
-      {history ? <Drawn history={history} worker={worker} marks={marks} limit={limit} /> : !fault && <p class="note">The history is on its way.</p>}
+      {history ? <Drawn history={history} worker={worker} marks={marks} limit={limit} /> : !fault && <p class="note">Loading the history.</p>}
     </>
   );
 }
@@ -97,7 +97,7 @@ function Drawn({ history, worker, marks, limit }: { history: History; worker?: n
     };
   }, [history, worker, limit]);
   const [first, ...rest] = panels.filter(({ lines }) => hasSome(lines));
-  if (!first) return <p class="note">Nothing was measured in this time.</p>;
+  if (!first) return <p class="note">There are no measurements for this time.</p>;
   return (
     <div class="plots">
       <Panel {...first} xs={xs} marks={marks} />

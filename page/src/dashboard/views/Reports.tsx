@@ -1,5 +1,5 @@
-// Reports of `bench`, `compare`, `tune` and `experiment`, as their own pages show them. They come from the reader's files and
-// go nowhere: a report is data of unknown shape, and what is not understood is left out (../../read.ts).
+// Reports of `bench`, `compare`, `tune` and `experiment`, as on their own pages. They come from the reader's files and are sent
+// nowhere: a report is data of unknown shape, and parts that are not understood are left out (../../read.ts).
 
 import { useState } from 'preact/hooks';
 import { adapt } from '../../adapt';
@@ -8,7 +8,7 @@ import { asList, asObject, asText } from '../../document';
 import { claim } from '../../palette';
 import { Page } from '../../view/Page';
 
-/** No report of ours is longer. */
+/** No report of Forkful is longer. */
 const BYTES_MAX = 20_000_000;
 const DATA = /<script type="application\/json" id="report-data">([\s\S]*?)<\/script>/;
 

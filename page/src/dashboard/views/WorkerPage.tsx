@@ -1,4 +1,4 @@
-// One worker: everything that is known of it.
+// One worker with all its details.
 
 import { number, quantity } from '../../format';
 import { Status } from '../parts/Status';
@@ -25,7 +25,7 @@ export const labelOf = (name: string): string =>
 export function WorkerPage({ name, id }: { name: string; id: string }) {
   const { state, events } = useStore();
   const worker = state?.apps[name]?.workers[id];
-  if (!state) return <p class="note">The state of the apps is on its way.</p>;
+  if (!state) return <p class="note">Waiting for the state of the apps.</p>;
   if (!worker) return <><h1 tabIndex={-1}>worker {id}</h1><p class="warning">There is no worker with this id. <a href={to('app', name)}>{name}</a> may have others.</p></>;
   const { status, text } = statusOf(worker);
   const facts: [string, string | undefined][] = [
@@ -37,7 +37,7 @@ export function WorkerPage({ name, id }: { name: string; id: string }) {
     ['Memory', quantity(worker.memory_bytes, 'bytes')],
     ['Restarts', number(worker.restarts)],
     ['Crashes', number(worker.crashes)],
-    ['Last end', worker.last_exit],
+    ['Last exit', worker.last_exit],
     ['Last replaced', worker.renewed],
     ['Health', worker.health_fault],
     ['Log', worker.log_fault],
@@ -57,7 +57,7 @@ export function WorkerPage({ name, id }: { name: string; id: string }) {
       <section>
         <h2>Measured in the last second</h2>
         {metrics.length === 0
-          ? <p class="note">Its agent has reported nothing yet.</p>
+          ? <p class="note">The worker's agent has not reported yet.</p>
           : <dl>{metrics.map(([key, value]) => <div key={key}><dt>{labelOf(key)}</dt><dd>{shown(key, value)}</dd></div>)}</dl>}
       </section>
       <h2 class="apart">Over time</h2>
