@@ -4,7 +4,7 @@
 //   node bench/doctor.mjs [--node 20,24] [--only cpu-long,garbage] [--for 12s]
 //
 // Load comes from this process, with few connections: on two cores a load generator that uses a core of its own would make the
-// app wait for a CPU, and that would be the right verdict then.
+// app wait for a CPU, which would be a different verdict.
 import { execFile, execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -54,7 +54,7 @@ async function freePort() {
   return port;
 }
 
-/** One request; whatever becomes of it, the next one follows. */
+/** One request; the next one follows even if it fails. */
 function ask(port, agent) {
   return new Promise((resolve) => {
     const request = http.get({ port, host: '127.0.0.1', agent }, (response) => {
@@ -98,7 +98,7 @@ async function tryCase(one, node, seconds) {
   const env = { ...process.env, FORKFUL_HOME: home };
   const group = one.quota ? quotaGroup(one.quota) : null;
   if (one.quota && !group) return { verdict: 'not run', certainty: 'no rights to control groups' };
-  // The first command starts the daemon, and whoever starts in a group stays there.
+  // The first command starts the daemon, and processes stay in the group in which they were started.
   const inGroup = ['-c', `echo $$ > ${group}/cgroup.procs; exec "$@"`, 'sh'];
   const forkful = (...args) => {
     const [program, ...words] = group && args[0] === 'start' ? ['sh', ...inGroup, binary(), ...args] : [binary(), ...args];
@@ -139,7 +139,7 @@ async function removeGroup(group) {
   }
 }
 
-/** How busy the machine is before anything starts: others on its cores make every app wait for a CPU. */
+/** How busy the machine is before anything starts: other programs on its cores make every app wait for a CPU. */
 function others() {
   const [load1] = execFileSync('cat', ['/proc/loadavg'], { encoding: 'utf8' }).split(' ');
   return load1;

@@ -36,7 +36,7 @@ function forkful(...args) {
     child.stdout.setEncoding('utf8').on('data', (text) => { stdout += text; });
     child.stderr.setEncoding('utf8').on('data', (text) => { stderr += text; });
     child.on('error', reject);
-    // 6: a report that says why its timings cannot be trusted. What is counted here is no timing.
+    // 6: a report whose timings are not reliable. This benchmark uses counts, not timings.
     child.on('close', (code) => (code === 0 || code === 6 ? resolve({ stdout, stderr }) : reject(new Error(`forkful ${args.join(' ')}: ${code}\n${stderr}`))));
   });
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The one entry of the benchmarks. `node bench/run.mjs --help` says how; docs/BENCHMARKS.md says what they mean.
+// The entry point of all benchmarks. `node bench/run.mjs --help` explains the options; docs/BENCHMARKS.md explains the results.
 
 import os from 'node:os';
 import { parseArgs } from 'node:util';

@@ -30,7 +30,7 @@ const rate = Number(options.rate);
 const ASK_MS = 100;
 /** How long each run is under load before the signal. */
 const BEFORE_MS = 1500;
-/** A run takes no longer. */
+/** The time limit of a run. */
 const RUN_MS_MAX = 120_000;
 
 const SERVER = `

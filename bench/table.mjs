@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Makes the tables of docs/BENCHMARKS.md from raw data (those of runs with --baseline stand together), and keeps a small copy of each result in bench/summaries/.
+// Makes the tables of docs/BENCHMARKS.md from raw data (runs with --baseline get a table together), and keeps a small copy of each result in bench/summaries/.
 // usage: node bench/table.mjs [--dry] [raw-file.json ...]      without files: the newest result of each benchmark
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const ROUNDS_MIN = 3;
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
 
-/** Whether another build ran beside this one (`--baseline`): that is a table of its own. */
+/** Whether another build was measured beside this one (`--baseline`): such runs have a separate table. */
 const hasBaseline = (result) => result.samples.some((sample) => sample.case.startsWith('baseline'));
 
 const benchmarkOf = (result) => import(`./benches/${result.benchmark}.mjs`);
@@ -31,7 +31,7 @@ async function newest() {
   return [...latest.values()];
 }
 
-/** "Run of …": what a reader needs beside the numbers. */
+/** "Run of …": what a reader needs besides the numbers. */
 function provenance(result) {
   const { machine, versions } = result;
   const disturbed = result.samples.filter((sample) => sample.final && sample.cpu?.disturbed).length;

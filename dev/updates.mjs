@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// For how long the API is away in an update, with many apps:
+// Measures for how long the API is unavailable during an update, with many apps:
 //
 //   dev/updates.mjs [--apps 100] [--workers 4] [--updates 5] [--from PROGRAM] [--to PROGRAM]
 //
-// Starts the apps in a home of its own, updates from one program to the other and back, and asks for the daemon on a new
-// connection again and again meanwhile: the longest wait for an answer is what a client notices. Without `--to` the other
-// program is a copy with a few bytes behind its end, which is another build of the same code. It fails when a worker has
-// changed.
+// Starts the apps in a private home, updates from one program to the other and back, and meanwhile sends requests to
+// the daemon, each on a new connection: the longest wait for an answer is what a client notices. Without `--to` the other
+// program is a copy with a few extra bytes at its end, which counts as another build of the same code. It fails if a worker
+// was replaced.
 import { execFile, execFileSync } from 'node:child_process';
 import { appendFileSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -59,7 +59,7 @@ try {
     await update;
     if (pids() !== before) throw new Error('a worker is another one now');
     away.push(longest);
-    console.log(`update ${n + 1}: the API was away for ${longest.toFixed(0)} ms`);
+    console.log(`update ${n + 1}: the API was unavailable for ${longest.toFixed(0)} ms`);
   }
   away.sort((one, other) => one - other);
   console.log(`${values.apps} apps, ${values.workers} workers each, ${values.updates} updates: median ${away[away.length >> 1].toFixed(0)} ms, longest ${away.at(-1).toFixed(0)} ms`);

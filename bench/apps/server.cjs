@@ -1,5 +1,5 @@
 // The app under test: plain `http`, no dependency, the same file for every arm.
-// It knows nothing of who runs it; PORT is where it listens, and BENCH_LISTEN_LOG, when set,
+// It does not know which program runs it; it listens on PORT, and BENCH_LISTEN_LOG, when set,
 // gets one line "<worker id> <monotonic ns>" when the listening callback fires.
 'use strict';
 

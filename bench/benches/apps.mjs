@@ -1,5 +1,5 @@
-// Two hundred apps of one idle process each (`sleep`, so that the manager alone is weighed): how long one configuration
-// takes to start, a `list`, the manager's memory, and how long they take to come back after the manager was killed.
+// Two hundred apps of one idle process each (`sleep`, to measure only the manager): the time to start one configuration,
+// the time of a `list`, the manager's memory, and the time until the apps run again after the manager was killed.
 
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const MEBIBYTE = 2 ** 20;
 
 const isSleeper = ({ comm }) => comm === 'sleep';
 
-/** Milliseconds that something takes. */
+/** The duration of a function in milliseconds. */
 async function timed(work) {
   const from = performance.now();
   const value = await work();
@@ -69,7 +69,7 @@ async function withApps(name, context) {
     const [saveMs] = await timed(async () => must(await run('save'), 'save'));
     const before = new Set(sleepers().map(({ pid }) => pid));
     for (const pid of managers) process.kill(pid, 'SIGKILL');
-    // What it left behind is the next one's concern: it is part of the time.
+    // The next manager has to clean up what this one left behind: that is part of the time.
     const [backMs] = await timed(async () => {
       must(await run('resurrect'), 'resurrect');
       await waitUntil('all of them again', SETTLE_MS_MAX, () => sleepers().filter(({ pid }) => !before.has(pid)).length >= count, 20);

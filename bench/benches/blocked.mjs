@@ -1,4 +1,4 @@
-// `/fast` while most of the workers are stuck: 200 requests a second, each on a new connection, open loop.
+// `/fast` while most of the workers are blocked: 200 requests a second, each on a new connection, open loop.
 // Two settings: 1 of 2 workers blocked, against idle; and 3 of 4 blocked, against three unrelated CPU burners.
 
 import { setTimeout as sleep } from 'node:timers/promises';

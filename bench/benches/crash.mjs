@@ -38,7 +38,7 @@ async function bareStart(server, index) {
   }
 }
 
-/** Kills one worker; says when a new one listened and when a client first heard of it. */
+/** Kills one worker; returns when a new worker listened and when it first answered a client. */
 async function killOne(server, traffic) {
   const [victim] = server.workerPids();
   const before = server.listened().length;

@@ -1,4 +1,4 @@
-// What the engine costs for what it does: CPU of daemon and keeper for lists, scales, reloads and restarts of one app. With --baseline an
+// The cost of the daemon's commands: CPU time of daemon and keeper for lists, scales, reloads and restarts of one app. With --baseline an
 // older build does the same, in turns. `cargo run --release -p forkful-core --example step` measures the decisions alone.
 
 import { forkfulBinary } from '../lib/arms/forkful.mjs';

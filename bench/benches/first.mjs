@@ -19,7 +19,7 @@ const SECONDS = 5;
 const CACHED_AFTER_MS = 5_000;
 const WARMUP = ['--warmup', '/fast'];
 
-/** What the reload that comes first changes. */
+/** The settings that the first reload changes. */
 const CASES = {
   neither: ['--no-compile-cache'],
   'compile cache': [],

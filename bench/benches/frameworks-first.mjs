@@ -1,5 +1,5 @@
-// The first five seconds after a reload of apps as people have them (examples/): latencies at a fixed rate beside those of the five
-// seconds before, as their configurations have it, and with neither `warmup` nor the cache of compiled code.
+// The first five seconds after a reload of apps with frameworks (examples/): latencies at a fixed rate compared with the five
+// seconds before, with their own configurations, and with neither `warmup` nor the cache of compiled code.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PATHS, prepareExamples, reloaded, withExample } from '../lib/examples.mjs';
@@ -12,7 +12,7 @@ import { casesOf, finalSamples, fixed, spreadOf, spreadText } from '../lib/summa
 export const about = 'Next.js and NestJS: latencies of the first 5 s after a reload, with and without warmup and compile cache';
 export const arms = ['forkful-auto'];
 
-/** Below what two cores that the generator shares can do: at 200 requests/s Next.js is always late here, before a reload as well as after it. */
+/** Below the capacity of two cores that the generator shares: at 200 requests/s Next.js is always late here, before a reload as well as after it. */
 const RATES = { nextjs: 50, nestjs: 100 };
 const SECONDS = 5;
 /** The agent writes the cache up to 4 s after a worker listens. */

@@ -1,4 +1,4 @@
-// Apps as people have them (examples/) at about 200 requests/s: 20 reloads, then 20 `kill -9`, every failed request by kind.
+// Apps with frameworks (examples/) at about 200 requests/s: 20 reloads, then 20 `kill -9`, every failed request by kind.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PATHS, prepareExamples, reloaded, withExample } from '../lib/examples.mjs';
@@ -10,7 +10,7 @@ import { startTraffic } from '../lib/traffic.mjs';
 
 export const about = 'examples, 20 reloads and 20 kill -9 at 200 requests/s: failed requests by kind';
 export const arms = ['forkful-auto'];
-/** It counts; a round has 20 reloads and 20 kills of each app. */
+/** One round is enough: it counts failures in 20 reloads and 20 kills of each app. */
 export const roundsMin = 1;
 
 const TIMES = 20;
@@ -33,7 +33,7 @@ function sorted(failures) {
   return counts;
 }
 
-/** Kills the process that answers, and waits until one answers that has not before. */
+/** Kills the process that answers, and waits until a new process answers. */
 async function killOne(server, traffic) {
   const seen = Object.keys((await traffic.progress()).firstSeen).map(Number);
   const alive = seen.filter((pid) => server.members().some((member) => member.pid === pid));

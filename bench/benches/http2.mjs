@@ -19,7 +19,7 @@ const CONNECTIONS = 8;
 const [REQUESTS, REQUESTS_QUICK, WARMUP] = [60_000, 4_000, 10_000];
 const STREAMS = [1, 16];
 
-/** `forkful bench` exits with these when it has measured. */
+/** The exit codes of `forkful bench` after a measurement. */
 const MEASURED = [0, 6];
 
 /** @type {Record<string, {missing: () => string | null, run: (url: string, requests: number, streams: number) => Promise<object>}>} */
@@ -61,7 +61,7 @@ async function sample(name, quick) {
   const microseconds = (result.cpuSeconds / result.requests) * 1e6;
   return {
     perSecond: result.perSecond, microseconds, errors: result.errors, requests: result.requests, counted,
-    // The server is no arm of the harness, so its CPU would count as a stranger's.
+    // The server is not an arm of the harness, so its CPU time would count as that of another program.
     cpu: { ...cpu, disturbed: false },
     line: `${fixed(result.perSecond)} req/s, ${fixed(microseconds, 2)} µs of generator CPU per request, ${result.requests} answers, the server's count ${counted}, ${result.errors} errors`,
   };

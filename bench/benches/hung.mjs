@@ -1,6 +1,6 @@
 // What a start that hangs in the kernel costs another app: its working directory is on a FUSE file system whose server
 // never answers. 200 requests a second to the app that serves, each on a new connection, open loop; without and
-// with such a start under way. As root only, for the mount.
+// with such a start in progress. Needs root for the mount.
 
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';

@@ -13,7 +13,7 @@ export const arms = [
 ];
 
 const CONNECTIONS = 64;
-/** Of all arms in each round, and how long each of them is. */
+/** The turns of all arms in each round, and the length of a turn. */
 const [TURNS, TURN_SECONDS] = [6, 2];
 
 export async function run(context) {

@@ -1,4 +1,4 @@
-// Are latencies right? Our generator's percentiles against the own times of a server whose service times are known,
+// Are latencies right? The percentiles of Forkful's generator, compared with the times that a server with known service times records,
 // and against the analytic answer where a whole server stalls; and how even the arrivals of `--rate` are.
 
 import { existsSync } from 'node:fs';
@@ -14,7 +14,7 @@ export const arms = [];
 
 const RATE = 1000;
 const BIN_US = 100_000;
-/** A tenth of a stall: what takes longer met one. */
+/** A tenth of a stall: an answer that takes longer was due during a stall. */
 const SLOW_US = 100_000;
 /** The stall: of each ten seconds the first. */
 const [PERIOD_MS, STALL_MS] = [10_000, 1000];
@@ -32,7 +32,7 @@ const open = (rate) => ['--rate', String(rate), '--connections-max', '400', '-c'
 const CASES = {
   'constant, closed': { server: 'constant', load: ['-c', '10'], against: 'server' },
   'bimodal, closed': { server: 'bimodal', load: ['-c', '10'], against: 'server' },
-  // With so many, answers may gather before they are read.
+  // With this many connections, answers may be read in batches.
   'constant, closed, 64': { server: 'constant', load: ['-c', '64'], against: 'server' },
   'bimodal, closed, 64': { server: 'bimodal', load: ['-c', '64'], against: 'server' },
   // The server's own times do not see what waits in front of it; in a closed loop nothing does. Each connection meets each
@@ -50,7 +50,7 @@ function stalled(q) {
   return q <= 1 - share ? null : STALL_MS * (1 - (1 - q) / share);
 }
 
-/** The largest distance of a percentile from what it should be, and whether all are near enough. */
+/** The largest deviation of a percentile from its expected value, and whether all are within the bounds. */
 function judged(document, expected, allowedMs, names = Object.keys(PERCENTILES)) {
   const found = names.flatMap((name) => {
     const [value, should] = [document.latency_ms[name], expected(PERCENTILES[name])];
@@ -96,7 +96,7 @@ async function sample(name, quick) {
   return {
     found, kept, slow, even, slipMs, requests: document.requests.completed, errors: document.errors.total, against,
     offMs: worst.off, offShare: worst.off / worst.should, trust: document.headline,
-    // The servers are no arms of the harness, so their CPU would count as a stranger's.
+    // The servers are not arms of the harness, so their CPU time would count as that of another program.
     cpu: { ...cpu, disturbed: false },
     line: `${worst.name} ${fixed(worst.value, 3)} ms, ${against} ${fixed(worst.should, 3)} ms: ${kept ? 'right' : 'off'}`
       + `${even === null ? '' : `; ${fixed(even.within * 100, 1)} % of 100 ms within 5 %, worst ${fixed(even.worst * 100, 1)} %, p99 of slip ${fixed(slipMs, 3)} ms`}`,

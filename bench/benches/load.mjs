@@ -22,9 +22,9 @@ const CASES = {
   // Where requests share the system calls, what is left is the generator's own work.
   pipelined: { what: `a server of fixed bytes, ${PIPELINING} requests under way on each`, pipelining: PIPELINING },
 };
-/** Of a Node process, so that V8 has compiled what it will. */
+/** The warm-up of a Node.js process, until V8 has compiled its hot code. */
 const WARM_UP_SECONDS = 4;
-/** Of all generators in each round, and how long each of them is. */
+/** The turns of all generators in each round, and the length of a turn. */
 const [TURNS, TURN_SECONDS] = [4, 2];
 
 /** A server of fixed bytes; it ends when its standard input does. */
@@ -49,7 +49,7 @@ async function node() {
 /** One run of a generator, as a piece of a round. */
 async function piece(generator, target, seconds, pipelining) {
   const { result, cpu } = await measured(target.server, () => GENERATORS[generator].run({ url: target.url, connections: CONNECTIONS, seconds, pipelining }));
-  // A canned server is no arm of the harness, so its CPU would count as a stranger's.
+  // A canned server is not an arm of the harness, so its CPU time would count as that of another program.
   return { ...result, cpu: target.server === null ? { ...cpu, disturbed: false } : cpu };
 }
 

@@ -1,5 +1,5 @@
-// What it costs the manager to take its apps' output: four writers, lines of 1 KB, 200 MB/s in all, with rotation (PM2 has
-// none) and with somebody who reads along; how long a write of an app takes at most; and whether every line arrives.
+// What it costs the manager to log its apps' output: four writers, lines of 1 KB, 200 MB/s in all, with rotation (PM2 has
+// none) and with a reader that follows the log; how long a write of an app takes at most; and whether every line arrives.
 
 import { interleave } from '../lib/rounds.mjs';
 import { casesOf, fixed, ratioOf, ratioText, spreadOf, spreadText } from '../lib/summary.mjs';

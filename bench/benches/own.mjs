@@ -31,7 +31,7 @@ async function kill(server) {
   await server.forgive();
 }
 
-/** What happens again and again while requests come. */
+/** The events that are repeated while requests arrive. */
 const EVENTS = { 'kill -9 of a worker': kill, reload: reloaded };
 
 /** Requests while `happen` goes on. */

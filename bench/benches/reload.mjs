@@ -25,7 +25,7 @@ const serve = (file) => `require(${JSON.stringify(path.join(BENCH, 'apps', file)
 const CRASHES = "throw new Error('this version is broken');\n";
 const NEVER_LISTENS = 'setInterval(() => {}, 1000);\n';
 
-/** First version, and what the file says when the reloads come. */
+/** The first version of the file, and its content during the reloads. */
 const SCENARIOS = {
   'plain http': { first: serve('server.cjs'), next: serve('server.cjs') },
   'Express 5': { first: serve('express.cjs'), next: serve('express.cjs') },

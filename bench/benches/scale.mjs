@@ -26,7 +26,7 @@ const QUICK = {
   workers: [5, 10], apps: [5, 10], nodes: [1, 2], connections: [50, 100], exact: [50, 100], exactfull: [4], lines: [100, 1000], clients: [1, 5], clientsfull: [1, 4],
 };
 const POLLED_WORKERS = 50;
-/** Workers are asked how many connections they have until 30 s after the last change; then the daemon rests. */
+/** Workers are asked for their number of connections until 30 s after the last change; then the daemon is idle. */
 const RESTED_MS = 35_000;
 const STARTED_MS_MAX = 300_000;
 

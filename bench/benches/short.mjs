@@ -18,7 +18,7 @@ const WRK_CONNECTIONS = 64;
 const [TURNS, TURN_SECONDS] = [3, 3];
 /** Below the 28,232 ephemeral ports that Linux has by default, for one destination address. */
 const REQUESTS_PER_ADDRESS = 25_000;
-/** Of an arm's warm-up, whatever its workers: with eight it would take most of the time. */
+/** The upper limit of an arm's warm-up: with eight workers it would take most of the time. */
 const WARM_UP_RUNS_MAX = 4;
 
 /** Every run talks to a loopback address of its own, so that TIME_WAIT of the one before cannot hinder it. */

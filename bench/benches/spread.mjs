@@ -1,4 +1,4 @@
-// How evenly few long-lived connections fall on the workers: opened at once, and one by one.
+// How evenly a few long-lived connections are distributed over the workers: opened at once, and one by one.
 // The number is the busiest worker's connections over the mean: 1.00 is even, N is "all on one of N".
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,14 +13,14 @@ export const arms = [
   'forkful-auto', 'forkful-direct', 'forkful-exact', 'forkful-shared', 'forkful-sticky',
 ];
 
-/** A round is ten tries, and what it counts no neighbour takes CPU from. */
+/** One round is enough: it has ten tries, and its counts do not depend on the load of the machine. */
 export const roundsMin = 1;
 
 const WORKERS = [2, 4, 8];
 const CONNECTIONS = [4, 16, 64];
 const PATTERNS = ['at once', 'one by one'];
 const TRIES = 10;
-/** Between tries, for the server to see that the connections are gone. */
+/** The pause between tries, in which the server notices that the connections are closed. */
 const SETTLE_MS = 100;
 
 let clients = 0;

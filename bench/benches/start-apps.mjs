@@ -21,7 +21,7 @@ const START_MS_MAX = 120_000;
 const CACHED_AFTER_MS = 5_000;
 const APPS = { idle: APP, 'Express, Fastify and socket.io': path.join(BENCH, 'apps/frameworks.cjs') };
 
-/** Starts by `begin` until the last of `count` listens, or listens again. */
+/** The time from `begin` until the last of `count` workers listens, or listens again. */
 async function timed(server, count, begin) {
   const before = server.listened().length;
   const from = process.hrtime.bigint();
@@ -31,7 +31,7 @@ async function timed(server, count, begin) {
   });
   const last = server.listened().slice(before, before + count).reduce((latest, { atNs }) => (atNs > latest ? atNs : latest), 0n);
   const readyMs = Number(last - from) / 1e6;
-  // The server is the whole disturbance that is meant.
+  // The server itself is the only intended load.
   return { readyMs, cpuSeconds: cpu.serverSeconds, cpu, line: `${fixed(readyMs)} ms, ${fixed(cpu.serverSeconds, 2)} s of CPU` };
 }
 

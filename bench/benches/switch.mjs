@@ -9,7 +9,7 @@ import { casesOf, finalSamples, fixed, ratioOf, ratioText, spreadOf, spreadText 
 export const about = 'exact against direct by rate: server CPU per connection, and latency';
 export const arms = ['forkful-exact', 'forkful-direct'];
 
-/** Around the rate at which `auto` switches (800), and up to half of what two workers can do. */
+/** Rates around that at which `auto` switches (800), and up to half of the capacity of two workers. */
 const RATES = [200, 400, 800, 1600, 3200];
 
 const caseName = (arm, rate) => `${arm}, ${rate}/s`;
@@ -17,7 +17,7 @@ let runs = 0;
 
 async function loaded(server, rate, quick) {
   runs += 1;
-  // A destination of its own for each run, so that the ports of the one before are free.
+  // A separate destination for each run, so that the ports of the previous run do not matter.
   const url = `http://127.0.7.${1 + (runs % 250)}:${server.port}/`;
   const load = ['--rate', String(rate), '--no-keepalive', '--connections-max', '200'];
   if (!quick) await bench([...load, '-d', '1s', url]);

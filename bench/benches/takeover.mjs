@@ -16,11 +16,11 @@ export const arms = ['forkful-direct', 'forkful-auto', 'forkful-exact'];
 
 const KILLS = 50;
 const SERVES_MS_MAX = 15_000;
-const PAUSE_MS = 2500; // five deaths within 10 s are a reason to wait
+const PAUSE_MS = 2500; // after five deaths within 10 s the keeper starts no daemon
 const PLAN = { close: 8, kept: 8, pauseMs: 5, slowEvery: 50, slowMs: 300 };
 const MEBIBYTE = 2 ** 20;
 
-/** What the daemon says of itself. */
+/** The daemon's information about itself. */
 function ping(server) {
   const socketPath = path.join(server.extraEnv.FORKFUL_HOME, 'forkful.sock');
   return new Promise((resolve, reject) => {

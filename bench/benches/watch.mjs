@@ -51,7 +51,7 @@ function makeTree(root, quick) {
   return files;
 }
 
-/** From a change until the manager has a child that it had not. */
+/** The time from a change until the manager has a new child process. */
 async function beginOf(pid, change) {
   const before = new Set(childrenOf(pid));
   const from = performance.now();
@@ -86,7 +86,7 @@ async function withTree(name, context) {
       const listened = server.listened().length;
       begins.push(await beginOf(pid, () => appendFileSync(files[(change * 1999) % files.length], '// changed\n')));
       await waitUntil('the new worker', READY_MS_MAX, () => server.listened().length > listened);
-      await sleep(1000); // the reload is over, and so is what the old worker does
+      await sleep(1000); // the reload and the drain of the old worker have ended
     }
     const begin = { median: median(begins), max: Math.max(...begins) };
     const memoryMiB = (residentBytes(pid) ?? NaN) / 2 ** 20;

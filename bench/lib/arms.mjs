@@ -1,5 +1,5 @@
-// The arms: who serves the same app, side by side. Each says whether it can run here and how it is started;
-// how it is stopped travels with the started server.
+// The arms: the programs that serve the same app, side by side. Each says whether it can run here and how it
+// is started; the started server knows how it is stopped.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { Server, freePort } from './server.mjs';
 
 /**
  * @typedef {object} Arm
- * @property {string} about what it is, for people
+ * @property {string} about a description, for people
  * @property {() => string | null} missing why it cannot run here
  * @property {() => string} version of the program under test
  * @property {(options: {app?: string, workers: number, env?: Record<string, string>, listenTimeoutMs?: number}) => Promise<Server>} start
@@ -23,7 +23,7 @@ export const APP = path.join(BENCH, 'apps/server.cjs');
 const versionOf = (file, ...args) => execFileSync(file, args, { encoding: 'utf8' }).trim();
 const packageVersion = (directory) => JSON.parse(readFileSync(path.join(directory, 'package.json'), 'utf8')).version;
 
-/** Starts a server, and stops it again when it does not come up. */
+/** Starts a server, and stops it again if it does not become ready. */
 async function up(name, options, node, begin) {
   const server = new Server(name, { app: APP, ...options, node });
   server.port = await freePort();

@@ -16,7 +16,7 @@ async function connectionsToDistinct(port, count) {
     const connection = new Connection(port, { localAddress: clientAddress(1000 + i) });
     const { kind, body } = await connection.request('/pid');
     if (kind === 'ok' && !byWorker.has(body)) byWorker.set(body, connection);
-    else spare.push(connection); // stays open, so that "fewest connections" looks elsewhere
+    else spare.push(connection); // stays open, so that "fewest connections" selects another worker
   }
   for (const connection of spare) connection.close();
   if (byWorker.size < count) {

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const SELF = fileURLToPath(import.meta.url);
 const BURN_MS_MAX = 120_000;
-/** How often a burner looks whether it was orphaned. */
+/** How often a burner checks whether it was orphaned. */
 const ORPHAN_CHECK_MS = 100;
 
 /** Starts `count` burners; the result stops them. */

@@ -1,4 +1,4 @@
-// What a benchmark gets: its options, the arms that can run, a log for people; and the record that is kept of it.
+// The context of a benchmark: its options, the arms that can run, a log for people; and the record of its results.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,13 +13,13 @@ import { REPOSITORY, RESULTS } from './paths.mjs';
  * @property {number} rounds
  * @property {number} workers
  * @property {boolean} quick a smoke test: one short round, never for the record
- * @property {string[] | null} kinds of work of the `scale` benchmark, where not all are wanted
+ * @property {string[] | null} kinds of work of the `scale` benchmark, if only some are selected
  * @property {number} attempts that a sample gets while other work disturbs it
  * @property {number} seed of the order
  * @property {string[]} arms that can run here
  * @property {Record<string, string>} absent arms that cannot, with the reason
  * @property {number} blockGapMs pause between two blocks of the `blocked` benchmark
- * @property {object[]} samples as they come
+ * @property {object[]} samples in order of measurement
  * @property {boolean} interrupted
  * @property {(text: string) => void} log
  */
@@ -69,7 +69,7 @@ export function machine() {
   };
 }
 
-/** Writes the raw data of a run, as far as it came. @returns {string} its path */
+/** Writes the raw data of a run, even if it is incomplete. @returns {string} its path */
 export function record(context, started) {
   mkdirSync(RESULTS, { recursive: true });
   const file = path.join(RESULTS, `${context.name}-${started.toISOString().replaceAll(':', '-').slice(0, 19)}${context.quick ? '-quick' : ''}${context.interrupted ? '-partial' : ''}.json`);

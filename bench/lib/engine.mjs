@@ -1,11 +1,11 @@
-// Our own command as a generator, and servers that end with their standard input.
+// Forkful's own command as a load generator, and servers that end when their standard input ends.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { forkfulBinary } from './arms/forkful.mjs';
 
 const RUN_MS_MAX = 600_000;
-/** `bench` exits with these when it has measured: all well, expectation missed, not trustworthy. */
+/** The exit codes of `bench` after a measurement: success, expectation missed, not reliable. */
 const MEASURED = [0, 5, 6];
 
 /**

@@ -18,7 +18,7 @@ const SCRIPTS = {
   nextjs: () => path.join(EXAMPLES, 'node_modules/next/dist/bin/next'),
 };
 
-/** What each example is asked for. */
+/** The path that is requested from each example. */
 export const PATHS = { express: '/', nestjs: '/', nextjs: '/api/hello' };
 
 /** Builds the examples that need it, once. */

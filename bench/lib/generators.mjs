@@ -1,5 +1,5 @@
-// The load generators as things to be measured: the same closed loop from each, and the CPU that its process took.
-// Each report becomes the same few numbers; what a tool does not say is null.
+// Measures the load generators: the same closed loop from each, and the CPU time of its process. Each report
+// becomes the same few numbers; values that a tool does not report are null.
 
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -30,7 +30,7 @@ export function timed(file, args, codes = [0]) {
     child.on('error', reject);
     child.on('close', (code) => {
       const used = process.cpuUsage(own);
-      // The child was reaped: its time is in ours now; what this process itself used is taken off again.
+      // The child was reaped, so its time is part of this process's time; the time of this process itself is subtracted.
       const cpuSeconds = ownCpuSeconds() - before - (used.user + used.system) / 1e6;
       if (codes.includes(code)) resolve({ text, cpuSeconds });
       else reject(new Error(`${path.basename(file)} ended with ${code}: ${text.slice(-500)}`));

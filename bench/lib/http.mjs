@@ -1,4 +1,4 @@
-// A tiny HTTP/1.1 client over raw sockets: it tells how a request failed, which ready-made clients hide.
+// A small HTTP/1.1 client over raw sockets: it reports how a request failed, which other clients hide.
 // It reads responses that carry Content-Length, or chunks without trailers, which is all that apps under test send.
 
 import net from 'node:net';
@@ -28,7 +28,7 @@ export class Connection {
     this.socket.on('close', () => this.#fail('closed'));
   }
 
-  /** @returns {Promise<Answer>} always fulfilled; `kind` says how it went */
+  /** @returns {Promise<Answer>} always fulfilled; `kind` is the result */
   request(path, { close = false } = {}) {
     return new Promise((resolve) => {
       this.settle = resolve;
@@ -79,5 +79,5 @@ export async function get(port, path, options = {}) {
   return answer;
 }
 
-/** Loopback source addresses: client `i` gets an address of its own, as real clients have. */
+/** Loopback source addresses: client `i` gets its own address, like real clients. */
 export const clientAddress = (i) => `127.${1 + (Math.floor(i / 62500) % 100)}.${Math.floor(i / 250) % 250}.${1 + (i % 250)}`;

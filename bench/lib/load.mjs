@@ -1,4 +1,4 @@
-// The ready-made load generators, ab and wrk: run one, read its report. Loopback only, always bounded.
+// Runs the load generators ab and wrk and reads their reports. Loopback only, always bounded.
 
 import { execFile, execFileSync } from 'node:child_process';
 

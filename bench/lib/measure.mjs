@@ -1,12 +1,12 @@
-// The measured window: CPU of the server's whole tree, of the harness with its generators, and of strangers.
+// The measured window: CPU time of the server's whole process tree, of the harness with its generators, and of other programs.
 
 import { cpuSecondsOf, machineCpuSeconds, ownCpuSeconds } from './proc.mjs';
 
-/** Share of one core that strangers may take before a sample counts as disturbed. */
+/** Share of one core that other programs may take before a sample counts as disturbed. */
 export const FOREIGN_CORES_MAX = 0.1;
 
 /**
- * Runs `work` and says what CPU time passed meanwhile.
+ * Runs `work` and returns the CPU time that was used meanwhile.
  * @template T
  * @param {import('./server.mjs').Server | null} server
  * @param {() => Promise<T>} work

@@ -1,4 +1,4 @@
-// Where things are, seen from this repository.
+// Paths in this repository.
 
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,6 +1,6 @@
-// The open-loop prober, a process of its own: asks at a fixed rate, each time on a new connection, whether or
-// not earlier answers have come, and takes the time from when the request was *meant* to start. No sample is
-// invented or left out; every latency is kept. How late the prober itself was ("slip") is reported too.
+// The open-loop prober, a separate process: sends requests at a fixed rate, each on a new connection, whether
+// or not earlier answers have arrived, and measures from the moment when the request was *due*. No sample
+// is invented or left out; every latency is kept. How late the prober itself was ("slip") is reported too.
 // Started by fork() with one message {port, path, rate, seconds}; answers with one message and exits.
 
 import { fork } from 'node:child_process';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { clientAddress, get } from './http.mjs';
 
 const SELF = fileURLToPath(import.meta.url);
-/** Clients' addresses in turn, so that balancing by address spreads the probes. */
+/** Clients' addresses in turn, so that balancing by address distributes the probes. */
 const ADDRESSES = 250;
 const REST_MS_MAX = 20_000;
 

@@ -1,4 +1,4 @@
-// What /proc says: which processes belong to an arm, what CPU time and memory they took.
+// Reads /proc: which processes belong to an arm, and their CPU time and memory.
 // An arm's processes are found by a marker in their environment, or by descent from one that has it,
 // so that a daemon which detached itself is counted with its workers.
 
@@ -40,7 +40,7 @@ export function readStat(pid) {
   };
 }
 
-/** Every live (not zombie) process of this machine that we may look at. */
+/** Every running (not zombie) process of this machine that can be read. */
 export function allProcesses() {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -68,7 +68,7 @@ export function membersOf(marks) {
   return processes.filter(({ pid }) => members.has(pid)).sort((a, b) => a.startTicks - b.startTicks || a.pid - b.pid);
 }
 
-/** A process is named by pid and start time, so that a reused pid is never taken for it. */
+/** Identifies a process by pid and start time, so that a reused pid is not mistaken for it. */
 export function isSameProcess({ pid, startTicks }) {
   const now = readStat(pid);
   return now !== null && now.startTicks === startTicks && now.state !== 'Z';

@@ -1,5 +1,5 @@
 // Interleaved rounds: every arm once a round, in a fresh random order, each on a freshly started server.
-// A sample that strangers disturbed is measured again; the attempts stay in the raw data.
+// A sample that other programs disturbed is measured again; all attempts stay in the raw data.
 
 import { ARMS } from './arms.mjs';
 import { errorCount } from './load.mjs';
@@ -102,7 +102,7 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
   }
 }
 
-/** What an arm's runs of a generator come to. @param {{requests: number, seconds: number, errors: object, cpu: {serverSeconds: number, harnessSeconds: number, wallSeconds: number}}[]} pieces */
+/** The sum of an arm's runs of a generator. @param {{requests: number, seconds: number, errors: object, cpu: {serverSeconds: number, harnessSeconds: number, wallSeconds: number}}[]} pieces */
 export function together(pieces) {
   const total = (value) => pieces.reduce((sum, one) => sum + value(one), 0);
   const requests = total((one) => one.requests);
@@ -114,7 +114,7 @@ export function together(pieces) {
   };
 }
 
-/** Starts the arm, gives it to `use`, and stops it whatever happens. */
+/** Starts the arm, gives it to `use`, and always stops it. */
 export async function withArm(name, options, use) {
   const server = await ARMS[name].start(options);
   let sample;

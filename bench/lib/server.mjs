@@ -21,7 +21,7 @@ let started = 0;
 /** Servers that are up, so that an interrupt can stop them. */
 const running = new Set();
 
-/** Waits until `predicate` gives something truthy; throws with `what` after `boundMs`. */
+/** Waits until `predicate` returns something truthy; throws with `what` after `boundMs`. */
 export async function waitUntil(what, boundMs, predicate, pollMs = POLL_MS) {
   const deadline = performance.now() + boundMs;
   for (;;) {
@@ -55,7 +55,7 @@ export class Server {
     this.workersWanted = options.workers;
     this.node = options.node;
     this.marker = `${process.pid}-${started}-${arm}`;
-    /** What the environment of the arm's processes holds; a tool that filters its daemon's environment adds what is left. */
+    /** Marks in the environment of the arm's processes; an arm whose daemon filters its environment adds a mark that remains. */
     this.marks = [`${MARKER}=${this.marker}`];
     this.directory = mkdtempSync(path.join(tmpdir(), 'fb-'));
     this.listenLog = path.join(this.directory, 'listening');
@@ -78,7 +78,7 @@ export class Server {
     return {
       ...inherited,
       PATH: `${path.dirname(this.node)}:${process.env.PATH}`,
-      TMPDIR: this.directory, // what a peer leaves behind goes with the directory
+      TMPDIR: this.directory, // files that a peer leaves behind are removed with the directory
       PORT: String(this.port),
       NODE_ENV: 'production',
       BENCH_LISTEN_LOG: this.listenLog,
@@ -89,8 +89,8 @@ export class Server {
 
   /**
    * Starts a long-running child whose output goes to the arm's file. In a session of its own, as every daemon and every
-   * service is: Linux schedules by session first (autogroups), and a server in the generator's own session would take
-   * other turns than those behind a daemon. One in it got half as many requests again here, whoever it was.
+   * service is: Linux schedules by session first (autogroups), and a server in the generator's own session would be
+   * scheduled differently from a server behind a daemon. Any server in that session got half as many requests again.
    */
   spawn(command, args, options = {}) {
     const output = openSync(this.outputLog, 'a');
@@ -139,19 +139,19 @@ export class Server {
     return membersOf(this.marks);
   }
 
-  /** Process ids that wrote a listening line and still live: the workers, where workers are processes. */
+  /** Process ids that wrote a listening line and still run: the workers, if workers are processes. */
   workerPids() {
     const listened = new Set(this.listened().map(({ worker }) => Number(worker.split('.')[0])));
     return this.members().filter(({ pid }) => listened.has(pid)).map(({ pid }) => pid);
   }
 
-  /** Everything that is not a worker: the price of managing. */
+  /** Everything that is not a worker: the cost of the manager. */
   managerPids() {
     const workers = new Set(this.workerPids());
     return this.members().filter(({ pid }) => !workers.has(pid)).map(({ pid }) => pid);
   }
 
-  /** Shuts the arm down in its own way, then makes sure, process by process. @returns {Promise<string[]>} what had to be killed */
+  /** Shuts the arm down with its own command, then checks each process. @returns {Promise<string[]>} the processes that had to be killed */
   async stop() {
     running.delete(this);
     const members = this.members();
@@ -181,7 +181,7 @@ async function exited(members, boundMs) {
   }
 }
 
-/** Stops whatever is still up: for interrupts and faults. */
+/** Stops all servers that still run, after interrupts and errors. */
 export async function stopAll() {
   await Promise.allSettled([...running].map((server) => server.stop()));
 }

@@ -1,4 +1,4 @@
-// Many idle workers that are no Node at all (`sleep`), to weigh the manager alone.
+// Many idle workers that are not Node.js (`sleep`), to measure only the manager.
 
 import { baselineBinary, forkfulBinary, prepareForkful } from './arms/forkful.mjs';
 import { PM2, preparePm2 } from './arms/pm2.mjs';

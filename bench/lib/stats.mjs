@@ -75,7 +75,7 @@ export function shuffled(items, random) {
   return copy;
 }
 
-/** Percentiles that a latency sample of this size can carry: p99 needs 1,000 values, p99.9 needs 10,000. */
+/** Percentiles that a latency sample of this size supports: p99 needs 1,000 values, p99.9 needs 10,000. */
 export function latencySummary(microseconds) {
   const n = microseconds.length;
   const ms = (q) => quantile(microseconds, q) / 1000;

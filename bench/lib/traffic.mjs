@@ -1,6 +1,6 @@
-// Steady traffic from a process of its own: `close` connections (one request each) and `kept` ones, closed loop with a
-// pause, some requests slow so that answers are in flight at any time. Every failure is counted by what the client saw,
-// nothing is retried. It also notes when each worker was first heard of, on the clock that all processes share.
+// Steady traffic from a separate process: `close` connections (one request each) and `kept` ones, closed loop with a
+// pause, some requests slow so that answers are in flight at any time. Every failure is counted by what the client saw;
+// nothing is retried. It also records when each worker answered first, on the clock that all processes share.
 
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +29,7 @@ export async function startTraffic(plan) {
   child.setMaxListeners(0);
   await ask('start', { plan });
   return {
-    /** Requests so far, and when each worker was first heard of (monotonic ns as text). */
+    /** Requests so far, and when each worker answered first (monotonic ns as text). */
     progress: () => ask('progress'),
     stop: async () => {
       const report = await ask('stop');
@@ -73,7 +73,7 @@ function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs, path }) {
     let connection = null;
     let worker = null;
     for (let i = index; !state.stopping; i += 1) {
-      if (connection?.open === false) { // ended while idle, and we know before we ask: any client opens another
+      if (connection?.open === false) { // it ended while idle, which is known before the request: any client would open another one
         state.idleClosed += 1;
         connection = null;
       }

@@ -1,4 +1,4 @@
-// Four writers of log lines under a manager, with and without somebody who reads along; and what is in its files.
+// Four writers of log lines under a manager, with and without a reader that follows them; and the content of its log files.
 
 import { spawn } from 'node:child_process';
 import { readFileSync, readdirSync, existsSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const START_MS_MAX = 60_000;
 const WRITE_MS_MAX = 180_000;
 const SETTLE_MS_MAX = 60_000;
 const BYTES_PER_LINE = 1000;
-/** CPU in a tenth of a second that is no sign of work: PM2 is never quite at rest. */
+/** CPU time in a tenth of a second that still counts as idle: PM2 is never completely idle. */
 const REST_CPU_SECONDS = 0.02;
 
 /** Everything is kept, so that every line can be counted. */
@@ -54,7 +54,7 @@ const MANAGERS = {
 
 export const present = (name) => MANAGERS[name].present();
 
-/** A log file, or what has become of it since its name was read: it may have been compressed meanwhile. */
+/** A log file, or its compressed file if it was compressed since its name was read. */
 async function opened(file) {
   try {
     return { file: await open(file), packed: file.endsWith('.gz') };
@@ -64,12 +64,12 @@ async function opened(file) {
   }
 }
 
-/** What the files hold: lines, torn ones, and lines out of order of their writer. */
+/** Counts in the files: lines, torn lines, and lines out of their writer's order. */
 async function count(folder) {
   const found = { lines: 0, torn: 0, disordered: 0, files: 0 };
   const next = new Map();
   const names = readdirSync(folder).filter((name) => name.startsWith('writer-') && !name.endsWith('.tmp'));
-  // By log file, and of each what was set aside first, in order of time.
+  // By log file, and for each the rotated files first, in order of time.
   const order = (name) => { const [, log, stamp] = /^(.*?\.log)(?:\.(.*))?$/.exec(name); return `${log} ${stamp ?? 'z'}`; };
   for (const name of names.sort((a, b) => (order(a) < order(b) ? -1 : 1))) {
     found.files += 1;
@@ -97,7 +97,7 @@ async function count(folder) {
   return found;
 }
 
-/** Reads along and counts. */
+/** Follows the log and counts lines. */
 function follower(server, [file, args]) {
   const child = spawn(file, args, { cwd: server.directory, env: server.environment(), stdio: ['ignore', 'pipe', 'pipe'] });
   const seen = { lines: 0, said: '' };
@@ -139,7 +139,7 @@ export async function withWriters(name, { writers, lines, linesPerSecond, follow
     let memory = 0;
     const sample = () => { memory = Math.max(memory, ...managers.map((pid) => residentBytes(pid) ?? 0)); };
     await waitUntil('all lines written', WRITE_MS_MAX, () => { sample(); return reports('done').length >= writers; }, 50);
-    // What the manager still has in hand is its work, too: until it rests.
+    // Work that the manager has not finished counts too: wait until it is idle.
     let [last, quiet] = [cpu(), 0];
     await waitUntil('the manager at rest', SETTLE_MS_MAX, () => {
       sample();

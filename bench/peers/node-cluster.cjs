@@ -1,4 +1,4 @@
-// Node's own cluster module as people write it: fork N workers, replace those that die.
+// Node's own cluster module as in its documentation: fork N workers, replace workers that exit.
 // Usage: node node-cluster.cjs <app> <workers> <rr|none>
 'use strict';
 

@@ -1,4 +1,4 @@
-// This project's own binary, with a home of its own.
+// This project's binary, with a private home.
 
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-// PM2 with a home of its own; its version check and its banner are off.
+// PM2 with a private home; its version check and its banner are off.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
