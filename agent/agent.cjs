@@ -1,15 +1,15 @@
-// Forkful's agent: preloaded into each worker by `node --require`. It makes drains exact: a worker that
-// is asked to leave answers every request it was sent, tells its clients to connect elsewhere, and closes
-// idle connections only when no request is on its way to them. README.md beside it has the protocol.
+// Forkful's agent: preloaded into each worker by `node --require`. It makes drains exact: a worker
+// that is told to drain answers every request it was sent, tells its clients to connect elsewhere, and
+// closes idle connections only when no request is in transit. README.md beside it has the protocol.
 //
 // At the primary's request, it also reports the number of requests and how busy the event loop is, counts the
 // connections that stay open, and closes some of them so that their clients connect to another worker. Until the first
-// request, it only says that it is there and remembers the servers that listen. Rules for this file:
+// request of the primary, it only greets the primary and remembers the servers that listen. Rules for this file:
 // - It never throws into the app: each entry point is guarded.
 // - It never keeps the process alive: its timers are unref'd, and its listener is for an internal event, which does not
 //   hold the channel.
 // - It never writes to the app's stdout or stderr.
-// - It wraps no object of the app, but for prom-client's where the app asks for it (`merged.cjs`). It adds one property to an object of Node: a getter for `cluster.workers`, which a
+// - It wraps no object of the app, except prom-client's if the app's configuration requests it (`merged.cjs`). It adds one property to an object of Node: a getter for `cluster.workers`, which a
 //   worker does not have. `watchWorkers` removes the getter when prom-client has read it, or after 16 reads.
 'use strict';
 
@@ -38,7 +38,7 @@ const GRACE_MS_MAX = 60_000;
 /** How often a draining worker looks at its connections: a small part of the grace, and cheap. */
 const SWEEP_MS = 25;
 
-/** After we have ended a connection, its client has this long to close it; then we destroy it. */
+/** The time that a client has to close a connection after we have ended it; then we destroy it. */
 const LINGER_MS = 1000;
 
 /**
@@ -54,14 +54,14 @@ const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 const servers = new Set();
 /** HTTP/2 servers that have our listener for sessions: a server that listens again gets no second one. */
 const heard = new WeakSet();
-/** Servers whose upgrades we note. */
+/** Servers whose upgrades we record. */
 const noted = new WeakSet();
 /** Open connections of these servers that are not HTTP any more, such as WebSockets; the oldest first. */
 const upgraded = new Set();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
 
-/** @type {Drain | null} The drain under way; there is no way back from one. */
+/** @type {Drain | null} The drain in progress; a drain cannot be cancelled. */
 let drain = null;
 
 /** Whether the first listen has been seen. */
@@ -76,7 +76,7 @@ let stalls;
 /** @type {import('./prom.cjs').Prom | undefined} Made when the app's own metrics are asked for. */
 let prom;
 
-/** @type {import('./merged.cjs').Merger | undefined} Where scrapes of the app's own metrics give those of all workers. */
+/** @type {import('./merged.cjs').Merger | undefined} Set if scrapes of the app's own metrics return those of all workers. */
 let merger;
 
 /** @type {import('./profile.cjs').Profiles | undefined} Made when a profile is asked for. */
@@ -89,7 +89,7 @@ let mover;
 let loans;
 
 /**
- * Runs a step of ours so that its failure is never the app's.
+ * Runs a step of the agent so that its failure does not reach the app.
  * @param {(...values: any[]) => void} step
  */
 function guarded(step) {
@@ -97,13 +97,13 @@ function guarded(step) {
     try {
       step(...values);
     } catch {
-      // A drain without the agent is less precise, but an app must not die of its supervisor.
+      // A drain without the agent is less precise, but an app must not fail because of its supervisor.
     }
   };
 }
 
 /**
- * Sends a message to the primary, by the IPC channel unless it is another one's.
+ * Sends a message to the primary, through the IPC channel unless that belongs to another process.
  * @param {Record<string, unknown>} message
  */
 let post = (message) => {
@@ -111,7 +111,7 @@ let post = (message) => {
   if (process.connected) send.call(process, message, undefined, undefined, () => {});
 };
 
-/** Whether there is a way to the primary. */
+/** Whether messages can reach the primary. */
 let isConnected = () => process.connected === true;
 
 /**
@@ -123,20 +123,20 @@ function tell(message) {
 }
 
 /**
- * Has Node write the code that it has compiled, if it was told to keep it (`NODE_COMPILE_CACHE`). By itself it does so when
- * it exits, and a process that a signal ends never does. Versions before 22.10 cannot be asked.
+ * Makes Node write its compiled code, if it has a cache for it (`NODE_COMPILE_CACHE`). By itself, Node writes it when
+ * it exits, but not if a signal ends the process. Versions before 22.10 have no function for it.
  */
 const flush = guarded(() => {
   if (CACHE) require('module').flushCompileCache?.();
 });
 
-/** What an object of Node's holds under a symbol of that description; undefined when there is none. */
+/** The value that an object of Node has under a symbol of that description; undefined if there is none. */
 function hidden(object, description) {
   const key = Object.getOwnPropertySymbols(object).find((symbol) => symbol.description === description);
   return key && object[key];
 }
 
-/** The sockets of a server's HTTP/1 connections, from the list that Node's `closeIdleConnections` works on. */
+/** The sockets of a server's HTTP/1 connections, from the list that Node's `closeIdleConnections` uses. */
 function http1Sockets(server) {
   const list = hidden(server, 'http.server.connections');
   if (!list || typeof list.all !== 'function') return [];
@@ -153,7 +153,7 @@ function isHttp2(server) {
 }
 
 /**
- * Remembers a server, and forgets those that are gone. Cheap when it is known.
+ * Remembers a server, and forgets closed servers. Cheap for a known server.
  * @param {any} server
  * @param {any} [socket] its connection that made us see it: on Node 18 that one's HTTP/2 session exists by then
  */
@@ -173,8 +173,8 @@ function learn(server, socket) {
 }
 
 /**
- * Notes the connections of a server that are upgraded. A server that nobody listens to for upgrades answers such requests as
- * any others, so we only listen while the app does.
+ * Records the connections of a server that are upgraded. A server without a listener for upgrades answers such requests
+ * like any others, so we only listen while the app does.
  */
 function watchUpgrades(server) {
   if (noted.has(server)) return;
@@ -190,7 +190,7 @@ function watchUpgrades(server) {
     if (isAlone) server.removeListener('upgrade', note);
     else if (!listeners.includes(note)) server.on('upgrade', note);
   });
-  // It is told before the listener is there.
+  // The event comes before the listener is added.
   server.on('newListener', (name, listener) => { if (name === 'upgrade' && listener !== note) process.nextTick(follow, name); });
   server.on('removeListener', (name, listener) => { if (listener !== note) follow(name); });
   follow('upgrade');
@@ -212,22 +212,22 @@ class Drain {
     this.graceMs = graceMs;
     this.closesIdle = closesIdle;
     this.startedAt = now();
-    /** Quiet connections: since when, and how many bytes had come by then. @type {Map<any, {since: number, bytes: number}>} */
+    /** Idle connections: since when, and how many bytes had arrived by then. @type {Map<any, {since: number, bytes: number}>} */
     this.quiet = new Map();
     /** Connections that we have ended, and when. @type {Map<any, number>} */
     this.ended = new Map();
     this.closedIdle = 0;
     /**
-     * Whether nobody waits for the connections that are not ours to close: those of a server that was closed to new ones, or of
-     * a process that is not told to disconnect.
+     * Whether the drain does not wait for connections that we must not close: those of a server that was closed to new ones,
+     * or of a process that is not told to disconnect.
      */
     this.waits = loans !== undefined;
     this.sweep = guarded(() => this.look());
   }
 
   start() {
-    // From here on each response tells its client not to reuse the connection. Responses under way are
-    // found by `look`; those already past their headers leave an idle connection, which gets the grace.
+    // From here on each response tells its client not to reuse the connection. Responses in progress
+    // are found by `look`; responses whose headers were already sent leave an idle connection, which gets the grace.
     agent.requestStart.subscribe(guarded(({ response, server }) => {
       learn(server);
       refuseReuse(response);
@@ -237,14 +237,14 @@ class Drain {
     else this.markAll();
   }
 
-  /** Marks the responses under way. */
+  /** Marks the responses in progress. */
   markAll() {
     for (const server of servers) {
       for (const socket of http1Sockets(server)) refuseReuse(socket._httpMessage);
     }
   }
 
-  /** One look at all connections; repeats itself until it can answer the primary. */
+  /** Checks all connections once; repeats itself until it can answer the primary. */
   look() {
     const at = now();
     const over = at - this.startedAt >= this.graceMs;
@@ -259,14 +259,14 @@ class Drain {
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
-    // The timer's turn is over once the poll phase has read what had come by then; only the check phase
-    // after it can tell an idle connection from one whose request lies unread in the kernel.
+    // The timer's turn ends when the poll phase has read all data that had arrived by then; only the
+    // check phase after it can distinguish an idle connection from one whose request is still unread in the kernel.
     // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
     timer(() => immediate(this.sweep), SWEEP_MS).unref();
   }
 
   /**
-   * Stops listening where nobody of the app will listen again; open connections stay.
+   * Stops listening on addresses on which no worker of the app will listen again; open connections stay.
    * @param {unknown[] | null} places null is everywhere
    */
   stopListening(places) {
@@ -299,8 +299,8 @@ class Drain {
   }
 
   /**
-   * Ends a connection without a response under way, once it has been quiet for the grace; bytes that
-   * come (the head of a request, perhaps its first) begin its grace anew.
+   * Ends a connection without a response in progress, once it has been idle for the grace; bytes
+   * that arrive (perhaps the first part of a request) restart its grace.
    */
   consider(socket, at) {
     const bytes = socket.bytesRead;
@@ -319,7 +319,7 @@ class Drain {
     }
   }
 
-  /** Sessions are shut for new streams after the grace, and end by themselves with their last stream. */
+  /** Sessions accept no new streams after the grace, and end by themselves with their last stream. */
   lookAtHttp2(over) {
     let open = 0;
     for (const session of sessions) {
@@ -340,7 +340,7 @@ class Drain {
     return this.ended.size;
   }
 
-  /** Connections that are not ours to close: upgraded (WebSocket), plain TCP, in the TLS handshake. */
+  /** Connections that we must not close: upgraded (WebSocket), plain TCP, in the TLS handshake. */
   others(http1) {
     let all = 0;
     for (const server of servers) all += server._connections || 0;
@@ -349,8 +349,8 @@ class Drain {
 }
 
 /**
- * Keeps what comes by an HTTP/1 connection from the parser and from the app; only its end is still noticed. (A
- * connection that is not read at all would not be seen to be closed by its client.)
+ * Keeps data of an HTTP/1 connection from the parser and from the app; only its end is still noticed.
+ * (If a connection is not read at all, its close by the client is not noticed.)
  */
 function ignoreInput(socket) {
   // A listener for 'data' also takes the connection back from a parser that reads from its handle directly.
@@ -363,12 +363,12 @@ function ignoreInput(socket) {
 
 function ignore() {}
 
-/** Tells an HTTP/2 client to open its next streams elsewhere; streams on their way are still served. */
+/** Tells an HTTP/2 client to open its next streams elsewhere; streams in transit are still served. */
 const announce = guarded((session) => {
   if (!session.closed && !session.destroyed) session.goaway(0, HTTP2_LAST_STREAM);
 });
 
-/** Makes a response say `Connection: close`, unless its headers are out already. */
+/** Makes a response say `Connection: close`, unless its headers were already sent. */
 function refuseReuse(response) {
   if (response && !response.headersSent) response.shouldKeepAlive = false;
 }
@@ -381,15 +381,15 @@ function refuseReuse(response) {
  */
 function begin(graceMs, closesIdle, withinMs) {
   if (drain) return;
-  // What is not told now never will be.
+  // This is the last chance to send it.
   stalls?.finish();
   drain = new Drain(graceMs, closesIdle);
   drain.start();
-  // What follows must not depend on whether the file is still there.
+  // The next steps must not depend on whether the file still exists.
   if (typeof withinMs === 'number' && withinMs > 0) guarded(() => new (require('./long.cjs').Leavers)(agent, withinMs, now).start())();
 }
 
-/** Leaves without having been told to drain: the sockets are ones that the successor has as well. */
+/** Drains without a message of the primary: the next process has the same sockets. */
 function leave() {
   begin(GRACE_MS, true);
   drain.stopListening(null);
@@ -418,7 +418,7 @@ function tellStalls(wish) {
 }
 
 /**
- * Takes a profile. Where this part of the agent cannot be loaded, the daemon sees the stream end.
+ * Takes a profile. If this part of the agent cannot be loaded, the daemon sees the stream end.
  * @param {any} message
  * @param {any} handle
  */
@@ -437,7 +437,7 @@ function move(wish) {
   if (typeof wish === 'number' && Number.isInteger(wish) && wish >= 0 && !drain) mover?.move(wish);
 }
 
-/** What our own messages ask for. */
+/** The actions of our own messages. */
 const DEEDS = {
   drain(message) {
     begin(graceOf(message.grace_ms), true, message.within_ms);
@@ -459,20 +459,20 @@ const DEEDS = {
   count: () => (mover ??= new (require('./kept.cjs').Mover)(agent)).count(),
   move: (message) => move(message.connections),
   profile: takeProfile,
-  // A new daemon asks: everything that the one before has sent is answered when this is.
+  // A new daemon asks: when this is answered, all messages of the previous daemon have been answered.
   echo: () => tell({ act: 'echo' }),
 };
 
-/** A message from the primary; everything but ours and Node's `disconnect` is left alone. */
+/** A message from the primary; all except ours and Node's `disconnect` are ignored. */
 function onInternalMessage(message, handle) {
   if (!message) return;
   if (loans && message.cmd === CLUSTER) return loans.hear(message, handle);
   if (message.cmd === COMMAND && Object.hasOwn(DEEDS, message.act)) DEEDS[message.act](message, handle);
-  // Node closes idle connections itself now; all that is left is to mark the responses.
+  // Node closes idle connections itself now; we only mark the responses.
   if (message.cmd === CLUSTER && message.act === 'disconnect') begin(0, false);
 }
 
-/** Takes ourselves out of what the app's own child processes would be started with. */
+/** Removes the agent from the options of the app's own child processes. */
 function leaveExecArgv() {
   const { execArgv } = process;
   for (let at = execArgv.length - 1; at >= 0; at -= 1) {
@@ -483,7 +483,7 @@ function leaveExecArgv() {
   }
 }
 
-/** Channels are held weakly by some versions of Node, subscribers and all. */
+/** Some versions of Node hold channels and their subscribers weakly. */
 const channels = [];
 function held(name) {
   const channel = diagnostics.channel(name);
@@ -495,7 +495,7 @@ function watchServers() {
   const perConnection = held('net.server.socket');
   const onSocket = guarded(({ socket }) => learn(socket.server, socket));
   perConnection.subscribe(onSocket);
-  // Node 20 and later tell of each listen, so that nothing needs to be done per connection.
+  // Node 20 and later report each listen, so that nothing needs to be done per connection.
   const perListen = held('tracing:net.server.listen:asyncEnd');
   perListen.subscribe(guarded(({ server }) => {
     perConnection.unsubscribe(onSocket);
@@ -520,22 +520,22 @@ const memory = process.memoryUsage;
 const clock = process.hrtime;
 
 /**
- * What the other parts of the agent use of this one.
+ * The functions of this file that other parts of the agent use.
  * @typedef {object} Agent
  * @property {(step: (...values: any[]) => void) => (...values: any[]) => void} guarded keeps our failures from the app
  * @property {(message: object) => void} post sends a message to the primary
  * @property {(message: object) => void} tell sends a message of ours to the primary
  * @property {(message: object, handle?: any) => void} hear takes a message of the primary
  * @property {() => boolean} isConnected whether messages reach the primary
- * @property {() => void} greet says that we are there
- * @property {() => boolean} isLeaving whether a drain is under way
- * @property {() => void} leave begins one without having been told to
- * @property {Set<any>} servers those that listen or have open connections
+ * @property {() => void} greet tells the primary that the agent runs
+ * @property {() => boolean} isLeaving whether a drain is in progress
+ * @property {() => void} leave begins a drain without a message of the primary
+ * @property {Set<any>} servers servers that listen or have open connections
  * @property {Set<any>} upgraded connections that are not HTTP any more
  * @property {(object: any, description: string) => any} hidden what an object of Node's holds under a symbol
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
- * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers are out
- * @property {any} requestStart where Node.js tells of each HTTP/1 request; it is there once the agent watches
+ * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
+ * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
  * @property {typeof setTimeout} timer
  * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks
@@ -550,7 +550,7 @@ const agent = {
   servers, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, held,
 };
 
-/** Milliseconds since some moment in the past. */
+/** Milliseconds of a monotonic clock. */
 function now() {
   const [seconds, nanoseconds] = clock.call(process);
   return seconds * 1e3 + nanoseconds / 1e6;
@@ -606,13 +606,13 @@ function watchOwn() {
   };
 }
 
-/** Has scrapes of the app's own prom-client give what all workers have. */
+/** Makes scrapes of the app's own prom-client return the metrics of all workers. */
 function mergeMetrics() {
   merger = new (require('./merged.cjs').Merger)(agent);
   merger.watch();
 }
 
-/** Says that we are there. */
+/** Tells the primary that the agent runs. */
 function greet() {
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo', 'profile'], node: process.versions.node });
 }
@@ -620,7 +620,7 @@ function greet() {
 guarded(() => {
   leaveExecArgv();
   const isBelow = lendTo && !LENDS.startsWith('ipc:');
-  // Nor has a worker thread a channel; that of a process below ours is not the daemon's.
+  // A worker thread has no channel either; the channel of a child process is not the daemon's.
   if (isBelow ? !isMain() : typeof send !== 'function') return;
   agent.requestStart = held('http.server.request.start');
   watchServers();

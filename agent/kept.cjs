@@ -1,4 +1,4 @@
-// Connections that their clients keep open, and their way to other workers. A part of the agent, which loads it when the primary has
+// Moves connections that clients keep open to other workers. A part of the agent, which loads it when the primary has
 // connections counted for the first time; agent.cjs has the rules, README.md the protocol.
 'use strict';
 

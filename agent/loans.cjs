@@ -18,7 +18,7 @@ const PIPE_IPC = 2;
 
 /** @typedef {import('./agent.cjs').Agent} Agent */
 
-/** The option of a listen by which the app lets others listen on its port (`reusePort`): libuv's UV_TCP_REUSEPORT. */
+/** The option of a listen that lets other processes listen on the same port (`reusePort`): libuv's UV_TCP_REUSEPORT. */
 const FLAG_REUSEPORT = 2;
 
 /** How long the process waits for a socket from the primary. After that, it opens the socket itself. */
@@ -40,17 +40,17 @@ class Loans {
     this.isBelow = !place.startsWith('ipc:');
     this.path = place.replace(/^ipc:/, '');
     this.option = ` --require "${file.replace(/["\\]/g, '\\$&')}"`;
-    /** To the daemon, where the IPC channel is not its own. @type {Link | undefined} */
+    /** The connection to the daemon, if the IPC channel is not the daemon's. @type {Link | undefined} */
     this.link = undefined;
     this.tells = true;
     this.last = 0;
-    /** What the primary has not answered, by its number. @type {Map<number, Awaited>} */
+    /** Unanswered requests to the primary, by number. @type {Map<number, Awaited>} */
     this.asked = new Map();
     /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
     this.lent = new Map();
   }
 
-  /** The processes that ours starts ask, too, as long as it may be one of them that listens: ours may be a wrapper. */
+  /** Child processes ask too, as long as one of them may be the process that listens: this process may be a wrapper. */
   passOn() {
     const { env } = process;
     if (this.isBelow) return;
@@ -79,7 +79,7 @@ class Loans {
     return true;
   }
 
-  /** Nobody answers any more. */
+  /** The connection has ended: there are no more answers. */
   disconnected() {
     this.link = undefined;
     const all = [...this.asked.values()];
@@ -107,10 +107,10 @@ class Loans {
     return typeof path === 'string' && new RegExp(`(^|\\D)${process.pid}(\\D|$)`).test(basename(path));
   }
 
-  /** Asks for the socket of a server that begins to listen; whether it does so by our answer. */
+  /** Asks for the socket of a server that begins to listen; returns whether the primary's answer decides. */
   ask(server, args) {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
-    // A random port is one for each process, and an abstract socket has no file that would stay.
+    // Each process has its own random port, and an abstract socket has no file that stays.
     const isLent = port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
     if (!isLent || server._handle || fd >= 0 || this.agent.isLeaving()) return false;
     this.keepToOurselves();
@@ -130,7 +130,7 @@ class Loans {
       const awaited = this.asked.get(message.ack);
       if (awaited) this.asked.delete(message.ack);
       const isGranted = handle && message.errno === 0;
-      // A daemon that takes over may answer what the one before has answered.
+      // A daemon that takes over may answer a request that the previous daemon has answered.
       if (this.lent.has(message.key)) return handle?.close();
       if (isGranted) this.keep(message.key, handle);
       if (awaited) awaited.settle(isGranted ? handle : null);
@@ -156,7 +156,7 @@ class Loans {
   }
 }
 
-/** Stands for a server's handle until the primary has answered: the app may ask for the address, or close the server. */
+/** Replaces a server's handle until the primary has answered: the app may ask for the address, or close the server. */
 class Awaited {
   /**
    * @param {{ agent: Agent, listen: Function, tells: boolean }} way Node's own listen, and whether we tell the primary of it
@@ -197,7 +197,7 @@ class Awaited {
     if (typeof callback === 'function') process.nextTick(callback);
   }
 
-  /** Goes on with the listen: on the handle that was lent, or on one of the process's own. */
+  /** Continues the listen: on the lent handle, or on a handle of the process itself. */
   settle(handle) {
     clearTimeout(this.timeout);
     this.isOver = true;
@@ -221,14 +221,14 @@ class Awaited {
   }
 }
 
-/** A connection to the daemon, as the IPC channel is one: lines of JSON, and descriptors with some of them. */
+/** A connection to the daemon, like the IPC channel: lines of JSON, some with descriptors. */
 class Link {
   /** @param {string} path @param {Agent} agent @param {() => void} gone */
   constructor(path, agent, gone) {
     this.agent = agent;
     this.text = Buffer.alloc(0);
     this.handle = null;
-    // The class of pipes, which Node.js does not give out.
+    // The class of pipes, which Node.js does not export.
     const probe = net.connect({ path: `${path}.none` }).on('error', () => {});
     const Pipe = probe._handle.constructor;
     probe.destroy();

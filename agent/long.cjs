@@ -2,7 +2,7 @@
 // agent.cjs has the rules, README.md the protocol.
 'use strict';
 
-/** How often is looked whether the next one is to go: a window of seconds for thousands is divided finely enough. */
+/** The interval between checks whether the next connection must leave: fine enough for thousands of connections within seconds. */
 const LOOK_MS = 25;
 
 /** The part of the drain's time within which all are told to leave. The rest is for their clients to answer. */
@@ -13,7 +13,7 @@ const SERVICE_RESTART = 1012;
 
 const EVENT_STREAM = /\r\ncontent-type: *text\/event-stream/i;
 
-/** Tells long connections to leave, the oldest first, evenly over the time that there is. */
+/** Tells long-lived connections to leave, the oldest first, evenly over the available time. */
 class Leavers {
   /**
    * @param {import('./agent.cjs').Agent} agent
@@ -25,21 +25,21 @@ class Leavers {
     this.windowMs = withinMs * WINDOW;
     this.now = now;
     this.startedAt = now();
-    /** Those that were told. @type {WeakSet<any>} */
+    /** Connections that were told to leave. @type {WeakSet<any>} */
     this.told = new WeakSet();
     this.toldCount = 0;
-    /** The most that there were to tell. */
+    /** The largest number of connections that had to be told. */
     this.total = 0;
     this.sweep = agent.guarded(() => this.look());
   }
 
   start() {
-    // For libraries that we do not know: an app can do it by itself.
+    // For unknown libraries: an app can close its connections itself.
     process.emit('forkful:drain', { within_ms: this.windowMs / WINDOW });
     this.sweep();
   }
 
-  /** One look; repeats itself until the process ends. */
+  /** One check; repeats itself until the process ends. */
   look() {
     this.agent.timer(this.sweep, LOOK_MS).unref();
     const staying = [...this.webSockets(), ...this.eventStreams()].filter((long) => !this.told.has(long.key));
@@ -74,7 +74,7 @@ class Leavers {
   }
 }
 
-/** Ends a response, and its connection with it. What the app still writes to it is lost, as when its client had gone. */
+/** Ends a response and its connection. Data that the app still writes to it is lost, as if the client had disconnected. */
 function end(response) {
   response.on('error', () => {});
   response._last = true;

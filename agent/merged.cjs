@@ -9,7 +9,7 @@ const { ENTRY, isOpenMetrics, packages } = require('./prom.cjs');
 
 /** The primary gives workers 1 s to answer. */
 const ANSWER_MS_MAX = 5000;
-/** A daemon that follows another one does not know what that was asked: so often a question is sent again. */
+/** The interval at which a question is sent again: a new daemon does not know the questions to the previous daemon. */
 const AGAIN_MS = 1500;
 /** Registries beside prom-client's default one. Scrapes of others give the worker's own values. */
 const REGISTRIES_MAX = 16;
@@ -29,11 +29,11 @@ class Merger {
   /** @param {import('./agent.cjs').Agent} agent */
   constructor(agent) {
     this.agent = agent;
-    /** What registries are known by in all workers: '' is the default one. @type {WeakMap<any, string>} */
+    /** The keys of registries, the same in all workers: '' is the default registry. @type {WeakMap<any, string>} */
     this.keys = new WeakMap();
     /** The registry that each metric was registered in first, by its key. @type {WeakMap<any, string>} */
     this.homes = new WeakMap();
-    /** Registries with what is no metric of prom-client, such as those that were merged of several workers. */
+    /** Registries with objects that are not prom-client's metrics, such as registries merged from several workers. */
     this.alone = new WeakSet();
     /** The registries that the app has made, by their keys. @type {Map<string, WeakRef<any>>} */
     this.made = new Map();
@@ -41,7 +41,7 @@ class Merger {
     this.last = 0;
     /** @type {{ question: number, settle: (families?: Family[]) => void } | undefined} */
     this.asked = undefined;
-    /** The answer to the next question, while another one is not answered. @type {Promise<Family[] | undefined> | undefined} */
+    /** The answer to the next question, while another question is unanswered. @type {Promise<Family[] | undefined> | undefined} */
     this.next = undefined;
     this.isPushing = false;
     this.hasTold = false;
@@ -59,7 +59,7 @@ class Merger {
       look(...args);
       return result;
     };
-    // Another file that is preloaded may have loaded it before us.
+    // Another preloaded file may have loaded it before.
     for (const prom of packages()) this.wrap(prom);
   }
 
@@ -103,7 +103,7 @@ class Merger {
     for (const name of ['push', 'pushAdd']) merger.exceptPush(Pushgateway?.prototype, name);
   }
 
-  /** What a push gateway is sent stays the worker's own: it is kept for each worker, or for a job of one. */
+  /** A push gateway gets the worker's own values: it keeps them for each worker, or for a worker's job. */
   exceptPush(prototype, name) {
     const push = prototype?.[name];
     if (typeof push !== 'function') return;
@@ -118,7 +118,7 @@ class Merger {
     };
   }
 
-  /** A metric has its first registry. One that the app has made is known by the name of its first metric, and a number. */
+  /** A metric belongs to its first registry. The key of a registry of the app is the name of its first metric, and a number. */
   settle(registry, metric) {
     let key = this.keys.get(registry);
     if (key === undefined) {
@@ -175,7 +175,7 @@ class Merger {
     return theirs ? own === theirs : !own;
   }
 
-  /** Asks the primary. A question that was sent before might be answered without what has been counted since. */
+  /** Asks the primary. The answer to an earlier question might not contain later counts. */
   ask() {
     if (!this.asked) return this.send();
     this.next ??= new Promise((resolve) => {

@@ -11,10 +11,10 @@ const INTERVAL_US_MIN = 100;
 const INTERVAL_US_MAX = 100_000;
 /** A longer profile is not sent: the daemon takes no more. */
 const PROFILE_BYTES_MAX = 256 * 1024 * 1024;
-/** The longest reason that is told. */
+/** The maximum length of a reason. */
 const REASON_MAX = 500;
 
-/** What the parts of the stream are: a byte, then the length in four bytes (big-endian), then the content. */
+/** The kinds of parts of the stream. A part is a byte for its kind, then the length in four bytes (big-endian), then the content. */
 const KINDS = { data: 0x44, end: 0x5a, refused: 0x45 };
 
 // Taken when this file is loaded, because an app may replace it later.
@@ -42,7 +42,7 @@ function ask(session, method, params) {
   return answer;
 }
 
-/** A session of our own. */
+/** A separate session of the inspector. */
 function open() {
   const session = new (require('inspector').Session)();
   session.connect();
@@ -90,7 +90,7 @@ class Profiles {
     }
   }
 
-  /** A CPU profile. V8 takes the samples from a thread of its own. */
+  /** A CPU profile. V8 takes the samples from a separate thread. */
   cpu({ for_ms: wish, interval_us: every }, socket) {
     const { guarded, timer } = this.agent;
     const session = open();
@@ -124,7 +124,7 @@ class Profiles {
       throw error;
     }
     timer(finish, bounded(wish, 1, FOR_MS_MAX, 10_000)).unref();
-    // The daemon says nothing: its end of the stream is the end of the profile.
+    // The daemon sends nothing: when it closes the stream, the profile ends.
     socket.resume();
     socket.on('close', guarded(() => {
       if (isOver) return;
@@ -155,7 +155,7 @@ class Profiles {
     const write = (bytes) => {
       for (let at = 0; at < bytes.length;) at += writeSync(handle.fd, bytes, at);
     };
-    // What cannot be written is nobody's: the daemon has gone, and V8 cannot be stopped.
+    // Data that cannot be written is dropped: the daemon has ended, and V8 cannot be stopped.
     const tell = (bytes) => {
       if (fault) return;
       try {

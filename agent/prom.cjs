@@ -1,4 +1,4 @@
-// What the app measures of itself with prom-client. A part of the agent, which loads it when the primary asks for the first time;
+// Reads the app's own prom-client metrics. A part of the agent, which loads it when the primary asks for the first time;
 // agent.cjs has the rules, README.md the protocol. Nothing is wrapped, and between two questions nothing is done.
 'use strict';
 
@@ -8,12 +8,12 @@ const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
 const BYTES_MAX = 480 * 1024;
 /** The estimate for a sample without its labels, in bytes. */
 const SAMPLE_BYTES = 40;
-/** A letter has at most this many bytes in JSON: `\u0000`. */
+/** The maximum bytes of a character in JSON: `\u0000`. */
 const LETTER_BYTES_MAX = 6;
-/** A metric's own function (`collect`) may take so long; then the last report counts. */
+/** The time limit for a metric's own function (`collect`); after it, the last report counts. */
 const COLLECT_MS_MAX = 5000;
 
-/** JSON has no word for what is not finite. @param {unknown} value */
+/** JSON cannot represent numbers that are not finite. @param {unknown} value */
 function number(value) {
   if (typeof value !== 'number') return undefined;
   if (Number.isFinite(value)) return value;
@@ -26,7 +26,7 @@ function isOpenMetrics({ contentType }) {
   return typeof contentType === 'string' && contentType.startsWith('application/openmetrics-text');
 }
 
-/** What the prom-clients export that the app has loaded. @returns {any[]} */
+/** The exports of each copy of prom-client that the app has loaded. @returns {any[]} */
 function packages() {
   const { cache } = require;
   const found = [];
@@ -38,7 +38,7 @@ function packages() {
   return found;
 }
 
-/** What a registry has now. A counter that prom-client has renamed has its own name again. */
+/** The present metrics of a registry. A counter that prom-client has renamed gets its original name back. */
 async function read([register, registry]) {
   const list = await register.getMetricsAsJSON();
   const isRenamed = ({ name, type }) => type === 'counter' && isOpenMetrics(register) && !register.getSingleMetric(name);
@@ -56,7 +56,7 @@ class Prom {
     this.merger = merger;
   }
 
-  /** Tells the primary what the app's metrics are now. */
+  /** Sends the present values of the app's metrics to the primary. */
   tell() {
     const defaults = packages().map(({ register }) => [register, '']);
     const found = [...defaults, ...this.merger?.registries() ?? []];
@@ -98,7 +98,7 @@ function shortened({ name, registry, help, type, aggregator, values }) {
   return { family: { name, ...(registry && { registry }), help: String(help), type, aggregator, values: samples }, bytes, count: values.length };
 }
 
-/** The metrics that fit into an answer. The largest ones are left out first: they are the same in each answer, as a rule. */
+/** The metrics that fit into an answer. The largest metrics are left out first, because they are usually the same in each answer. */
 class Fitting {
   constructor() {
     /** @type {{ family?: object, bytes: number, count: number }[]} */
@@ -121,7 +121,7 @@ class Fitting {
     this.leftOut += count;
   }
 
-  /** The estimates count letters; only a long answer has to be measured. */
+  /** The estimates count characters; only a long answer has to be measured. */
   measure() {
     if (this.bytes * LETTER_BYTES_MAX <= BYTES_MAX) return;
     for (const entry of this.kept) entry.bytes = Buffer.byteLength(JSON.stringify(entry.family)) + 1;
@@ -138,7 +138,7 @@ function fitting(lists) {
   const fits = new Fitting();
   const seen = new Set();
   for (const metric of lists.flat()) {
-    // Two copies of prom-client measure the same things of the process.
+    // Two copies of prom-client have the same metrics of the process.
     const key = `${metric.registry} ${metric.name}`;
     if (seen.has(key)) continue;
     seen.add(key);

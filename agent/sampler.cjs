@@ -1,18 +1,18 @@
-// Which function a worker was in while its event loop stood still: a CPU profile of coarse interval, whose samples V8 takes from a thread of its
-// own. A part of the agent; `stalls.cjs` says when it runs.
+// Finds the function that a worker ran while its event loop was blocked: from a CPU profile with a coarse interval, whose samples V8 takes from
+// a separate thread. A part of the agent; `stalls.cjs` says when it runs.
 'use strict';
 
 /** Between two samples: a stall of 50 ms has five. */
 const INTERVAL_US = 10_000;
-/** The profiles that `console.profile` of the inspector begins and ends can overlap. A profile that nobody has read is thrown away after so long, so that its samples do not fill memory. */
+/** The profiles that `console.profile` of the inspector begins and ends can overlap. An unread profile is discarded after this time, so that its samples do not fill memory. */
 const RENEW_MS = 60_000;
-/** So long after the last stall there are no more profiles: they take some megabytes. */
+/** After this time without a stall, profiling ends: profiles take some megabytes. */
 const ARMED_MS = 600_000;
 /** The share of time that starting and reading profiles may take, beyond the first. */
 const BUDGET = 0.005;
-/** What the first ones may take. */
+/** The time that the first profiles may take. */
 const ALLOWANCE_MS = 100;
-/** V8 walks through the whole heap when profiles begin: that takes so long for each megabyte, on a slow machine. */
+/** V8 walks through the whole heap when profiles begin: the time for each megabyte, on a slow machine. */
 const START_MS_PER_MB = 2.4;
 /** An app whose heap takes longer (100 MB and more) is not profiled. */
 const START_MS_MAX = 250;
@@ -21,7 +21,7 @@ const SHARE = 0.5;
 /** Frames of a stack that are told. */
 const FRAMES_MAX = 16;
 
-/** What is left out of paths. */
+/** The part of paths that is left out. */
 const root = (() => {
   try {
     return `${process.cwd()}/`;
@@ -49,10 +49,10 @@ function isOwn(frame) {
   return isOfApp(frame) && !frame.url.includes('/node_modules/');
 }
 
-/** Takes profiles, and finds in them where the loop stood. */
+/** Takes profiles, and finds the functions that blocked the event loop. */
 class Sampler {
   /**
-   * @param {() => number} clock milliseconds; what is asked about is in its time
+   * @param {() => number} clock milliseconds; the times of questions are those of this clock
    * @param {typeof process.memoryUsage} memory
    */
   constructor(clock, memory) {
@@ -75,7 +75,7 @@ class Sampler {
     this.offsetUs = seconds * 1e6 + nanoseconds / 1e3 - clock() * 1e3;
   }
 
-  /** The loop has stood still: begins a profile, unless there is one, or they have taken too much time. */
+  /** The event loop was blocked: begins a profile, unless there is one, or profiles have taken too much time. */
   start() {
     const now = this.clock();
     this.armedUntil = now + ARMED_MS;
@@ -130,7 +130,7 @@ class Sampler {
     session?.disconnect();
   }
 
-  /** Throws a profile away that has become long, and begins the next one unless no stall has come for long. */
+  /** Discards a profile that has become long, and begins the next one unless there was no stall for a long time. */
   renew() {
     if (!this.session) return;
     const now = this.clock();
@@ -151,7 +151,7 @@ class Sampler {
   }
 
   /**
-   * Where the loop stood in each of these times; begins another profile.
+   * The function that blocked the event loop in each of these times; begins another profile.
    * @param {{ from: number, to: number }[]} times
    * @returns {({ name: string, stack: string[], isStart: boolean } | undefined)[]}
    */

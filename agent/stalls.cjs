@@ -1,38 +1,38 @@
-// The worker's part of the stall ledger: notices when the event loop stands still, and says for how long, by which request
-// and in which function, and who waited. A part of the agent, which loads it when the primary asks for stalls; agent.cjs has the
+// The worker's part of `forkful stalls`: notices when the event loop is blocked, and reports for how long, by which request
+// and in which function, and which requests waited. A part of the agent, which loads it when the primary asks for stalls; agent.cjs has the
 // rules, README.md the protocol.
 //
 // Nothing is wrapped, and of a request that is answered nothing is kept but its connection and its path, up to the next tick: objects that live a
 // little longer than they would make V8's young generation grow. A timer ticks every 10 ms while requests come, and once
 // a second otherwise. Two moments are known to be turns of the loop: a tick, and the start of a request. When they are
-// further apart than the threshold, the loop has stood between them. From the first stall on, a CPU profile says which function
-// ran (`sampler.cjs`): V8 takes its samples from a thread of its own.
+// further apart than the threshold, the loop was blocked between them. From the first stall on, a CPU profile says which function
+// ran (`sampler.cjs`): V8 takes its samples from a separate thread.
 'use strict';
 
-/** Between two ticks while requests come. */
+/** The time between two ticks while requests arrive. */
 const TICK_MS = 10;
-/** Between two ticks while nothing happens. */
+/** The time between two ticks while nothing happens. */
 const REST_MS = 1000;
-/** So long after the last request, or the last busy second, ticks are slow again. */
+/** The time after the last request, or the last busy second, until ticks are slow again. */
 const AWAKE_MS = 3000;
-/** A second in which the loop was busy for this share is one to look at closely, with or without requests. */
+/** If the loop was busy for this share of a second, ticks are fast, with or without requests. */
 const BUSY_SHARE = 0.05;
 /** The last requests that started; a power of two. With more than these between two ticks, each takes little of them. */
 const RING = 64;
-/** Requests under way that are known. */
+/** The maximum number of requests in progress that are remembered. */
 const UNDER_WAY_MAX = 512;
-/** Stalls that wait for their function or to be told. */
+/** The maximum number of stalls that wait for their function or for their message. */
 const PENDING_MAX = 64;
-/** From a stall to its message: those of the meantime share one reading of the profile. */
+/** The time from a stall to its message: further stalls in this time share one reading of the profile. */
 const TELL_MS = 1000;
-/** Distinct routes that are told; the others share one name. */
+/** The maximum number of distinct routes; all others share one name. */
 const ROUTES_MAX = 256;
-/** Functions whose route is remembered. */
+/** The maximum number of functions whose route is remembered. */
 const LEARNED_MAX = 256;
-/** From such a stall on profiles are taken: the process was busy for this share of it, or it was so long. A process that only had no core needs none. */
+/** Profiling begins with a stall in which the process was busy for this share, or that was this long. A process that only had no core needs none. */
 const ARM_SHARE = 0.2;
 const ARM_MS = 200;
-/** The longest text that is told. */
+/** The maximum length of a text in a message. */
 const TEXT_MAX = 200;
 
 // Taken when this file is loaded, because an app may replace them later.
@@ -41,7 +41,7 @@ const clock = performance.now.bind(performance);
 const loopUse = performance.eventLoopUtilization.bind(performance);
 const cpuUsage = process.cpuUsage.bind(process);
 
-/** Whether a request is answered, or nobody waits for it any more. */
+/** Whether a request is answered, or its client has disconnected. */
 function isOver(response) {
   return response.writableEnded || response.destroyed;
 }
@@ -52,11 +52,11 @@ function cpuMs() {
   return (user + system) / 1000;
 }
 
-/** A segment of a path that names one of many. */
+/** A segment of a path that is a number or an id. */
 const ID = /^(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?=.*\d)[\w~.+=-]{20,})$/i;
 
 /**
- * What a request asked for, with what differs from request to request left out: Express's own pattern where there is one.
+ * The route of a request, without the parts that differ from request to request: Express's own pattern if there is one.
  * @param {any} request
  */
 function routeOf(request) {
@@ -75,7 +75,7 @@ function fold(path) {
   return path.split('/').map((segment) => (ID.test(segment) ? ':id' : segment)).join('/');
 }
 
-/** Notices stalls and tells the primary of them. */
+/** Notices stalls and reports them to the primary. */
 class Stalls {
   /** @param {import('./agent.cjs').Agent} agent */
   constructor(agent) {
@@ -91,7 +91,7 @@ class Stalls {
     this.lastTick = 0;
     this.cpuAtTick = 0;
     this.use = loopUse();
-    /** How busy the loop was when it was last looked whether it rests. */
+    /** How busy the loop was at the last check whether it is idle. */
     this.useAwake = this.use;
     /** The response of the last request that started, where `lastAt` is that moment. @type {any} */
     this.last = null;
@@ -102,14 +102,14 @@ class Stalls {
     this.sockets = new Array(RING).fill(null);
     this.methods = new Array(RING).fill('');
     this.urls = new Array(RING).fill('');
-    /** Responses that were under way at the last tick. @type {any[]} */
+    /** Responses that were in progress at the last tick. @type {any[]} */
     this.underWay = [];
     /** @type {any[]} */
     this.pending = [];
     this.willTell = false;
     this.missed = 0;
     this.routes = new Set();
-    /** The route in which a function has stood before. @type {Map<string, string>} */
+    /** The route in which a function blocked the loop before. @type {Map<string, string>} */
     this.learned = new Map();
     /** @type {import('./sampler.cjs').Sampler | undefined} */
     this.sampler = undefined;
@@ -129,7 +129,7 @@ class Stalls {
     };
   }
 
-  /** @param {number} minMs the shortest stall that is told; 0 ends it */
+  /** @param {number} minMs the shortest stall that is reported; 0 ends the recording */
   from(minMs) {
     const { requestStart } = this.agent;
     const wasOn = this.minMs > 0;
@@ -148,10 +148,10 @@ class Stalls {
     }
   }
 
-  /** The loop turns now, whatever was before. */
+  /** Records that the loop turns now. */
   turned() {
     this.lastTick = clock();
-    // While nothing happens, the next request is one that is noticed.
+    // While nothing happens, the next request is noticed.
     this.lastAt = this.everyMs === REST_MS ? -Infinity : this.lastTick;
     this.cpuAtTick = cpuMs();
     this.sift();
@@ -204,7 +204,7 @@ class Stalls {
     this.turned();
   }
 
-  /** Notes a stall when the last known turn was too long ago. */
+  /** Records a stall if the last known turn was too long ago. */
   look(at) {
     // Between a tick and the next one's time the loop may have waited for something to do.
     const from = this.last ? this.lastAt : this.lastTick + this.everyMs;
@@ -271,7 +271,7 @@ class Stalls {
     return all;
   }
 
-  /** Keeps the responses that are under way, and lets go of all else. */
+  /** Keeps the responses that are in progress, and releases all others. */
   sift() {
     const { underWay } = this;
     let kept = 0;
@@ -292,7 +292,7 @@ class Stalls {
     underWay.length = kept;
   }
 
-  /** Counts the requests that the loop finds when it turns again: on average they came in the middle of the stall. */
+  /** Counts the requests that the loop finds when it turns again: on average they arrived in the middle of the stall. */
   countQueued(stall) {
     const { immediate, guarded } = this.agent;
     const before = this.started;
@@ -312,7 +312,7 @@ class Stalls {
     return route;
   }
 
-  /** Tells the primary what has come together. */
+  /** Reports the collected stalls to the primary. */
   tellAll() {
     this.willTell = false;
     // This may come before the tick that follows a stall.
@@ -322,7 +322,7 @@ class Stalls {
     if (all.length === 0) return;
     this.pending = [];
     const places = this.sampler?.read(all) ?? [];
-    // Reading takes its time, which is not the app's.
+    // Reading a profile takes time, which is not the app's.
     this.turned();
     const now = clock();
     const stalls = all.map((stall, index) => {
@@ -343,8 +343,8 @@ class Stalls {
   }
 
   /**
-   * The route in which the loop stood. A handler runs as its request starts; what comes after an `await` is told by which
-   * request was answered as the loop turned again, or by where the same function stood before.
+   * The route that blocked the loop. A handler runs when its request starts; for code after an `await`, the route is that
+   * of the request that was answered when the loop turned again, or the route in which the same function blocked the loop before.
    */
   routeFor({ starter, answered, waiting }, place) {
     if (starter && (!place || place.isStart)) return this.learn(place, starter);
