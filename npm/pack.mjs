@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 // Packs the npm packages: `node npm/pack.mjs --binary PROGRAM --out dist [--platform linux-x64]`.
 //
-// The program is linked statically, so that one package serves systems with glibc and with musl (`dev/release` builds it);
-// another one is refused, unless `--dynamic` says that the packages are for this machine alone.
+// The program is linked statically, so that one package works on systems with glibc and with musl (`dev/release` builds it);
+// a dynamically linked program is refused, unless `--dynamic` says that the packages are only for this machine.
 //
 // The repository holds no binaries: each package is put together in a temporary folder from its own files, the licence,
-// and the binary, and `npm pack` makes a tarball of it. Prints the tarballs' paths, one a line.
+// and the binary, and `npm pack` makes a tarball of it. Prints the tarballs' paths, one per line.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ const MACHINES = { 'linux-x64': 62, 'linux-arm64': 183 };
 /** The kind of a program header that names the loader (elf(5)). */
 const PT_INTERP = 3;
 
-/** What a package leaves at home. */
+/** Files that are not part of a package. */
 const LEFT_OUT = new Set(['node_modules', 'test', 'package-lock.json']);
 
 function fail(message) {
@@ -32,7 +32,7 @@ function fail(message) {
 
 const manifest = (name) => JSON.parse(readFileSync(join(HERE, name, 'package.json'), 'utf8'));
 
-/** All packages and the program have one version; a forgotten one would be found by users. */
+/** Checks that all packages and the program have the same version. */
 function checkVersions() {
   const cargo = /^\[workspace\.package\]\nversion = "([^"]+)"/m.exec(readFileSync(join(ROOT, 'Cargo.toml'), 'utf8'))?.[1];
   const main = manifest('forkful');
@@ -44,7 +44,7 @@ function checkVersions() {
   if (main.version !== cargo) fail(`forkful is ${main.version}, but Cargo.toml says ${cargo}`);
 }
 
-/** Whether a program of 64 bits names a loader that the system has to have. @param {Buffer} program */
+/** Whether a program of 64 bits needs a dynamic loader of the system. @param {Buffer} program */
 function needsLoader(program) {
   const [at, size, count] = [Number(program.readBigUInt64LE(32)), program.readUInt16LE(54), program.readUInt16LE(56)];
   return Array.from({ length: count }, (_, index) => program.readUInt32LE(at + index * size)).includes(PT_INTERP);

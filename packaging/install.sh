@@ -7,7 +7,7 @@
 #   sh install.sh --from FOLDER|URL   from a folder with the files of a release, or from a mirror
 #   sh install.sh --uninstall         removes what it has installed below the prefix; the daemon's files in ~/.forkful stay
 #
-# It needs tar, sha256sum, and curl or wget where the release is not a folder. Any POSIX shell runs it.
+# It needs tar, sha256sum, and curl or wget if the release is not a folder. It works in any POSIX shell.
 set -eu
 
 RELEASES=https://github.com/forkful/forkful/releases
@@ -57,10 +57,10 @@ fetch() {
   esac
 }
 
-# Copies a file beside its place and then puts it there at once: a program that runs cannot be written to.
+# Copies a file beside its destination and then renames it: a running program cannot be overwritten.
 place() {
-  mkdir -p "${2%/*}" || fail "${2%/*} cannot be made" "name another place with --prefix, or run this as root"
-  cp "$1" "$2.new" || fail "$2 cannot be written" "name another place with --prefix, or run this as root"
+  mkdir -p "${2%/*}" || fail "${2%/*} cannot be created" "name another folder with --prefix, or run this as root"
+  cp "$1" "$2.new" || fail "$2 cannot be written" "name another folder with --prefix, or run this as root"
   chmod "$3" "$2.new"
   mv -f "$2.new" "$2"
 }
@@ -97,7 +97,7 @@ install_release() {
     *) say "note: $prefix/bin is not in PATH; add it: export PATH=\"$prefix/bin:\$PATH\"" ;;
   esac
   if ! command -v node >/dev/null 2>&1; then say "note: there is no node in PATH; Forkful runs apps with Node.js 18 or later"; fi
-  if [ -n "$before" ]; then say "note: \`forkful update\` puts this version in the place of a daemon that runs"; fi
+  if [ -n "$before" ]; then say "note: \`forkful update\` updates a running daemon to this version"; fi
 }
 
 uninstall() {
@@ -106,10 +106,10 @@ uninstall() {
     "$prefix/share/zsh/site-functions/_forkful" "$prefix/share/fish/vendor_completions.d/forkful.fish"
   rm -f "$prefix"/share/man/man1/forkful-*.1
   rm -rf "$prefix/share/doc/forkful"
-  say "removed from $prefix; a daemon that runs goes on until \`kill\` or the next boot, and its files in ~/.forkful stay"
+  say "removed from $prefix; a running daemon continues until it is killed or until the next boot, and its files in ~/.forkful stay"
 }
 
-# All in one function, so that a script that is cut off on its way does nothing.
+# Everything is in one function, so that an incomplete download of this script does nothing.
 main() {
   version='' from='' remove=''
   if [ "$(id -u)" = 0 ]; then prefix=/usr/local; else prefix=${HOME:-}/.local; fi
@@ -129,8 +129,8 @@ main() {
       *) fail "there is no option $1" "--help lists the options" ;;
     esac
   done
-  case $version in *[!0-9A-Za-z.-]*) fail "$version is no version" ;; esac
-  case $prefix in /?*) ;; *) fail "--prefix is '$prefix', which is no absolute path" ;; esac
+  case $version in *[!0-9A-Za-z.-]*) fail "$version is not a version" ;; esac
+  case $prefix in /?*) ;; *) fail "--prefix is '$prefix', which is not an absolute path" ;; esac
   if [ -n "$remove" ]; then uninstall; exit 0; fi
   if [ -z "$from" ]; then
     if [ -n "$version" ]; then from=$RELEASES/download/v$version; else from=$RELEASES/latest/download; fi

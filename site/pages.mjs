@@ -1,4 +1,4 @@
-// The pages of the site, in the order of its sidebar. Every page of docs/ is on the site: one that is not named here comes under "More".
+// The pages of the site, in the order of its sidebar. Every page of docs/ is on the site: pages that are not listed here are under "More".
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -39,7 +39,7 @@ for (const shell of SHELLS) {
 
     const again = install(['--from', from, '--prefix', prefix, '--version', 'v1.2.3'], { shell });
     assert.equal(again.status, 0, again.stderr);
-    assert.match(again.stdout, /`forkful update` puts this version in the place of a daemon that runs/);
+    assert.match(again.stdout, /`forkful update` updates a running daemon to this version/);
 
     writeFileSync(join(prefix, 'share/man/man1/other.1'), '');
     const removed = install(['--uninstall', '--prefix', prefix], { shell });
@@ -129,8 +129,8 @@ test('wrong use and missing files are told', (t) => {
     assert.equal(told.status, 1, told.stdout);
     return told.stderr;
   };
-  assert.match(refused('--prefix', 'relative'), /^error: --prefix is 'relative', which is no absolute path\n$/);
-  assert.match(refused('--version', '1/../2'), /is no version/);
+  assert.match(refused('--prefix', 'relative'), /^error: --prefix is 'relative', which is not an absolute path\n$/);
+  assert.match(refused('--version', '1/../2'), /is not a version/);
   assert.match(refused('--from'), /^error: --from needs a value/);
   assert.match(refused('--what'), /^error: there is no option --what\n\nhint: /);
   assert.match(refused('--from', directory, '--prefix', directory), /has no SHA256SUMS\n\nhint: /);
@@ -140,5 +140,5 @@ test('wrong use and missing files are told', (t) => {
   assert.match(refused('--from', directory, '--prefix', directory), /names no tarball for linux-/);
   writeFileSync(join(directory, 'file'), '');
   release(directory, '1.2.3');
-  assert.match(refused('--from', directory, '--prefix', join(directory, 'file')), /cannot be made\n\nhint: name another place with --prefix/);
+  assert.match(refused('--from', directory, '--prefix', join(directory, 'file')), /cannot be created\n\nhint: name another folder with --prefix/);
 });

@@ -249,7 +249,7 @@ class Client {
     return (await this.#asked(list, () => this.#post('/v1/trigger', body))).workers;
   }
 
-  /** What daemons have kept is in files, which the command reads where no daemon runs. */
+  /** Incidents are in files, which the command reads if no daemon runs. */
   async incidents({ targets = [], sinceMs = 0, after = 0 } = {}) {
     const query = new URLSearchParams({ targets: joined(targets), since_ms: String(sinceMs), after: String(after) });
     const reply = await this.#orWithout(() => this.#get(`/v1/incidents?${query}`), null);

@@ -1,6 +1,6 @@
 'use strict';
-// From what a caller says about apps to complete definitions, as the daemon wants them. The native program reads
-// configurations, so that a script and the command line mean the same.
+// Converts a caller's arguments to the complete definitions of apps that the daemon expects. The native program
+// reads configurations, so that scripts and the command line behave the same.
 const { basename, extname } = require('node:path');
 
 const { runCommand } = require('./command.cjs');

@@ -1,6 +1,6 @@
 'use strict';
-// Requests to the daemon: HTTP with JSON over its unix socket. Each has a connection of its own, which on a unix
-// socket costs some microseconds, and none is left over that could keep a process alive.
+// Requests to the daemon: HTTP with JSON over its unix socket. Each has its own connection, which on a unix
+// socket costs some microseconds, and no connection remains that could keep a process alive.
 const http = require('node:http');
 const { dirname } = require('node:path');
 

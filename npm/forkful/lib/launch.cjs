@@ -1,6 +1,6 @@
 'use strict';
 // Runs the native program in place of this one. Newer versions of Node.js can become it; older ones start
-// it, hand it every signal, and end as it ends.
+// it, forward every signal to it, and exit with its result.
 const { spawn } = require('node:child_process');
 const { readFileSync } = require('node:fs');
 const { constants } = require('node:os');
@@ -32,7 +32,7 @@ function stayAndForward(binary, args) {
   // function has returned.
   for (const signal of FORWARDED) {
     process.on(signal, () => {
-      // One that came from the terminal has reached the child too; a second one would mean "at once".
+      // A signal from the terminal has reached the child too; a second signal would mean "at once".
       if (!FROM_TERMINALS.has(signal) || !isInForeground()) child.kill(signal);
       if (signal === 'SIGTSTP') process.kill(process.pid, 'SIGSTOP');
     });
