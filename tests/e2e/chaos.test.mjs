@@ -84,6 +84,8 @@ describe('the ledger of a storm', () => {
     // A full disk may lose lines, and nothing else.
     assert.deepEqual(judgeLogs(['executed a .\n'], executions, new Set(['b'])), []);
     assert.deepEqual(judgeLogs(['executed a .\nexecuted a .\n'], executions, new Set(['a', 'b'])), ['a was executed 1 times, and the log has 2 lines of it']);
+    assert.deepEqual(judgeLogs(['executed a .\nexecuted a .\nexecuted b .\nexecuted b .\n'], executions, new Set(), new Set(['a'])), ['b was executed 1 times, and the log has 2 lines of it']);
+    assert.deepEqual(judgeLogs(['executed b .\n'], executions, new Set(), new Set(['a'])), ['a was executed 1 times, and the log has 0 lines of it']);
     assert.deepEqual(judgeLogs(['executed a .\nexecuted b', ' .\nexecuted b .\n'], executions), ['torn line in the log: executed b', 'torn line in the log:  .']);
   });
 });

@@ -96,7 +96,7 @@ export const FAULTS = {
     needs: 'keeper',
     async act({ host }) {
       signal(await host.daemon(), 'SIGKILL');
-      return { drops: host.settings.balance !== 'direct' };
+      return { drops: host.settings.balance !== 'direct', repeatsLines: true };
     },
   },
   // Only where it is named: no daemon can be killed after it without the app.

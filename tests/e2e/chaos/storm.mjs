@@ -35,10 +35,10 @@ function readExecuted(directory) {
   return { executions, exits };
 }
 
-/** The requests whose lines a full disk may have cost. */
-function unwritten(requests, faults) {
-  const full = faults.filter(({ dropsLines }) => dropsLines);
-  return new Set(requests.filter(({ sentAt, endedAt }) => full.some(({ from, until }) => from <= endedAt + LINE_LATE_MS && until >= sentAt - LINE_LATE_MS)).map(({ id }) => id));
+/** The ids of the requests that a fault may have affected the log lines of. @param {(fault: import('./ledger.mjs').Fault) => boolean | undefined} affects */
+function idsNear(requests, faults, affects) {
+  const near = faults.filter(affects);
+  return new Set(requests.filter(({ sentAt, endedAt }) => near.some(({ from, until }) => from <= endedAt + LINE_LATE_MS && until >= sentAt - LINE_LATE_MS)).map(({ id }) => id));
 }
 
 /**
@@ -95,7 +95,10 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
     const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits];
     const { explained, unaccounted } = judge(clients.requests, executions, all);
     const said = unaccounted.length > 0 ? host.said?.() ?? [] : [];
-    return { requests: clients.requests, faults, explained, unaccounted, said, logs: logs ? judgeLogs(logs, executions, unwritten(clients.requests, faults)) : [], seconds: (Date.now() - begun) / 1000 };
+    // A full disk may cost lines. A daemon that is killed while it writes has the next one write the same lines again.
+    const unwritten = idsNear(clients.requests, faults, ({ dropsLines }) => dropsLines);
+    const repeated = idsNear(clients.requests, faults, ({ repeatsLines }) => repeatsLines);
+    return { requests: clients.requests, faults, explained, unaccounted, said, logs: logs ? judgeLogs(logs, executions, unwritten, repeated) : [], seconds: (Date.now() - begun) / 1000 };
   } finally {
     await host.close();
     rmSync(directory, { recursive: true, force: true });
