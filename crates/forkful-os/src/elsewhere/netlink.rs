@@ -23,6 +23,10 @@ pub(crate) fn established(_port: u16, _f: impl FnMut(InetSocket, SocketAddr, u64
     Err(crate::portable::unsupported())
 }
 
+pub(crate) fn all_established(_f: impl FnMut(InetSocket, SocketAddr)) -> io::Result<()> {
+    Err(crate::portable::unsupported())
+}
+
 pub(crate) fn tcp_listeners(_port: u16) -> io::Result<Vec<InetSocket>> {
     Err(crate::portable::unsupported())
 }
