@@ -1,7 +1,7 @@
 // Connections that the app opens: by which name it knows a server, and whether a database refused a connection because it has too
 // many. A part of the agent, which reports.cjs loads; agent.cjs has the rules, README.md the protocol.
 //
-// While reports are asked for, each socket that connects is heard of: by the channel `net.client.socket`, or, where Node.js does not
+// While reports are asked for, the agent learns of each socket that connects: by the channel `net.client.socket`, or, where Node.js does not
 // publish sockets of `new net.Socket()` there (18 and 20; `pg` makes them), by a function around `net.Socket.prototype.connect`.
 // Of what a server sends, the first chunks are looked at until they are not the beginning of PostgreSQL's or MySQL's protocol any
 // more, which for HTTP is the first one. Nothing of them is kept. A listener for `data` would change what the stream does
@@ -13,7 +13,7 @@ const net = require('net');
 /** Servers that are told; those without a name and without a refused connection are not. */
 const PEERS_MAX = 32;
 const NAME_MAX = 253;
-/** A database has accepted or refused a connection within so many chunks. */
+/** The first chunks that are looked at: a database accepts or refuses a connection in them. */
 const CHUNKS_MAX = 8;
 /** Between two messages about refused connections. */
 const TELL_MS = 500;

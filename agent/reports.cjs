@@ -117,10 +117,26 @@ function watchRequests({ requestStart, held }, { performance }, wake) {
 }
 
 /**
+ * Subscribes to diagnostics channels by name.
+ * @param {import('./agent.cjs').Agent} agent
+ * @param {[string, (message: any) => void][]} listeners
+ * @returns {() => void} ends the subscriptions
+ */
+function subscribe({ held, guarded }, listeners) {
+  const subscriptions = listeners.map(([name, hear]) => {
+    const channel = held(name);
+    const listener = guarded(hear);
+    channel.subscribe(listener);
+    return { channel, listener };
+  });
+  return () => { for (const { channel, listener } of subscriptions) channel.unsubscribe(listener); };
+}
+
+/**
  * Requests to other servers, by `http` and `https`, and by undici (`fetch`).
  * @param {import('./agent.cjs').Agent} agent
  */
-function watchOutgoing({ held, guarded }) {
+function watchOutgoing(agent) {
   const counts = { sent: 0, errors: 0, waiting: 0 };
   const begin = ({ request }) => {
     counts.sent += 1;
@@ -133,9 +149,9 @@ function watchOutgoing({ held, guarded }) {
     counts.waiting -= 1;
     if (isError) counts.errors += 1;
   };
-  // It closes whatever becomes of it; not every version tells of errors.
+  // Each request closes, also a failed one; not every version of Node.js publishes errors.
   const onRequestClose = function onRequestClose() { done(this, true); };
-  const heard = [
+  const end = subscribe(agent, [
     ['http.client.request.start', (message) => {
       begin(message);
       message.request.on('close', onRequestClose);
@@ -144,26 +160,21 @@ function watchOutgoing({ held, guarded }) {
     ['undici:request:create', begin],
     ['undici:request:headers', ({ request }) => done(request, false)],
     ['undici:request:error', ({ request }) => done(request, true)],
-  ].map(([name, hear]) => {
-    const channel = held(name);
-    const listener = guarded(hear);
-    channel.subscribe(listener);
-    return { channel, listener };
-  });
+  ]);
   return {
     counts,
     read: () => ({ outgoing_in_flight: counts.waiting, outgoing_requests_total: counts.sent, outgoing_errors_total: counts.errors }),
-    end() { for (const { channel, listener } of heard) channel.unsubscribe(listener); },
+    end,
   };
 }
 
 /**
- * What waits for a free connection, where that is published: requests of undici (`fetch`) until they are sent, and those who ask a
+ * What waits for a free connection, where that is published: requests of undici (`fetch`) until they are sent, and requests to a
  * pool of mysql2 for a connection. pg publishes nothing.
  * @param {import('./agent.cjs').Agent} agent
  */
-function watchQueues({ held, guarded }) {
-  // Another one each time: those who began to wait before reports were ended are not counted now.
+function watchQueues(agent) {
+  // A new symbol for each period of reports: what began to wait in an earlier period is not counted.
   const QUEUES = Symbol('forkful.queues');
   let waiting = 0;
   const begin = (one) => {
@@ -175,22 +186,17 @@ function watchQueues({ held, guarded }) {
     one[QUEUES] = false;
     waiting -= 1;
   };
-  const heard = [
+  const end = subscribe(agent, [
     ['undici:request:create', ({ request }) => begin(request)],
     ['undici:client:sendHeaders', ({ request }) => done(request)],
     ['undici:request:error', ({ request }) => done(request)],
     ['tracing:mysql2:pool:connect:start', begin],
     ['tracing:mysql2:pool:connect:asyncStart', done],
     ['tracing:mysql2:pool:connect:error', done],
-  ].map(([name, hear]) => {
-    const channel = held(name);
-    const listener = guarded(hear);
-    channel.subscribe(listener);
-    return { channel, listener };
-  });
+  ]);
   return {
     read: () => ({ outgoing_waiting: waiting }),
-    end() { for (const { channel, listener } of heard) channel.unsubscribe(listener); },
+    end,
   };
 }
 

@@ -1,6 +1,6 @@
-//! Connections that workers have opened themselves, such as to databases: which they are, to which host, and
-//! what is known of the host's limit. The kernel's table says who is connected to where; the agent says which
-//! name the app used, and which server refused a connection because it has too many.
+//! Connections that workers open, such as to databases: to which host, and the limit of the host, as far as refused
+//! connections show it. The kernel's table has the two ends of each connection; the agent reports which name the app
+//! used, and which server refused a connection because the server has too many.
 //!
 //! Workers are untrusted, and an app may connect to any number of hosts: everything has a bound.
 
@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 253;
 const SERVERS_MAX: usize = 256;
 /// Maximum hosts of a worker or an app that are shown, those with most connections.
 pub const HOSTS_MAX: usize = 16;
-/// Reading the kernel's tables takes at most this share of a core: one part in so many.
+/// Reading the kernel's tables takes at most one part in `READ_SHARE` of a core's time.
 const READ_SHARE: u32 = 500;
 /// The shortest pause between two readings.
 const READ_PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -141,12 +141,19 @@ impl Outgoing {
         }
         let mut hosts: Vec<HostUse> =
             hosts.into_values().filter(|host| host.connections > 0 || host.refused > 0).collect();
-        hosts.sort_by(|a, b| {
-            (b.refused > 0, b.connections, &a.host).cmp(&(a.refused > 0, a.connections, &b.host))
-        });
-        hosts.truncate(HOSTS_MAX);
+        keep_foremost(&mut hosts, |host| (host.refused, host.connections, &host.host));
         hosts
     }
+}
+
+/// Sorts hosts by their refused connections (any before none), connections and name, and keeps the first
+/// [`HOSTS_MAX`].
+fn keep_foremost<T>(hosts: &mut Vec<T>, facts: impl Fn(&T) -> (u64, u32, &String)) {
+    hosts.sort_by(|a, b| {
+        let ((refused_a, a, host_a), (refused_b, b, host_b)) = (facts(a), facts(b));
+        (refused_b > 0, b, host_a).cmp(&(refused_a > 0, a, host_b))
+    });
+    hosts.truncate(HOSTS_MAX);
 }
 
 /// `db:5432`, `10.0.0.1:5432`, `[::1]:5432`.
@@ -179,8 +186,9 @@ pub struct HostLoad {
     pub connections: u32,
     /// Workers that have any.
     pub workers: u16,
-    /// The most connections of one worker: the size of its pool under load. Of a host that has refused some,
-    /// only connections that were open at two readings in a row: one that is about to be refused takes no place.
+    /// The most connections of one worker: the size of its pool under load. If the host has refused any, only
+    /// connections that were open at two readings in a row count, because a connection that the host is about to
+    /// refuse is open for a moment, too.
     pub most: u32,
     /// Connections that the host refused because it had too many, since the start of the present workers.
     pub refused: u64,
@@ -211,7 +219,7 @@ impl Limits {
     pub fn learn(&mut self, workers: &[Opened]) {
         let kept: Vec<&[HostUse]> = workers.iter().map(|worker| worker.kept.as_slice()).collect();
         let hosts = sums(&kept, &Self::default());
-        // New workers begin with nothing refused, and the limit may be another one by then.
+        // The counts of new workers begin at 0. The host's limit may have changed since, so the old readings go.
         self.0.retain(|known, _| hosts.iter().any(|host| host.host == *known && host.refused > 0));
         for host in hosts.into_iter().filter(|host| host.refused > 0) {
             let known = self.0.entry(host.host).or_default();
@@ -249,10 +257,7 @@ pub fn loads(workers: &[Opened], limits: &Limits) -> Vec<HostLoad> {
     for load in hosts.iter_mut().filter(|load| load.refused > 0) {
         load.most = kept.iter().find(|one| one.host == load.host).map_or(0, |one| one.most);
     }
-    hosts.sort_by(|a, b| {
-        (b.refused > 0, b.connections, &a.host).cmp(&(a.refused > 0, a.connections, &b.host))
-    });
-    hosts.truncate(HOSTS_MAX);
+    keep_foremost(&mut hosts, |load| (load.refused, load.connections, &load.host));
     hosts
 }
 

@@ -17,6 +17,7 @@ pub mod keeper;
 #[cfg(target_os = "linux")]
 mod manager;
 pub mod passage;
+mod plan;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(not(target_os = "linux"))]
@@ -24,4 +25,5 @@ mod run;
 mod run;
 pub mod table;
 
-pub use run::{KeeperPlan, run};
+pub use plan::KeeperPlan;
+pub use run::run;

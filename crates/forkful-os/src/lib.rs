@@ -1,5 +1,6 @@
-//! Linux mechanisms: files on behalf of users, spawning, pidfds, descriptor passing, listeners, BPF, `/proc`,
-//! cgroups.
+//! Mechanisms of the system: files on behalf of users, spawning, pidfds, descriptor passing, listeners, BPF, `/proc`,
+//! cgroups. They are those of Linux; what other systems have in their place is in `elsewhere/` and in files by the name
+//! of the mechanism, such as `by_kqueue`.
 //!
 //! Mechanisms only: no policy is decided here, and nothing is retried except after interruptions by the
 //! kernel. All `unsafe` code of the workspace is in this crate, each use with its `SAFETY:` comment.
@@ -21,6 +22,7 @@ pub mod closed;
 pub mod closed;
 pub mod connection;
 pub mod cores;
+mod diagnosed;
 pub mod edges;
 /// Targets for `dev/fuzz`; not for programs.
 #[cfg(any(test, forkful_fuzzing))]

@@ -20,6 +20,7 @@ mod unix;
 #[cfg(not(target_os = "linux"))]
 #[path = "elsewhere/unix.rs"]
 mod unix;
+mod unix_options;
 
 #[cfg(target_os = "linux")]
 pub use adopted::{AdoptedGroup, shared_listeners_of};
@@ -31,4 +32,5 @@ pub use query::{accept, cookie, is_bound_to, local_addr, queue_length, unprivile
 pub use single::{bind_tcp_shared, bind_udp, listen_again};
 #[cfg(target_os = "linux")]
 pub use steer::Steer;
-pub use unix::{Owner, SocketFile, UnixOptions, bind_unix, remove_left_over};
+pub use unix::{SocketFile, bind_unix, remove_left_over};
+pub use unix_options::{Owner, UnixOptions};

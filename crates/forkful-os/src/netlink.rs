@@ -13,6 +13,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with, sockopt,
 };
 
+use crate::diagnosed::{InetSocket, UnixSocket};
+
 /// Type of requests and replies (`SOCK_DIAG_BY_FAMILY`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
@@ -39,22 +41,6 @@ const LISTEN: u32 = 10;
 
 /// A reply of a dump never exceeds the kernel's maximum of 32 KiB.
 const DUMP_BUFFER_BYTES: usize = 64 * 1024;
-
-/// An IPv4 or IPv6 socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct InetSocket {
-    pub(crate) local: SocketAddr,
-    pub(crate) cookie: u64,
-    pub(crate) uid: u32,
-    pub(crate) inode: u64,
-}
-
-/// A unix socket with a name. An abstract one begins with a NUL byte.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct UnixSocket {
-    pub(crate) name: Vec<u8>,
-    pub(crate) inode: u64,
-}
 
 /// A connection to the diagnostics that is a member of the multicast `groups` (a bit mask).
 pub(crate) fn open(groups: u32) -> io::Result<OwnedFd> {

@@ -94,11 +94,11 @@ impl Apps {
             return;
         }
         self.outgoing.read(now);
-        let mut table = std::mem::take(&mut self.outgoing);
+        let table = std::mem::take(&mut self.outgoing);
         if let Some(entry) = self.get_mut(app) {
             entry.read_outgoing(&table, now);
         }
-        std::mem::swap(&mut self.outgoing, &mut table);
+        self.outgoing = table;
     }
 }
 
@@ -110,7 +110,7 @@ impl App {
         for process in processes.filter(|process| process.ended.is_none()) {
             let metrics = &mut process.metrics;
             if metrics.table.is_some_and(|number| number >= table.same_since) {
-                // Nobody has opened or closed any: whose they are need not be looked for again.
+                // No connection of the table has opened or closed since, so each still belongs to the same process.
                 metrics.kept = metrics.outgoing.clone();
             } else {
                 (metrics.outgoing, metrics.kept) = table.of(process.child.pid);

@@ -163,9 +163,8 @@ impl Race {
         }
     }
 
-    /// Excludes this number of workers and all larger ones: a database refused connections of so many, and
-    /// more workers open more.
-    /// Returns whether that is news.
+    /// Excludes this number of workers and all larger ones: a database refused connections of this many workers,
+    /// and more workers open more connections. Returns false if the number was excluded before.
     pub(crate) fn forbid_from(&mut self, workers: u16) -> bool {
         if self.forbidden_from.is_some_and(|from| from <= workers) {
             return false;

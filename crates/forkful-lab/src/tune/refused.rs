@@ -29,7 +29,7 @@ pub(super) fn piloted(
     }
 }
 
-/// The trial, or nothing when the app answered with errors because a host refused connections of so many workers.
+/// The trial; `None` if the app answered with errors because a host refused connections of this many workers.
 pub(super) fn unless_refused(
     trial: Result<Trial, LabError>,
     candidate: Candidate,

@@ -4,28 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use super::stat::{Scheduled, cpu_times};
+use super::usage::Usage;
 
 /// Follows one process.
 #[derive(Debug)]
 pub struct Meter {
     pid: u32,
-}
-
-/// Resources that a process has used since its start. There is nothing about its thread pool.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Usage {
-    /// CPU time of all threads, which is mostly that of the main thread.
-    pub main: Scheduled,
-    /// CPU time in user mode, of all threads.
-    pub user: Duration,
-    /// CPU time in kernel mode, of all threads.
-    pub system: Duration,
-    pub pool_threads: usize,
-    /// Pool threads that have a job now.
-    pub pool_busy: usize,
-    /// CPU time of the current pool threads.
-    pub pool_ran: Duration,
-    pub resident_bytes: u64,
 }
 
 impl Meter {

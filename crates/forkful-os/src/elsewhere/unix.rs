@@ -11,24 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen};
 
 use super::single::clamp_backlog;
-use crate::behalf::{Rights, as_user};
+use super::unix_options::UnixOptions;
+use crate::behalf::as_user;
 use crate::sys;
-
-/// Options for binding a unix socket.
-#[derive(Debug, Clone, Default)]
-pub struct UnixOptions {
-    /// Maximum queued connections.
-    pub backlog: u32,
-    /// Everybody may read, in addition to what the umask allows.
-    pub readable_all: bool,
-    /// Everybody may write, so that everybody can connect.
-    pub writable_all: bool,
-    /// The user who creates and owns the file; `None`: this process's user.
-    pub owner: Option<Owner>,
-}
-
-/// Another user for whom a file is created.
-pub type Owner = Rights;
 
 /// The file of a bound socket. Drop it before the socket: this removes the file, unless something else has
 /// its name.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::stat::{Scheduled, read_some, read_text, scheduled};
+use super::stat::{read_some, read_text, scheduled};
+use super::usage::Usage;
 
 /// The name of libuv's pool threads.
 const POOL_NAME: &str = "libuv-worker";
@@ -31,23 +32,6 @@ pub struct Meter {
     threads: u32,
     /// The pool's threads.
     pool: Vec<u32>,
-}
-
-/// Resources that a process has used since its start, and the state of its pool.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Usage {
-    /// CPU time of the main thread.
-    pub main: Scheduled,
-    /// CPU time in user mode, of all threads.
-    pub user: Duration,
-    /// CPU time in kernel mode, of all threads.
-    pub system: Duration,
-    pub pool_threads: usize,
-    /// Pool threads that have a job now.
-    pub pool_busy: usize,
-    /// CPU time of the current pool threads.
-    pub pool_ran: Duration,
-    pub resident_bytes: u64,
 }
 
 impl Meter {

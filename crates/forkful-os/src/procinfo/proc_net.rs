@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::stat::read_text;
-use crate::netlink::{InetSocket, UnixSocket};
+use crate::diagnosed::{InetSocket, UnixSocket};
 
 /// The listening state in hexadecimal.
 const LISTEN: &str = "0A";

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use super::proc_net;
 use super::stat::command_line;
-use crate::netlink::{self, InetSocket, UnixSocket};
+use crate::diagnosed::{InetSocket, UnixSocket};
+use crate::netlink;
 
 /// An address on which a process listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
