@@ -212,7 +212,7 @@ class Drain {
     this.graceMs = graceMs;
     this.closesIdle = closesIdle;
     this.startedAt = now();
-    /** Idle connections: since when, and how many bytes had arrived by then. @type {Map<any, {since: number, bytes: number}>} */
+    /** Idle connections: the time at which each became idle, and the number of bytes that had arrived until that time. @type {Map<any, {since: number, bytes: number}>} */
     this.quiet = new Map();
     /** Connections that we have ended, and when. @type {Map<any, number>} */
     this.ended = new Map();
@@ -259,8 +259,8 @@ class Drain {
       tell({ act: 'drained', idle: this.closedIdle, busy: others });
       return;
     }
-    // The timer's turn ends when the poll phase has read all data that had arrived by then; only the
-    // check phase after it can distinguish an idle connection from one whose request is still unread in the kernel.
+    // A request may have arrived that is still unread in the kernel. The poll phase after the timer reads it, so only the
+    // check phase after that can tell an idle connection from one with a new request.
     // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
     timer(() => immediate(this.sweep), SWEEP_MS).unref();
   }

@@ -86,7 +86,12 @@ test('a PM2 project moves, runs, reboots and is deployed', { skip: missing || fa
     assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
     assert.ok(success > 0);
   };
-  const load = () => startLoad({ port, closing: 2, keeping: 2, expect: PID });
+  const load = () => {
+    const clients = startLoad({ port, closing: 2, keeping: 2, expect: PID });
+    // A failed assertion must not leave them running: the test would never end.
+    t.after(() => clients.stop());
+    return clients;
+  };
 
   let before = {};
   await t.test('it runs under PM2', async () => {

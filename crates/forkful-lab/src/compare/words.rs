@@ -36,12 +36,12 @@ pub(super) fn plan(setup: &Setup, plan: &Plan, pilot: &Pilot) -> String {
     );
     if plan.warmth < 1.0 {
         text.push_str(&format!(
-            ", with {:.0} % of the warm-up that was needed, for the sake of the budget",
+            "; the budget leaves time for {:.0} % of the warm-up that is needed",
             plan.warmth * 100.0
         ));
     }
     if plan.exceeds_budget {
-        text.push_str(", which is more than the budget but the least that means something");
+        text.push_str("; this is more than the budget, because a shorter run would give no usable result");
     }
     text
 }
