@@ -316,6 +316,8 @@ class Reporter {
     this.meters = null;
     /** Requests of the time before reports were last ended. */
     this.requestsBefore = 0;
+    this.lastRequests = 0;
+    this.lastSent = 0;
     this.reportedAt = 0;
     this.everyMs = 0;
     this.quietMs = 0;
@@ -337,7 +339,8 @@ class Reporter {
     if (everyMs <= 0) return this.end();
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
-    this.quietPeriods = 0;
+    // Nothing has happened yet: one period without anything is enough.
+    this.quietPeriods = QUIET_PERIODS - 1;
     this.setQuiet(false);
     if (!this.meters) {
       this.begin();
@@ -397,7 +400,8 @@ class Reporter {
       || meters.utilization.utilization > QUIET_UTILIZATION;
     this.lastRequests = requests;
     this.lastSent = sent;
-    this.quietPeriods = isBusy || seconds === 0 ? 0 : this.quietPeriods + 1;
+    if (isBusy) this.quietPeriods = 0;
+    else if (seconds > 0) this.quietPeriods += 1;
     const quiet = this.quietMs > 0 && this.quietPeriods >= QUIET_PERIODS;
     this.agent.tell({
       act: 'report',

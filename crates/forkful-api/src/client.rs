@@ -204,6 +204,12 @@ impl Client {
         self.get(&path_with(Route::Describe, target)).await
     }
 
+    /// The same as [`Self::describe`], with only what is already known; see
+    /// [`DescribeQuery`](crate::types::DescribeQuery).
+    pub async fn find(&mut self, target: &str) -> Result<AppList, ClientError> {
+        self.get(&format!("{}?brief=true", path_with(Route::Describe, target))).await
+    }
+
     /// `POST /v1/apps`.
     pub async fn start(&mut self, request: &StartRequest) -> Result<ActionReply, ClientError> {
         self.post(Route::Start.path(), request).await

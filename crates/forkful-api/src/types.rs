@@ -298,6 +298,16 @@ pub struct ListQuery {
     pub measure: bool,
 }
 
+/// Query of `GET /v1/apps/{target}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct DescribeQuery {
+    /// Only what is already known: the agents do not measure for it, and the last lines of stderr are left
+    /// out.
+    pub brief: bool,
+}
+
 /// Query of `GET /v1/metrics`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

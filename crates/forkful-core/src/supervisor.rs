@@ -22,6 +22,7 @@ mod event;
 mod held;
 mod neighbours;
 mod readiness;
+mod recall;
 mod reload;
 mod slot_map;
 mod slots;
@@ -48,6 +49,7 @@ pub use event::{
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
 pub use readiness::Sockets;
+pub use recall::Recall;
 pub use takeover::Adopted;
 pub use upkeep::{Observation, SlotUpkeep};
 pub use warming::Warmed;

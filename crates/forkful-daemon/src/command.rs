@@ -54,10 +54,12 @@ pub enum Command {
     },
     /// `GET /v1/table`.
     Table { reply: Reply<AppTable> },
-    /// `GET /v1/apps/{target}`: the matching apps, with their workers' stderr tails.
+    /// `GET /v1/apps/{target}`: the matching apps.
     Describe {
         /// A name, id or `all`.
         target: String,
+        /// Without measuring, and without the last lines of stderr.
+        brief: bool,
         reply: Reply<AppList>,
     },
     /// `GET /v1/stalls/{target}`.

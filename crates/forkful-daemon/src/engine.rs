@@ -56,6 +56,7 @@ mod process;
 mod processes;
 mod profiles;
 mod readiness;
+mod recalled;
 mod relatives;
 mod reload;
 mod resolve;

@@ -17,6 +17,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forkful_os::identity::LockFile;
@@ -186,9 +187,12 @@ fn install_agent_for_others() -> io::Result<PathBuf> {
 /// The first file of the agent. Each text of the agent has a folder of its own.
 fn agent_path(place: &Path) -> PathBuf {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    AGENT.hash(&mut hasher);
-    place.join(format!("agent-{:016x}", hasher.finish())).join(AGENT[0].0)
+    static FOLDER: LazyLock<String> = LazyLock::new(|| {
+        let mut hasher = DefaultHasher::new();
+        AGENT.hash(&mut hasher);
+        format!("agent-{:016x}", hasher.finish())
+    });
+    place.join(&*FOLDER).join(AGENT[0].0)
 }
 
 /// Makes the agent's folder with all its files, or nothing.

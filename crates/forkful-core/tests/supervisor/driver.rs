@@ -6,7 +6,7 @@ use std::time::Duration;
 use forkful_core::slot::{Event as SlotEvent, Exit, Generation, ReadySign, State, Verb};
 use forkful_core::spec::{AppName, AppSpec, Mode, Runtime};
 use forkful_core::supervisor::{
-    AppId, AppSupervisor, Context, Effect, Event, FirstStates, JobId, ReloadOrder, Standing, Whom,
+    AppId, AppSupervisor, Context, Effect, Event, FirstStates, JobId, Recall, ReloadOrder, Standing, Whom,
 };
 use forkful_core::{Time, snapshot};
 
@@ -26,6 +26,7 @@ pub(crate) struct Driver {
     pub(crate) abandoned: Vec<JobId>,
     /// Another daemon goes on after each step.
     pub(crate) takes_over: bool,
+    recall: Recall,
     last_job: u64,
 }
 
@@ -45,6 +46,7 @@ impl Driver {
             others: Vec::new(),
             abandoned: Vec::new(),
             takes_over,
+            recall: Recall::default(),
             last_job: 0,
         };
         let job = driver.job();
@@ -72,9 +74,16 @@ impl Driver {
         let mut effects = Vec::new();
         self.app.step(event, &context, &mut effects);
         if self.takes_over {
+            self.recall();
             self.take_over();
         }
         effects
+    }
+
+    /// What is copied from the step before is what there is now.
+    fn recall(&mut self) {
+        let recalled = serde_json::to_string(&self.recall.of(&self.app).unwrap()).unwrap();
+        assert_eq!(recalled, serde_json::to_string(&self.app).unwrap());
     }
 
     /// Another daemon goes on from what this one has written: no test notices.

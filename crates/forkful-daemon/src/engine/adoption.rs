@@ -79,7 +79,7 @@ impl Owners<'_> {
         let primary =
             Primary::take_up(config, Rc::clone(self.reactor), primary, |name| kept.take(name), self.now);
         let mut entry = match primary {
-            Ok(primary) => App::new(supervisor.clone().into_owned(), primary),
+            Ok(primary) => App::new(supervisor.clone(), primary),
             Err(error) => {
                 let name = &supervisor.spec().name;
                 log_line!("forkful: {name} cannot be gone on with, and begins anew: {error}");

@@ -40,13 +40,15 @@ impl Engine {
             }
             Command::Keep(keep) => self.keep(keep),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
+            Command::Describe { target, brief: true, reply } => answer(reply, self.found(&target)),
             Command::List { .. }
             | Command::Table { .. }
             | Command::Describe { .. }
             | Command::Stalls { .. }
             | Command::Probe { .. } => {
-                self.measure_for(&command);
-                self.looks.begin(command, &mut self.apps, self.clock.now());
+                let (concerned, now) = (self.concerned(&command), self.clock.now());
+                self.measure_for(&command, &concerned);
+                self.looks.begin(command, &mut self.apps, &concerned, now);
                 self.finish_looks();
             }
             Command::Metrics { target, format, reply } => {
@@ -77,21 +79,34 @@ impl Engine {
 
     /// Lets the agents report while clients need it. A worker handles the order before it answers a probe of
     /// its event loop, so the first reply already has a report.
-    fn measure_for(&mut self, command: &Command) {
+    fn measure_for(&mut self, command: &Command, concerned: &[AppId]) {
         let now = self.clock.now();
-        let apps: Vec<AppId> = match command {
-            Command::List { measure: true, .. } => self.apps.keys().copied().collect(),
-            Command::Describe { target, .. } => {
+        if matches!(command, Command::List { measure: true, .. } | Command::Describe { .. }) {
+            for app in concerned {
+                if let Some(entry) = self.apps.get_mut(*app) {
+                    entry.measure(now);
+                }
+            }
+        }
+    }
+
+    /// The apps whose workers a command is about.
+    fn concerned(&self, command: &Command) -> Vec<AppId> {
+        match command {
+            Command::Describe { target, .. } | Command::Stalls { target, .. } => {
                 let selection = self.roster().select(std::slice::from_ref(target));
                 selection.unwrap_or_default().into_keys().collect()
             }
-            _ => Vec::new(),
-        };
-        for app in apps {
-            if let Some(entry) = self.apps.get_mut(app) {
-                entry.measure(now);
-            }
+            _ => self.apps.keys().copied().collect(),
         }
+    }
+
+    /// What is known of the apps that a target means.
+    fn found(&mut self, target: &str) -> Result<AppList, ErrorReply> {
+        let selection = self.roster().select(&[target.to_owned()])?;
+        let (now, logs) = (self.clock.now(), &self.logs);
+        let view = |id: &AppId| Some(self.apps.get_mut(*id)?.view(None, now, logs));
+        Ok(AppList { apps: selection.keys().filter_map(view).collect(), notes: Vec::new() })
     }
 
     /// Answers commands that read the state of workers.
@@ -99,7 +114,7 @@ impl Engine {
         match command {
             Command::List { reply, .. } => answer(reply, Ok(self.list())),
             Command::Table { reply } => answer(reply, Ok(self.table())),
-            Command::Describe { target, reply } => self.describe(&target, reply),
+            Command::Describe { target, reply, .. } => self.describe(&target, reply),
             Command::Stalls { target, reply } => {
                 let selection = self.roster().select(&[target]);
                 answer(reply, self.apps.stalls(selection, self.clock.now()));
@@ -298,13 +313,10 @@ impl Engine {
     }
 
     fn describe(&mut self, target: &str, reply: Reply<AppList>) {
-        let selection = match self.roster().select(&[target.to_owned()]) {
-            Ok(selection) => selection,
+        let mut apps = match self.found(target) {
+            Ok(found) => found.apps,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let (now, logs) = (self.clock.now(), &self.logs);
-        let view = |id: &AppId| Some(self.apps.get_mut(*id)?.view(None, now, logs));
-        let mut apps: Vec<_> = selection.keys().filter_map(view).collect();
         let tails: Vec<Vec<_>> = apps
             .iter()
             .map(|app| app.workers.iter().map(|worker| self.logs.stderr_tail(worker.pm_id)).collect())

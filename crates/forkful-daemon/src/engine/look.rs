@@ -30,9 +30,11 @@ struct Look {
 }
 
 impl Looks {
-    /// Asks all workers whether their loops turn; the command is answered after that.
-    pub(super) fn begin(&mut self, command: Command, apps: &mut Apps, now: Time) {
-        for entry in apps.values_mut() {
+    /// Asks the workers of the apps that a command is about whether their loops turn; the command is answered
+    /// after that.
+    pub(super) fn begin(&mut self, command: Command, apps: &mut Apps, concerned: &[AppId], now: Time) {
+        for app in concerned {
+            let Some(entry) = apps.get_mut(*app) else { continue };
             let living = entry.shown();
             let asked = living.filter(|process| process.ended.is_none()).map(|process| process.worker);
             for worker in asked.collect::<Vec<_>>() {

@@ -23,6 +23,8 @@ pub(crate) struct Workers {
     /// How many were ever started; the last one's `cluster.worker.id`.
     pub(crate) started: u32,
     pub(super) places: BTreeMap<WorkerId, (u16, Generation)>,
+    /// The same, by their processes.
+    by_process: BTreeSet<(u16, Generation, WorkerId)>,
     /// Those that finish what they have, where the primary does not disconnect them then: in fork mode.
     draining: BTreeSet<WorkerId>,
 }
@@ -30,13 +32,15 @@ pub(crate) struct Workers {
 impl Workers {
     /// A worker of a slot's process: the process itself, or one below it.
     pub(crate) fn add(&mut self, worker: WorkerId, slot: u16, generation: Generation) {
+        self.remove(worker);
         self.places.insert(worker, (slot, generation));
+        self.by_process.insert((slot, generation, worker));
     }
 
     /// All workers of a process.
     pub(crate) fn of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
-        let is_of = |(_, place): &(&WorkerId, &(u16, Generation))| **place == (slot, generation);
-        self.places.iter().filter(is_of).map(|(worker, _)| *worker).collect()
+        let all = (slot, generation, WorkerId(0))..=(slot, generation, WorkerId(u32::MAX));
+        self.by_process.range(all).map(|(_, _, worker)| *worker).collect()
     }
 
     /// A worker is to finish what it has; [`Self::has_drained`] follows.
@@ -53,7 +57,9 @@ impl Workers {
 
     /// A worker is gone.
     pub(crate) fn remove(&mut self, worker: WorkerId) {
-        self.places.remove(&worker);
+        if let Some((slot, generation)) = self.places.remove(&worker) {
+            self.by_process.remove(&(slot, generation, worker));
+        }
         self.draining.remove(&worker);
     }
 }

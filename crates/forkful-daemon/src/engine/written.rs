@@ -27,6 +27,7 @@ use serde_json::Value;
 
 use super::app::{App, AppId, Place, Process};
 use super::apps::Apps;
+use super::recalled::Recalled;
 use crate::inherited::StateFile;
 
 /// What another daemon needs.
@@ -63,11 +64,11 @@ pub(crate) struct WrittenDaemon {
     pub(super) apps: usize,
 }
 
-/// An app.
+/// An app, whose supervisor and places are written from what is remembered of them.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WrittenApp<'a> {
+pub(super) struct WrittenApp<'a, S = AppSupervisor, P = WrittenPlace> {
     pub(super) id: AppId,
-    pub(super) supervisor: Cow<'a, AppSupervisor>,
+    pub(super) supervisor: S,
     pub(super) primary: WrittenPrimary,
     pub(super) created_at_ms: u64,
     pub(super) workers_started: u32,
@@ -83,7 +84,7 @@ pub(super) struct WrittenApp<'a> {
     /// What is due, and what was seen of its files.
     #[serde(default)]
     pub(super) upkeep: WrittenUpkeep,
-    pub(super) places: Vec<WrittenPlace>,
+    pub(super) places: Vec<P>,
 }
 
 /// What keeps an app in good shape: what would be missed while there is no daemon.
@@ -96,7 +97,7 @@ pub(super) struct WrittenUpkeep {
 }
 
 /// A slot's place.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct WrittenPlace {
     pub(super) slot: u16,
     pub(super) pm_id: u32,
@@ -108,7 +109,7 @@ pub(super) struct WrittenPlace {
 }
 
 /// A process of a worker.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct WrittenProcess {
     pub(super) generation: Generation,
     pub(super) pid: u32,
@@ -194,6 +195,7 @@ pub(super) struct Writing {
     /// Those that have changed since.
     changed: BTreeSet<AppId>,
     daemon: WrittenDaemon,
+    recalled: Recalled,
     /// Until then, everything is written as a whole.
     whole_until: Option<Instant>,
     /// It is told once that something cannot be written down.
@@ -216,8 +218,8 @@ struct InWords {
 }
 
 impl InWords {
-    fn add(&mut self, id: AppId, app: &App) -> Result<(), Fault> {
-        snapshot::write(&written_app(id, app), &mut self.bytes)?;
+    fn add(&mut self, id: AppId, app: &App, recalled: &mut Recalled) -> Result<(), Fault> {
+        recalled.write(id, app, &mut self.bytes)?;
         self.ends.push((id, self.bytes.len()));
         Ok(())
     }
@@ -240,6 +242,7 @@ impl Writing {
             pieces: BTreeMap::new(),
             changed: BTreeSet::new(),
             daemon: WrittenDaemon::default(),
+            recalled: Recalled::default(),
             whole_until,
             is_told: false,
         }
@@ -283,8 +286,11 @@ impl Writing {
         for id in &self.changed {
             self.pieces.remove(id);
             match apps.get(id) {
-                Some(app) => new.add(*id, app).map_err(in_words)?,
-                None => gone.push(*id),
+                Some(app) => new.add(*id, app, &mut self.recalled).map_err(in_words)?,
+                None => {
+                    self.recalled.forget(*id);
+                    gone.push(*id);
+                }
             }
         }
         let is_other_daemon = daemon != self.daemon;
@@ -334,10 +340,10 @@ fn in_words(fault: impl Display) -> String {
     fault.to_string()
 }
 
-fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
+pub(super) fn written_app<S, P>(id: AppId, app: &App, supervisor: S, places: Vec<P>) -> WrittenApp<'_, S, P> {
     WrittenApp {
         id,
-        supervisor: Cow::Borrowed(&app.supervisor),
+        supervisor,
         primary: app.primary.write_down(),
         created_at_ms: app.created_at_ms,
         workers_started: app.workers.started,
@@ -346,11 +352,11 @@ fn written_app(id: AppId, app: &App) -> WrittenApp<'_> {
         told_lacks: app.told.lacks.clone(),
         counted: Cow::Borrowed(app.metrics.own.written()),
         upkeep: app.upkeep.write_down(),
-        places: app.places.iter().map(|(slot, place)| written_place(app, *slot, place)).collect(),
+        places,
     }
 }
 
-fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
+pub(super) fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace {
     let process = |(generation, process): (&Generation, &Process)| WrittenProcess {
         generation: *generation,
         pid: process.child.pid,

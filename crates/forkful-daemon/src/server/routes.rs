@@ -14,7 +14,7 @@ use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::routes::Route;
 use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, HistoryQuery, HistoryReply,
+    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, DescribeQuery, HistoryQuery, HistoryReply,
     LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, MetricsQuery, Ping, StartRequest, TARGETS_MAX,
 };
 use forkful_core::metrics::{self, exposition::Format};
@@ -119,8 +119,14 @@ async fn table(State(api): State<Api>) -> Result<Json<AppTable>, Refusal> {
     api.ask(|reply| Command::Table { reply }).await.map(Json)
 }
 
-async fn describe(State(api): State<Api>, Segment(target): Segment) -> Result<Json<AppList>, Refusal> {
-    api.ask(|reply| Command::Describe { target, reply }).await.map(Json)
+async fn describe(
+    State(api): State<Api>,
+    Segment(target): Segment,
+    query: Result<Query<DescribeQuery>, QueryRejection>,
+) -> Result<Json<AppList>, Refusal> {
+    let Query(DescribeQuery { brief }) =
+        query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+    api.ask(|reply| Command::Describe { target, brief, reply }).await.map(Json)
 }
 
 async fn stalls(State(api): State<Api>, Segment(target): Segment) -> Result<Json<StallsReply>, Refusal> {

@@ -56,7 +56,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
         match command {
             Command::List { reply, .. } => drop(reply.send(Ok(AppList::default()))),
             Command::Table { reply } => drop(reply.send(Ok(AppTable::default()))),
-            Command::Describe { target, reply } => {
+            Command::Describe { target, reply, .. } => {
                 let error = format!("no app {target:?}");
                 let hint = Some(Page::Targets.hint("look at `forkful list`"));
                 drop(reply.send(Err(ErrorReply::new(ErrorCode::NoSuchTarget, error, hint))));

@@ -3,7 +3,7 @@
 use forkful_api::types::AppList;
 use forkful_os::wall_clock::now_ms;
 
-use super::targets::{apps, client_for, expand};
+use super::targets::{client_for, described, expand};
 use crate::cli::DescribeArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -13,7 +13,7 @@ use crate::output::{self, describe};
 pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets.clone(), &[]).await?;
     let mut client = client_for(home, &targets).await?;
-    let mut found = AppList { apps: apps(&mut client, &targets).await?, notes: Vec::new() };
+    let mut found = AppList { apps: described(&mut client, &targets).await?, notes: Vec::new() };
     if args.json {
         found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
         output::print_json(&found)?;

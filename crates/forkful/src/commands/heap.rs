@@ -6,7 +6,7 @@ use forkful_api::profile::{HeapReply, ProfileRequest};
 
 use super::profile_file::{ProfileFile, name_of, taken};
 use super::profiled::{Load, worker_of};
-use super::targets::{apps, client_for, expand};
+use super::targets::{client_for, described, expand};
 use crate::cli::HeapArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -16,7 +16,7 @@ use crate::output::{self, format};
 pub(super) async fn run(home: &Home, args: &HeapArgs) -> Result<Exit, Failure> {
     let targets = expand(home, vec![args.target.clone()], &[]).await?;
     let mut client = client_for(home, &targets).await?;
-    let found = apps(&mut client, &targets).await?;
+    let found = described(&mut client, &targets).await?;
     let [app] = found.as_slice() else {
         let error =
             format!("a heap snapshot is about one worker, but `{}` means {} apps", args.target, found.len());

@@ -78,7 +78,7 @@ async fn names(client: &mut Client, targets: &[String]) -> Result<Vec<String>, F
     let mut names = Vec::new();
     for target in targets {
         if pattern_of(target).is_some() {
-            names.extend(client.describe(target).await?.apps.into_iter().map(|app| app.definition.name));
+            names.extend(client.find(target).await?.apps.into_iter().map(|app| app.definition.name));
         } else {
             names.push(target.clone());
         }

@@ -98,17 +98,30 @@ pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client
     }
 }
 
-/// The apps of targets, each once.
-pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
-    let mut found: Vec<AppView> = Vec::new();
+/// All that can be told about the apps of targets, each app once; their agents measure for it.
+pub(super) async fn described(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
+    let mut found = Vec::new();
     for target in targets {
-        for app in client.describe(target).await?.apps {
-            if !found.iter().any(|known| known.definition.name == app.definition.name) {
-                found.push(app);
-            }
-        }
+        add_new(&mut found, client.describe(target).await?.apps);
     }
     Ok(found)
+}
+
+/// What is already known of the apps of targets, each app once.
+pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
+    let mut found = Vec::new();
+    for target in targets {
+        add_new(&mut found, client.find(target).await?.apps);
+    }
+    Ok(found)
+}
+
+fn add_new(found: &mut Vec<AppView>, apps: Vec<AppView>) {
+    for app in apps {
+        if !found.iter().any(|known| known.definition.name == app.definition.name) {
+            found.push(app);
+        }
+    }
 }
 
 /// The workers of targets by id; an id is a single worker.
@@ -116,7 +129,7 @@ pub(super) async fn workers(client: &mut Client, targets: &[String]) -> Result<V
     let mut found: Vec<WorkerView> = Vec::new();
     for target in targets {
         let id: Option<u32> = target.parse().ok();
-        let apps = client.describe(target).await?.apps;
+        let apps = client.find(target).await?.apps;
         let workers = apps.into_iter().flat_map(|app| app.workers);
         found.extend(workers.filter(|worker| id.is_none_or(|id| id == worker.pm_id)));
     }

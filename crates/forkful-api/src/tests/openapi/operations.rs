@@ -17,8 +17,9 @@ use crate::routes::Route;
 use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::{StallEvent, StallsReply};
 use crate::types::{
-    ActionReply, ActionRequest, AppList, AppTable, ErrorCode, HistoryQuery, HistoryReply, ListQuery, LogLine,
-    LogStream, LogsQuery, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest, Verb,
+    ActionReply, ActionRequest, AppList, AppTable, DescribeQuery, ErrorCode, HistoryQuery, HistoryReply,
+    ListQuery, LogLine, LogStream, LogsQuery, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest,
+    Verb,
 };
 
 /// The refusals of what names no app.
@@ -107,6 +108,7 @@ impl Operation {
             },
             query: match route {
                 Route::List => schemas.query::<ListQuery>(),
+                Route::Describe => schemas.query::<DescribeQuery>(),
                 Route::Logs => schemas.query::<LogsQuery>(),
                 Route::Metrics => schemas.query::<MetricsQuery>(),
                 Route::History => schemas.query::<HistoryQuery>(),

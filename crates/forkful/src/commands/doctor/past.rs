@@ -8,7 +8,7 @@ use forkful_api::types::{AppView, HistoryQuery, HistoryReply, WorkerHistory};
 use forkful_core::doctor::{App, Signs};
 use forkful_core::metrics::history::Ring;
 
-use super::super::targets::apps;
+use super::super::targets::described;
 use super::watched;
 use crate::exit::{Exit, Failure};
 
@@ -28,7 +28,7 @@ pub(super) async fn read(
         return Err(Failure::new(Exit::WrongUse, error).hint(hint));
     }
     let mut found = Vec::new();
-    for view in apps(client, targets).await? {
+    for view in described(client, targets).await? {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let to = now.saturating_sub(ago).as_secs();
         let query = HistoryQuery {

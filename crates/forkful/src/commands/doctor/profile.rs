@@ -11,7 +11,7 @@ use forkful_core::profile::{BYTES_MAX, CpuProfile, Functions, LENGTH_MAX};
 
 use crate::commands::profile_file::{ProfileFile, name_of};
 use crate::commands::profiled::{Load, worker_of};
-use crate::commands::targets::{apps, client_for};
+use crate::commands::targets::{client_for, described};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::flame::{Subject, page};
@@ -25,7 +25,7 @@ pub(super) struct Wish<'a> {
 /// Takes a profile of the worker that a target names, else of the busiest one, and writes its files.
 pub(super) async fn take(home: &Home, targets: &[String], wish: &Wish<'_>) -> Result<ProfileView, Failure> {
     let mut client = client_for(home, targets).await?;
-    let found = apps(&mut client, targets).await?;
+    let found = described(&mut client, targets).await?;
     let [app] = found.as_slice() else {
         let error = format!("--profile is about one app, but {} are named", found.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("name the app, or a worker by its id"));
