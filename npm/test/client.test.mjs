@@ -422,6 +422,25 @@ test('what is no daemon is said to be none', async (t) => {
   await once(cut, 'close');
 });
 
+test('a question is asked once more when a daemon was replaced before its reply, and a command is not', async (t) => {
+  const { home, client } = clientOf(t);
+  mkdirSync(home, { mode: 0o700 });
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections += 1;
+    socket.resume();
+    if (connections % 2 === 1) socket.end();
+    else socket.end('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"apps":[]}');
+  });
+  server.listen(join(home, 'forkful.sock'));
+  await once(server, 'listening');
+  assert.deepEqual([await client.list(), connections], [[], 2]);
+  await assert.rejects(client.stop('api'), { code: 'LOST' });
+  assert.equal(connections, 3);
+  server.close();
+  await once(server, 'close');
+});
+
 test('a hundred questions at once are all answered', async (t) => {
   const { client } = clientOf(t);
   await client.start({ script: APP, name: 'api' });

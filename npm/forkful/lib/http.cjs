@@ -101,8 +101,18 @@ function refusal(status, text, request) {
   });
 }
 
-/** Sends a request and reads the JSON response. */
+/** Sends a request and reads the JSON response. A question that changes nothing is asked again when the daemon was replaced meanwhile. */
 async function ask(socketPath, request) {
+  try {
+    return await askOnce(socketPath, request);
+  } catch (error) {
+    const isCut = error.code === 'LOST' && error.cause !== undefined;
+    if (!isCut || request.method !== 'GET') throw error;
+    return askOnce(socketPath, request);
+  }
+}
+
+async function askOnce(socketPath, request) {
   const response = await send(socketPath, request);
   let text;
   try {
