@@ -109,11 +109,32 @@ impl<'a> Subject<'a> {
         lead_in: Duration,
         duration: Duration,
     ) -> Result<Window, LabError> {
+        let beside = self.setup.target.beside.as_ref().filter(|beside| !beside.only_for_latency);
+        self.window(&self.closed_plan(connections, lead_in, duration)?, beside)
+    }
+
+    /// The same, with all that is asked while latency is measured: how much of it an arm can bear.
+    pub(crate) fn closed_as_at_rates(
+        &self,
+        connections: usize,
+        lead_in: Duration,
+        duration: Duration,
+    ) -> Result<Window, LabError> {
+        let plan = self.closed_plan(connections, lead_in, duration)?;
+        self.window(&plan, self.setup.target.beside.as_ref())
+    }
+
+    fn closed_plan(
+        &self,
+        connections: usize,
+        lead_in: Duration,
+        duration: Duration,
+    ) -> Result<Plan, LabError> {
         let mut plan = self.plan(duration)?;
         plan.connections = connections;
         plan.warmup = lead_in;
         plan.load = Load::Closed { think: Think::None };
-        self.window(&plan)
+        Ok(plan)
     }
 
     /// An open loop at this rate with independent (Poisson) arrivals, measured after all of its connections
@@ -126,7 +147,7 @@ impl<'a> Subject<'a> {
         plan.connections = ((rate / 100.0) as usize).clamp(8, 64);
         plan.load =
             Load::Open { rate, connections_max: OPEN_CONNECTIONS_MAX, arrivals: Arrivals::Poisson { seed } };
-        self.window(&plan)
+        self.window(&plan, self.setup.target.beside.as_ref())
     }
 
     fn plan(&self, duration: Duration) -> Result<Plan, LabError> {
@@ -142,10 +163,10 @@ impl<'a> Subject<'a> {
         Ok(plan)
     }
 
-    fn window(&self, plan: &Plan) -> Result<Window, LabError> {
+    fn window(&self, plan: &Plan, beside: Option<&Beside>) -> Result<Window, LabError> {
         let stop = &self.setup.stop;
         let before = self.server.used(false);
-        let report = match &self.setup.target.beside {
+        let report = match beside {
             None => run(plan, &mut |_| {}, stop).map_err(self.load_failed())?,
             Some(beside) => self.loaded_beside(plan, beside)?,
         };

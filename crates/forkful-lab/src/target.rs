@@ -31,6 +31,8 @@ pub struct Beside {
     pub path: String,
     /// Requests per second, evenly spaced.
     pub rate: f64,
+    /// Only while latency is measured: the throughput is that of the measured request alone.
+    pub only_for_latency: bool,
 }
 
 impl Beside {
@@ -52,12 +54,18 @@ impl Beside {
         let is_usable = |rate: &f64| *rate > 0.0 && *rate <= Self::RATE_MAX;
         let rate = rate.parse().ok().filter(is_usable);
         let rate = rate.ok_or_else(|| format!("the rate is a number above 0, at most {}", Self::RATE_MAX))?;
-        Ok(Self { path: path.to_owned(), rate })
+        Ok(Self { path: path.to_owned(), rate, only_for_latency: false })
+    }
+
+    /// The same, only while latency is measured.
+    pub fn parse_for_latency(text: &str) -> Result<Self, String> {
+        Ok(Self { only_for_latency: true, ..Self::parse(text)? })
     }
 
     /// As a part of a sentence.
     pub fn words(&self) -> String {
-        format!("GET {} at {}/s", forkful_load::secrets::url(&self.path), self.rate)
+        let when = if self.only_for_latency { " while latency is measured" } else { "" };
+        format!("GET {} at {}/s{when}", forkful_load::secrets::url(&self.path), self.rate)
     }
 
     /// A load that runs until it is stopped.
@@ -127,6 +135,9 @@ mod tests {
     fn what_is_asked_beside_is_a_path_and_a_rate() {
         let beside = Beside::parse("/delay?ms=200&to=a@b@2.5").unwrap();
         assert_eq!((beside.path.as_str(), beside.rate), ("/delay?ms=200&to=a@b", 2.5));
+        assert_eq!(beside.words(), "GET /delay?ms=200&to=a@b at 2.5/s");
+        let for_latency = Beside::parse_for_latency("/delay@2").unwrap();
+        assert_eq!(for_latency.words(), "GET /delay at 2/s while latency is measured");
         for (text, why) in [
             ("/delay", "expected PATH@RATE"),
             ("delay@2", "does not begin with `/`"),

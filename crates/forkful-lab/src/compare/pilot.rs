@@ -183,7 +183,7 @@ fn one(
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
     for connections in counts {
         let lead_in = measure::lead_in(connections, steady);
-        let window = subject.closed_after(connections, lead_in, stretched(POINT, 4))?;
+        let window = subject.closed_as_at_rates(connections, lead_in, stretched(POINT, 4))?;
         let quantile_ms = |quantile| window.report.response.value_at_quantile(quantile) as f64 / 1e6;
         pilot.curve.push(CapacityPoint {
             arm: arm.name.clone(),

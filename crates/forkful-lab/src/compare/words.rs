@@ -210,9 +210,9 @@ pub(super) fn details(
         .map(|other| format!("{}: {}{}", other.verdict.as_str(), other.sentence, tail(&other.latency)))
         .collect();
     if let Some(beside) = &setup.target.beside {
-        let words = beside.words();
+        let (words, of) = (beside.words(), if beside.only_for_latency { "latencies" } else { "figures" });
         details.push(format!(
-            "all the while {words} was asked, too; what it cost is in the figures, its own times are not"
+            "{words} was requested as well: what it costs is in the {of}, its own times are not"
         ));
     }
     if !setup.self_test

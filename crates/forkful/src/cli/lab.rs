@@ -62,7 +62,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) blocks: Option<usize>,
     /// Do not measure latency at equal rates.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beside_latency")]
     pub(crate) no_latency: bool,
     #[command(flatten)]
     pub(crate) lab: LabArgs,
@@ -144,6 +144,9 @@ pub(crate) struct RequestArgs {
     /// Also request this path at this rate per second, without measuring it: `/delay@2`.
     #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse)]
     pub(crate) beside: Option<Beside>,
+    /// The same, only while latency is measured: the throughput is that of --path alone.
+    #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse_for_latency, conflicts_with = "beside")]
+    pub(crate) beside_latency: Option<Beside>,
     /// The app uses TLS.
     #[arg(long)]
     pub(crate) https: bool,

@@ -97,7 +97,7 @@ pub(super) fn target(args: &RequestArgs) -> Result<Target, Failure> {
         headers: args.header.iter().map(header).collect::<Result<_, _>>()?,
         body,
         statuses: args.expect_status.clone(),
-        beside: args.beside.clone(),
+        beside: args.beside.clone().or_else(|| args.beside_latency.clone()),
         tls: args.https.then(|| TlsOptions {
             insecure: args.insecure,
             authorities: args.cacert.clone(),
