@@ -37,11 +37,12 @@ pub enum Plant {
     FailureIgnored,
     LoadForgotten,
     ScalingUnsaved,
+    OldLeavesFirst,
 }
 
 impl Plant {
     /// All of them: name and description.
-    pub const ALL: [(Self, &'static str, &'static str); 34] = [
+    pub const ALL: [(Self, &'static str, &'static str); 35] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -123,6 +124,11 @@ impl Plant {
             Self::ScalingUnsaved,
             "scaling-unsaved",
             "that the load has changed the number of workers is not noted for the next save",
+        ),
+        (
+            Self::OldLeavesFirst,
+            "old-leaves-first",
+            "a reload stops the old worker when it starts the new one",
         ),
     ];
 

@@ -92,9 +92,7 @@ impl World {
         match effect {
             Effect::Spawn(slot, generation) => {
                 self.spawn(app, slot, generation);
-                if self.plants(Plant::DoubleSpawn) {
-                    self.spawn(app, slot, generation);
-                }
+                self.plant_at_spawn(app, slot, generation);
             }
             Effect::Signal(slot, generation) => {
                 self.check_stop_order(app, slot);
@@ -206,6 +204,19 @@ impl World {
             let name = |id: &AppId| self.daemon.apps[id].supervisor.spec().name.clone();
             let seen = format!("{} is stopped, and {} that depends on it runs", name(&app), name(other));
             self.watch.fail(Invariant::DependenciesFirst, seen);
+        }
+    }
+
+    fn plant_at_spawn(&mut self, app: AppId, slot: u16, generation: Generation) {
+        if self.plants(Plant::DoubleSpawn) {
+            self.spawn(app, slot, generation);
+        }
+        if self.plant == Some(Plant::OldLeavesFirst) {
+            let is_other = |own: &(u16, Generation)| own.0 == slot && own.1 != generation;
+            let all = self.processes_of(app).map(|(slot, generation, _)| (slot, generation));
+            for (slot, other) in all.filter(is_other).collect::<Vec<_>>() {
+                self.order_signal(app, slot, other, Signal::Stop);
+            }
         }
     }
 
