@@ -1,6 +1,7 @@
 // Supervision: which workers are restarted, when a worker is given up, and that a stop leaves nothing of an
 // app behind.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,6 +13,9 @@ import { binary, FAILED, NO_SUCH_APP, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const NODE = ['--interpreter', nodeBinary(NEWEST)];
+
+/** Whether there is util-linux's program that runs a command on a terminal. */
+const HAS_SCRIPT = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '');
 
 /** Answers with its pid. */
 function server({ require }) {
@@ -403,6 +407,29 @@ describe('run, in the foreground', { concurrency: 3 }, () => {
     assert.equal(running.child.exitCode, null);
     running.child.kill('SIGTERM');
     assert.equal((await running.outcome).code, 128 + 9);
+  });
+
+  test('gives log collectors the lines of the app, or JSON, and people the worker of each line', async (t) => {
+    const speak = ({ require }) => {
+      require('fs').writeSync(1, '{"level":30,"text":"one line"}\n');
+      process.exit();
+    };
+    const options = ['-i', '2', '--no-autorestart'];
+    const plain = await start(t, speak, options);
+    assert.equal((await plain.running.outcome).stdout, '{"level":30,"text":"one line"}\n'.repeat(2));
+    const json = await start(t, speak, [...options, '--log-type', 'json', '--name', 'api']);
+    const lines = (await json.running.outcome).stdout.trim().split('\n').map((line) => JSON.parse(line));
+    assert.deepEqual(lines.map((line) => line.process_id).sort(), [0, 1]);
+    for (const { message, type, app_name: app, timestamp } of lines) {
+      assert.deepEqual({ message, type, app }, { message: '{"level":30,"text":"one line"}', type: 'out', app: 'api' });
+      assert.equal(new Date(timestamp).toISOString(), timestamp);
+    }
+    if (!HAS_SCRIPT) return t.diagnostic('the terminal is not tested: there is no `script` of util-linux');
+    const forkful = await sandbox(t);
+    const command = [binary(), 'run', forkful.script(speak), ...NODE, ...options, '--name', 'api'].map((word) => `'${word}'`).join(' ');
+    const seen = await forkful.spawn(['-qec', command, '/dev/null'], { program: 'script' }).outcome;
+    assert.match(seen.stdout, /^0\|api \| \{"level":30/m);
+    assert.match(seen.stdout, /^1\|api \| \{"level":30/m);
   });
 
   test('ends with the app\'s exit code', async (t) => {

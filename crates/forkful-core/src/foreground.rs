@@ -1,15 +1,47 @@
-//! How a run in the foreground ends: when its apps are stopped after a signal, and its exit code.
+//! A run in the foreground: what stands before its apps' lines, when the apps are stopped after a signal, and its
+//! exit code.
 
 use std::time::Duration;
 
 use crate::Time;
+use crate::logs::LineFormat;
 use crate::slot::Exit;
-use crate::spec::AppSpec;
+use crate::spec::{AppName, AppSpec};
 
 /// A shell's exit code for a program that could not be started.
 const NOT_STARTED: i32 = 127;
 /// A shell adds the signal number for a program killed by a signal.
 const SIGNAL_BASE: i32 = 128;
+
+/// Whether the worker stands before each line of the apps, as in `forkful logs`: `0|api | `.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogPrefix {
+    /// For people, with several workers: log collectors read a pipe or a file, and parse the lines of the apps.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Where a line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineTarget {
+    pub is_terminal: bool,
+    /// Other workers write there too.
+    pub is_shared: bool,
+}
+
+impl LogPrefix {
+    /// What stands before the lines of a worker; empty for nothing. A JSON object names its worker itself.
+    pub fn text(self, pm_id: u32, app: &AppName, format: LineFormat, target: LineTarget) -> String {
+        let is_shown = match self {
+            Self::Auto => target.is_terminal && target.is_shared,
+            Self::Always => true,
+            Self::Never => false,
+        };
+        if is_shown && format == LineFormat::Raw { format!("{pm_id}|{app} | ") } else { String::new() }
+    }
+}
 
 /// A stop requested by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +114,19 @@ fn code(exit: &Exit) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prefix_is_for_people_unless_the_user_decides() {
+        let api = AppName::new("api").unwrap();
+        let target = |is_terminal, is_shared| LineTarget { is_terminal, is_shared };
+        let text = |prefix: LogPrefix, target| prefix.text(3, &api, LineFormat::Raw, target);
+        assert_eq!(text(LogPrefix::Auto, target(true, true)), "3|api | ");
+        assert_eq!(text(LogPrefix::Auto, target(false, true)), "");
+        assert_eq!(text(LogPrefix::Auto, target(true, false)), "");
+        assert_eq!(text(LogPrefix::Always, target(false, false)), "3|api | ");
+        assert_eq!(text(LogPrefix::Never, target(true, true)), "");
+        assert_eq!(LogPrefix::Always.text(3, &api, LineFormat::Json, target(true, true)), "");
+    }
 
     #[test]
     fn a_stop_waits_for_load_balancers_and_a_second_signal_for_nobody() {

@@ -92,7 +92,7 @@ use std::time::{Duration, Instant};
 use forkful_api::incidents::Incident;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
-use forkful_core::foreground::{OnSignal, Stop, exit_code};
+use forkful_core::foreground::{LogPrefix, OnSignal, Stop, exit_code};
 use forkful_core::random::Random;
 use forkful_core::slot::{Exit, Generation};
 use forkful_core::spec::AppSpec;
@@ -223,8 +223,8 @@ pub(crate) struct EngineOptions {
     pub(crate) home: Home,
     /// `None` when it could not be installed: drains are less exact then.
     pub(crate) agent: Option<PathBuf>,
-    /// Workers' output goes to our own stdout and stderr.
-    pub(crate) echo: bool,
+    /// In the foreground: workers' output goes to our own stdout and stderr.
+    pub(crate) echo: Option<LogPrefix>,
     /// Workers' output goes to files.
     pub(crate) write_log_files: bool,
     /// For how long workers serve on after a signal that asks for a stop (foreground).
@@ -286,7 +286,7 @@ impl Engine {
         let (back, back_receiver) = mpsc::unbounded_channel();
         let wake = Wake::new()?;
         let persistence =
-            if options.echo { None } else { Some(persistence::Persistence::start(&options.home)?) };
+            if options.echo.is_some() { None } else { Some(persistence::Persistence::start(&options.home)?) };
         let mut starts = Starts::new(marks, back.clone());
         starts.listen(&options.home, wake.reactor(), &options.keeping);
         let (tell_noted, tell_full) = (back.clone(), back.clone());
@@ -493,10 +493,10 @@ impl Engine {
     fn on_signal(&mut self, signal: Signal) {
         match signal {
             Signal::Child => self.processes.reap_orphans(|pid| self.starts.is_being_started(pid)),
-            Signal::Stop(_) if !self.options.echo => self.kill(None),
+            Signal::Stop(_) if self.options.echo.is_none() => self.kill(None),
             Signal::Stop(number) => self.on_stop_signal(number),
             // In the background SIGUSR2, the only one of these, asks what PM2 does on it.
-            Signal::Forward(_) if !self.options.echo => drop(self.logs.reopen()),
+            Signal::Forward(_) if self.options.echo.is_none() => drop(self.logs.reopen()),
             Signal::Forward(number) => self.apps.signal_all(number),
         }
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use forkful_core::foreground::LogPrefix;
 use forkful_core::spec::AppSpec;
 use forkful_keeper::keeper::TRIAL;
 use forkful_os::keeper::{End, Handover, Keeping, Kind, Update};
@@ -41,6 +42,8 @@ pub struct ForegroundOptions {
     pub home: Home,
     /// Whether workers' output also goes to files; it always goes to stdout and stderr.
     pub write_log_files: bool,
+    /// What stands before each line of the workers.
+    pub log_prefix: LogPrefix,
     /// Where the probes of a container platform are answered.
     pub probes: Option<ProbeAddress>,
     /// For how long workers serve on after a signal that asks for a stop, while `/readyz` says no.
@@ -166,7 +169,7 @@ async fn serve_home(
     let options = EngineOptions {
         agent: install_agent(&home),
         home: home.clone(),
-        echo: false,
+        echo: None,
         write_log_files: true,
         shutdown_delay: Duration::ZERO,
         keeping: keeping.clone(),
@@ -266,7 +269,7 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
         let engine_options = EngineOptions {
             agent,
             home: options.home,
-            echo: true,
+            echo: Some(options.log_prefix),
             write_log_files: options.write_log_files,
             shutdown_delay: options.shutdown_delay,
             keeping: Keeping::default(),

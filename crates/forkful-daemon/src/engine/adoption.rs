@@ -186,7 +186,7 @@ impl Owners<'_> {
         };
         entry.add_process(slot, generation, process);
         if let (Some(out), Some(err)) = pipes {
-            let [of_out, of_err] = log_streams(self.options, None, entry, slot);
+            let [of_out, of_err] = log_streams(self.options, false, entry, slot);
             for (spec, (pipe, hold)) in [(of_out, out), (of_err, err)] {
                 if let Some(spec) = spec {
                     self.logs.attach_kept(spec, pipe, hold);

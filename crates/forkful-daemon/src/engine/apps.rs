@@ -24,7 +24,7 @@ use super::memory::SharedMemory;
 use super::outgoing::SharedTable;
 use crate::history::History;
 use crate::home::Home;
-use crate::logs::{EchoPrefix, LogService};
+use crate::logs::LogService;
 
 /// App numbers go up to here: a token has room for them below the bit that marks processes.
 pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
@@ -268,10 +268,9 @@ impl Apps {
         }
     }
 
-    /// What goes before the lines of a worker in the foreground.
-    pub(super) fn echo_prefix(&self, slot: u16) -> EchoPrefix {
-        let several = self.all.values().map(|entry| entry.spec().instances).sum::<u16>() > 1;
-        if several { EchoPrefix(format!("{slot} | ")) } else { EchoPrefix::default() }
+    /// Whether the apps have more than one worker together.
+    pub(super) fn has_several_workers(&self) -> bool {
+        self.all.values().map(|entry| usize::from(entry.spec().instances)).sum::<usize>() > 1
     }
 
     /// The last lines of stderr of the process that failed: the one that ended last, or the present one.

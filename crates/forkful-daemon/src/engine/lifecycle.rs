@@ -3,12 +3,14 @@
 //! When one has ended, its tree is cleared away, then the core is told. The leader stays a zombie until its tree is gone, so
 //! that neither its id nor its group's can be used by somebody else while signals are still sent to them.
 
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
 use forkful_core::Time;
+use forkful_core::foreground::{LineTarget, LogPrefix};
 use forkful_core::slot::{Event, Exit};
 use forkful_core::supervisor;
 use forkful_os::keeper::{Hold, Kind, Name};
@@ -117,9 +119,9 @@ impl Engine {
     }
 
     fn attach_logs(&self, app: AppId, slot: u16, pipes: [OwnedFd; 2], holds: [Hold; 2]) {
-        let echo = self.options.echo.then(|| self.apps.echo_prefix(slot));
+        let is_shared = self.apps.has_several_workers();
         let Some(entry) = self.apps.get(&app) else { return };
-        let streams = log_streams(&self.options, echo.as_ref(), entry, slot);
+        let streams = log_streams(&self.options, is_shared, entry, slot);
         for ((spec, pipe), hold) in streams.into_iter().zip(pipes).zip(holds) {
             if let Some(spec) = spec {
                 self.logs.attach_kept(spec, pipe, hold);
@@ -187,7 +189,7 @@ impl Engine {
 /// Where stdout and stderr of a slot's process go.
 pub(super) fn log_streams(
     options: &EngineOptions,
-    echo: Option<&EchoPrefix>,
+    is_shared: bool,
     entry: &App,
     slot: u16,
 ) -> [Option<StreamSpec>; 2] {
@@ -200,7 +202,23 @@ pub(super) fn log_streams(
             paths: if options.write_log_files { place.log_paths(stream) } else { Vec::new() },
             style: LineStyle::from(&entry.spec().logs),
             rotation: entry.spec().logs.rotation.clone(),
-            echo: echo.cloned(),
+            echo: options.echo.map(|prefix| echo_prefix(prefix, is_shared, entry, (place.pm_id, stream))),
         })
     })
+}
+
+/// What stands before the lines of a worker on our own stdout or stderr.
+fn echo_prefix(
+    prefix: LogPrefix,
+    is_shared: bool,
+    entry: &App,
+    (pm_id, stream): (u32, LogStream),
+) -> EchoPrefix {
+    let is_terminal = match stream {
+        LogStream::Out => io::stdout().is_terminal(),
+        LogStream::Err => io::stderr().is_terminal(),
+    };
+    let spec = entry.spec();
+    let target = LineTarget { is_terminal, is_shared };
+    EchoPrefix(prefix.text(pm_id, &spec.name, spec.logs.line_format, target))
 }

@@ -225,7 +225,7 @@ impl Starts {
             cache: cache.as_ref().map(CodeCache::path),
             heap: &heap,
             // As PM2: of fork mode alone. Nobody can write to the workers of a supervisor in the foreground.
-            takes_input: entry.spec().mode == Mode::Fork && !options.echo,
+            takes_input: entry.spec().mode == Mode::Fork && options.echo.is_none(),
         };
         match prepare(entry.spec(), &identity) {
             Ok((mut plan, ends)) => {

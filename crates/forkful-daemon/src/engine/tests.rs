@@ -42,7 +42,7 @@ impl World {
         let options = EngineOptions {
             home: Home::new(home.path().to_owned()),
             agent: None,
-            echo: false,
+            echo: None,
             write_log_files: false,
             shutdown_delay: std::time::Duration::ZERO,
             keeping: Keeping::default(),

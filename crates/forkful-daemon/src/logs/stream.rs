@@ -21,7 +21,7 @@ pub struct StreamSpec {
     pub stream: LogStream,
     /// The files that lines are appended to, each of them to all. Several streams may name the same one.
     pub paths: Vec<PathBuf>,
-    /// How lines look in the files (and with what time before them in the echo).
+    /// How lines look in the files and in the echo.
     pub style: LineStyle,
     /// When the files are set aside, and what is kept; the last stream that begins decides for a file.
     pub rotation: Option<LogRotation>,

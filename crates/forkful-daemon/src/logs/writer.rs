@@ -22,7 +22,7 @@ use super::order::{Extent, Order};
 use super::queue::{Queue, Taken};
 use super::read_back::{BackFile, BackRequest, note};
 use super::space::Space;
-use super::stream::{Batch, StreamInfo};
+use super::stream::{Batch, StreamInfo, lines_of};
 use appender::{Appender, Piece, Shared};
 
 /// Where the service's own troubles are told.
@@ -356,11 +356,13 @@ impl Writer {
     fn echo(&mut self, batch: &Batch) {
         let stream = &batch.stream;
         let Some(prefix) = &stream.echo else { return };
-        let prefix = format!("{}{}", prefix.0, stream.style.stamp.prefix(batch.at_ms));
-        let written = if prefix.is_empty() {
-            batch.parts().into_iter().try_for_each(|part| self.echo.write(stream.stream, part))
-        } else {
-            self.echo.write(stream.stream, &prefixed(batch, &prefix))
+        let written = match stream.style.shown(batch) {
+            None if prefix.0.is_empty() => {
+                batch.parts().into_iter().try_for_each(|part| self.echo.write(stream.stream, part))
+            }
+            None => self.echo.write(stream.stream, &prefixed(batch.lines(), &prefix.0)),
+            Some(shown) if prefix.0.is_empty() => self.echo.write(stream.stream, &shown),
+            Some(shown) => self.echo.write(stream.stream, &prefixed(lines_of(&shown), &prefix.0)),
         };
         if written.is_err() {
             batch.stream.counters.add_dropped(batch.line_count());
@@ -411,9 +413,9 @@ fn remove_archives_of(path: &Path) -> io::Result<()> {
     }
 }
 
-fn prefixed(batch: &Batch, prefix: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(batch.bytes() + batch.line_count() as usize * prefix.len());
-    for line in batch.lines() {
+fn prefixed<'a>(lines: impl Iterator<Item = &'a [u8]>, prefix: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    for line in lines {
         out.extend_from_slice(prefix.as_bytes());
         out.extend_from_slice(line);
     }

@@ -69,7 +69,8 @@ Examples:
   forkful run app.js -i max
   forkful run forkful.config.js --env production
   forkful run server.js --no-autorestart             in a container with its own restart policy
-  forkful run app.js -i max --probes :9640           with probes for Kubernetes")]
+  forkful run app.js -i max --probes :9640           with probes for Kubernetes
+  forkful run app.js --log-type json                 for a log collector: JSON lines")]
 pub(crate) struct RunArgs {
     /// Seconds to wait before anything is started.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -80,6 +81,12 @@ pub(crate) struct RunArgs {
     /// How long to keep serving after a stop signal, while `/readyz` answers 503; 5s with --probes, otherwise 0s.
     #[arg(long, value_name = "DURATION", value_parser = super::duration)]
     pub(crate) shutdown_delay: Option<Duration>,
+    /// Begin each line with the worker, `0|api | `; by default with several workers on a terminal, and never with --log-type json.
+    #[arg(long)]
+    pub(crate) log_prefix: bool,
+    /// Write the lines of the apps as they are, also on a terminal.
+    #[arg(long, conflicts_with = "log_prefix")]
+    pub(crate) no_log_prefix: bool,
     #[command(flatten)]
     pub(crate) app: AppArgs,
 }

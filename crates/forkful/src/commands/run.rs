@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forkful_core::foreground::longest_stop;
+use forkful_core::foreground::{LogPrefix, longest_stop};
 use forkful_core::spec::AppSpec;
 use forkful_daemon::{ForegroundOptions, ProbeAddress, run_foreground};
 
@@ -25,16 +25,22 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let delay =
         args.shutdown_delay.unwrap_or(if args.probes.is_some() { PROBED_DELAY } else { Duration::ZERO });
-    run_in_foreground(&args.app, args.probes.clone(), delay)
+    let log_prefix = match (args.log_prefix, args.no_log_prefix) {
+        (true, _) => LogPrefix::Always,
+        (_, true) => LogPrefix::Never,
+        _ => LogPrefix::Auto,
+    };
+    run_in_foreground(&args.app, log_prefix, args.probes.clone(), delay)
 }
 
 /// Runs apps in this process until they have exited.
 pub(super) fn foreground(args: &AppArgs) -> Result<Exit, Failure> {
-    run_in_foreground(args, None, Duration::ZERO)
+    run_in_foreground(args, LogPrefix::Auto, None, Duration::ZERO)
 }
 
 fn run_in_foreground(
     args: &AppArgs,
+    log_prefix: LogPrefix,
     probes: Option<ProbeAddress>,
     shutdown_delay: Duration,
 ) -> Result<Exit, Failure> {
@@ -44,7 +50,8 @@ fn run_in_foreground(
     if probes.is_some() || std::process::id() == 1 {
         tell_platform(&apps, probes.as_ref(), shutdown_delay);
     }
-    let options = ForegroundOptions { home, write_log_files: writes_files(&apps), probes, shutdown_delay };
+    let write_log_files = writes_files(&apps);
+    let options = ForegroundOptions { home, write_log_files, log_prefix, probes, shutdown_delay };
     let code = run_foreground(apps, options).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     Ok(Exit::App(u8::try_from(code).unwrap_or(1)))
 }

@@ -17,6 +17,49 @@ fn the_app_s_exit_code_is_ours() {
 }
 
 #[test]
+fn lines_are_what_the_apps_wrote_unless_a_prefix_or_json_is_wanted() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "once.js",
+        r#"console.log('{"level":30}'); console.error(`"oh", ${process.env.NODE_APP_INSTANCE}`); process.exit();"#,
+    );
+    let run = |options: &[&str]| {
+        let args = [&["run", "once.js", "-i", "2", "--no-autorestart"], options].concat();
+        let output = sandbox.run(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", sandbox.told(&output));
+        let lines = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let mut lines: Vec<String> = text
+                .lines()
+                .filter(|line| line.contains("level") || line.contains("oh"))
+                .map(str::to_owned)
+                .collect();
+            lines.sort();
+            lines
+        };
+        (lines(&output.stdout), lines(&output.stderr))
+    };
+    // Neither of them is a terminal.
+    let plain = run(&[]);
+    assert_eq!(plain.0, [r#"{"level":30}"#, r#"{"level":30}"#]);
+    assert_eq!(plain.1, ["\"oh\", 0", "\"oh\", 1"]);
+    assert_eq!(run(&["--no-log-prefix"]), plain);
+    let prefixed = run(&["--log-prefix"]);
+    assert_eq!(prefixed.0, [r#"0|once | {"level":30}"#, r#"1|once | {"level":30}"#]);
+    assert_eq!(prefixed.1, ["0|once | \"oh\", 0", "1|once | \"oh\", 1"]);
+    let json = run(&["--log-type", "json", "--log-prefix"]);
+    for (lines, stream, message) in [(&json.0, "out", r#"{"level":30}"#), (&json.1, "err", "\"oh\", ")] {
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in lines {
+            let object: serde_json::Value = serde_json::from_str(line).expect("a line is an object");
+            assert!(object["message"].as_str().unwrap().starts_with(message), "{line}");
+            assert_eq!((&object["type"], &object["app_name"]), (&stream.into(), &"once".into()));
+            assert!(object["process_id"].is_u64() && object["timestamp"].is_string(), "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_missing_script_is_wrong_use() {
     let sandbox = Sandbox::new();
     assert_snapshot!(sandbox.transcript(&["run", "missing.js"]), @r#"
@@ -69,11 +112,14 @@ fn when_it_is_killed_nothing_of_its_app_stays() {
     sandbox.write("shell.sh", "setsid sleep 1000 &\necho $! $$\ntrap '' TERM\nwhile :; do sleep 1; done\n");
     sandbox.write("app.js", "console.log(process.pid); setInterval(() => {}, 1000);");
     let mut run = Guarded::spawn(
-        sandbox.command(&["run", "shell.sh", "app.js"]).stdout(Stdio::piped()).stderr(Stdio::null()),
+        sandbox
+            .command(&["run", "shell.sh", "app.js", "--log-prefix"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
     );
     let lines = run.next_line() + &run.next_line();
-    // Each line follows the number of its worker: `0 | 4711`.
-    let said = lines.lines().filter_map(|line| line.split_once('|')).flat_map(|(_, pids)| pids.split(' '));
+    // Each line follows its worker: `0|shell | 4711`.
+    let said = lines.lines().filter_map(|line| line.split_once(" | ")).flat_map(|(_, pids)| pids.split(' '));
     let pids: Vec<u32> = said.filter_map(|word| word.trim().parse().ok()).collect();
     assert_eq!(pids.len(), 3, "{lines}");
     let guards = children_called(run.child.id(), "guard");

@@ -40,7 +40,7 @@ fn next(remains: Remains) -> World {
     let options = EngineOptions {
         home: Home::new(home.path().to_owned()),
         agent: None,
-        echo: false,
+        echo: None,
         write_log_files: false,
         shutdown_delay: std::time::Duration::ZERO,
         keeping: Keeping::default(),
