@@ -170,6 +170,17 @@ describe('failure stories', { concurrency: 3 }, () => {
     tells(outcome, { code: 0, cause: /^note: stubborn: worker \d+ was killed: it ignored SIGTERM for 0\.3 s; handle the signal in the app, or set `kill_timeout`$/, step: /^note: stubborn/ });
   });
 
+  test('an app whose shutdown takes longer than kill_timeout, as lightship delays it', async () => {
+    const path = write('delayed.cjs', "process.on('SIGINT', () => setTimeout(() => process.exit(7), Number(process.env.SHUTDOWN_DELAY))); setInterval(() => {}, 1000);\n");
+    const stop = async (name, delay, timeout) => {
+      await forkful.ok(['start', path, '--name', name, '--kill-timeout', timeout, ...NODE], { env: { SHUTDOWN_DELAY: delay } });
+      return forkful.run(['stop', name]);
+    };
+    tells(await stop('killed', '600000', '300'), { code: 0, cause: /^note: killed: worker \d+ was killed: /, step: /`kill_timeout`$/ });
+    const { code, stderr } = await stop('waited-for', '600', '600s');
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  });
+
   test('the list says why an app does not run', async () => {
     const path = write('errored.cjs', "throw new Error('no queue');\n");
     const config = write('errored.config.json', JSON.stringify({ apps: [{ name: 'errored', script: path, interpreter: nodeBinary(NEWEST), max_restarts: 2, restart_delay: 10 }] }));

@@ -2,8 +2,10 @@
 // retry; see lib/load.mjs.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http2 from 'node:http2';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -416,6 +418,34 @@ test('a reload without the agent loses no request of clients that connect anew',
   await forkful.ok(['reload', 'bare']);
   const { success: _success, ...failed } = await load.stop();
   assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+});
+
+test('a reload waits for an agent for tracing that new workers load first, and no request waits', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'forkful-tracer-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [tracer, loads, loaded] = ['tracer.cjs', 'loads', 'loaded'].map((name) => join(folder, name));
+  // As an agent that takes long to load: it blocks the start of its process.
+  writeFileSync(tracer, `const { appendFileSync, existsSync } = require('node:fs');
+    appendFileSync(process.env.LOADS, process.pid + '\\n');
+    while (!existsSync(process.env.LOADED)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);`);
+  writeFileSync(loaded, '');
+  const { forkful, settle, answered, pids } = await underLoad(t, plain, {
+    major: 24,
+    options: ['--listen-timeout', '300s', '--node-args', `--require ${tracer}`],
+    env: { LOADS: loads, LOADED: loaded },
+  });
+  const old = await pids();
+  const starts = () => readFileSync(loads, 'utf8').trim().split('\n').filter((pid) => !old.includes(pid)).length;
+  rmSync(loaded);
+  const reloading = forkful.spawn(['reload', 'app']);
+  await waitUntil('a new worker to load the agent', () => starts() > 0);
+  await answered(2000);
+  assert.deepEqual(await pids(), old, 'the old workers serve');
+  assert.equal(reloading.child.exitCode, null, 'the reload waits');
+  writeFileSync(loaded, '');
+  assert.equal((await reloading.outcome).code, 0, reloading.stderr);
+  assert.deepEqual((await pids()).filter((pid) => old.includes(pid)), []);
+  await settle();
 });
 
 test('scaling down and up, and a restart of one of two apps, lose no request of the others', async (t) => {

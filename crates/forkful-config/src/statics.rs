@@ -17,15 +17,15 @@ pub(crate) const SECTION: &str = "static";
 /// The script name of the built-in file server.
 pub(crate) const SCRIPT: &str = "serve";
 
-/// Keys of an entry, and the variable for each.
-const KEYS: &[(&str, Kind, &str)] = &[
-    ("port", Kind::Port, "PM2_SERVE_PORT"),
-    ("host", Kind::Text, "PM2_SERVE_HOST"),
-    ("path", Kind::Text, "PM2_SERVE_PATH"),
-    ("spa", Kind::Flag, "PM2_SERVE_SPA"),
-    ("ftp", Kind::Flag, "PM2_SERVE_FTP"),
-    ("cors", Kind::Flag, "PM2_SERVE_CORS"),
-    ("homepage", Kind::Text, "PM2_SERVE_HOMEPAGE"),
+/// Keys of an entry, the variable for each, and what it means.
+const KEYS: &[(&str, Kind, &str, &str)] = &[
+    ("port", Kind::Port, "PM2_SERVE_PORT", "Port to listen on; 8080 by default."),
+    ("host", Kind::Text, "PM2_SERVE_HOST", "Address to listen on; 127.0.0.1 by default, 0.0.0.0 for all."),
+    ("path", Kind::Text, "PM2_SERVE_PATH", "Directory; that of the file by default."),
+    ("spa", Kind::Flag, "PM2_SERVE_SPA", "Answer paths without a file with the home page."),
+    ("ftp", Kind::Flag, "PM2_SERVE_FTP", "List the files of directories without an index.html."),
+    ("cors", Kind::Flag, "PM2_SERVE_CORS", "Let pages of other origins read the files (CORS)."),
+    ("homepage", Kind::Text, "PM2_SERVE_HOMEPAGE", "The home page; /index.html by default."),
 ];
 
 /// The apps of the section, if there is one.
@@ -88,15 +88,15 @@ impl Reader<'_> {
                     let message = "has no effect: ignored".to_owned();
                     self.warnings.push(Warning { place, message });
                 }
-                _ => match KEYS.iter().find(|(known, _, _)| *known == name) {
-                    Some((_, kind, variable)) => {
+                _ => match KEYS.iter().find(|(known, ..)| *known == name) {
+                    Some((_, kind, variable, _)) => {
                         let value = variable_value(*kind, &entry.node).map_err(refused);
                         options
                             .env
                             .extend(self.faults.take(value).map(|value| ((*variable).to_owned(), value)));
                     }
                     None => {
-                        let known = KEYS.iter().map(|(name, _, _)| *name).chain(["name", "basic_auth"]);
+                        let known = KEYS.iter().map(|(name, ..)| *name).chain(["name", "basic_auth"]);
                         let message = crate::file::unknown(keys::nearest(&name, known));
                         self.warnings.push(Warning { place, message });
                     }
@@ -152,17 +152,20 @@ pub(crate) fn address_warning(options: &AppOptions, env: &BTreeMap<String, Strin
 pub(crate) fn json_schema() -> serde_json::Value {
     use serde_json::json;
     let mut properties = serde_json::Map::new();
-    properties.insert("name".to_owned(), json!({ "type": "string" }));
-    for (name, kind, _) in KEYS {
-        let schema = match kind {
+    let name = "The app's name; static-page-server-PORT by default.";
+    properties.insert("name".to_owned(), json!({ "type": "string", "description": name }));
+    for (name, kind, _, doc) in KEYS {
+        let mut schema = match kind {
             Kind::Port => json!({ "type": ["integer", "string"] }),
             Kind::Text => json!({ "type": "string" }),
             other => other.schema(),
         };
+        schema["description"] = json!(doc);
         properties.insert((*name).to_owned(), schema);
     }
     let text = json!({ "type": "string" });
-    let login = json!({ "type": "object", "required": ["username", "password"], "properties": { "username": text, "password": text } });
+    let doc = "Object with `username` and `password`, which are then required.";
+    let login = json!({ "type": "object", "description": doc, "required": ["username", "password"], "properties": { "username": text, "password": text } });
     properties.insert("basic_auth".to_owned(), login);
     json!({ "type": "object", "properties": properties })
 }

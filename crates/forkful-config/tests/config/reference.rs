@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use forkful_config::{Change, Group, KnownKey, supported_keys};
+use forkful_config::{Change, Group, KnownKey, json_schema, supported_keys};
 
 const INTRODUCTION: &str = "\
 # Configuration reference
@@ -40,6 +40,17 @@ sizes are bytes or strings such as `\"200M\"`. Relative paths start at the confi
 `--env <name>` adds. Editors know the keys by `docs/forkful.schema.json` (`forkful validate --schema`).
 ";
 
+const STATIC: &str = "\
+Directories that are served as files, each by an app of its own, as by [`forkful serve`](CLI.md#forkful-serve):
+
+```js
+// static.config.js
+module.exports = {
+  static: [{ name: 'site', path: 'dist', port: 8080, spa: true }],
+};
+```
+";
+
 fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for group in Group::ALL {
@@ -52,8 +63,41 @@ fn page() -> String {
         text.extend(supported_keys().filter(|key| key.group == group).map(row));
     }
     text.push_str(&changes());
+    write!(text, "\n## The section deploy\nHosts to which `forkful deploy` deploys; the keys: [DEPLOY.md](DEPLOY.md#the-section-deploy).\n").unwrap();
+    write!(text, "\n## The section static\n{STATIC}\n{}", section_table("static")).unwrap();
     text.push_str("\nKeys of PM2 without effect here, and how to migrate: [FROM-PM2.md](FROM-PM2.md).\n");
     text
+}
+
+/// The keys of a section beside `apps`, from the schema for editors.
+fn section_table(section: &str) -> String {
+    let schema = json_schema()["$defs"][section].clone();
+    let required =
+        |key: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == key));
+    let row = |(key, value): (&String, &serde_json::Value)| {
+        let is_required = if required(key) { " Required." } else { "" };
+        let doc =
+            value["description"].as_str().unwrap_or_else(|| panic!("{section}.{key} has no description"));
+        format!("| `{key}` | {}{is_required} |\n", doc.replace('|', "\\|"))
+    };
+    let rows: String = schema["properties"].as_object().unwrap().iter().map(row).collect();
+    format!("| key | meaning |\n| --- | --- |\n{rows}")
+}
+
+#[test]
+fn the_keys_of_a_deployment_are_what_the_code_says() {
+    const START: &str = "<!-- keys: UPDATE_DOCS=1 cargo test -p forkful-config reference writes them -->\n";
+    const END: &str = "<!-- end of keys -->\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/DEPLOY.md");
+    let found = fs_err::read_to_string(&path).unwrap();
+    let (before, rest) = found.split_once(START).expect("the page has a place for the keys");
+    let (_, after) = rest.split_once(END).expect("and an end of it");
+    let wanted = format!("{before}{START}{}{END}{after}", section_table("deploy"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs_err::write(&path, &wanted).unwrap();
+    } else {
+        assert!(found == wanted, "DEPLOY.md is stale: UPDATE_DOCS=1 cargo test -p forkful-config reference");
+    }
 }
 
 /// The text below a group's heading.
