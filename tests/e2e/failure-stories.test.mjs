@@ -19,7 +19,7 @@ const isRoot = userInfo().uid === 0;
 const STRANGER = 54_321;
 
 /**
- * Checks the first line of a command's stderr, and its hint: the last line, or the line above the page's URL.
+ * Checks the first line of a command's stderr, and its next step: the last line, or the hint above the URL of its page.
  * @param {import('./lib/sandbox.mjs').Outcome} outcome
  * @param {{ code: number, cause: RegExp, step: RegExp }} expected
  */
@@ -29,7 +29,7 @@ function tells(outcome, { code, cause, step }) {
   // In a terminal, stdout output would appear before the cause.
   if (code !== 0) assert.equal(outcome.stdout, '');
   assert.match(lines[0], cause, outcome.stderr);
-  if (lines.at(-1)?.startsWith('see: ')) lines.pop();
+  if (outcome.stderr.includes('\nhint: ')) assert.match(lines.pop() ?? '', /^see: https:\/\/\S+$/, outcome.stderr);
   assert.match(lines.at(-1) ?? '', step, outcome.stderr);
   // eslint-disable-next-line no-control-regex -- colours of runtimes would hide the message
   assert.doesNotMatch(outcome.stderr, /\u001b/);
@@ -100,6 +100,7 @@ describe('failure stories', { concurrency: 3 }, () => {
   test('a typing error in a command', async () => {
     tells(await forkful.run(['strat', 'app.js']), { code: WRONG_USE, cause: /^error: unknown command 'strat'$/, step: /^hint: did you mean `start`\?$/ });
     tells(await forkful.run(['start', '--instnaces', '2']), { code: WRONG_USE, cause: /^error: .*--instnaces/, step: /^hint: did you mean `--instances`\?$/ });
+    tells(await forkful.run(['completion', 'tcsh']), { code: WRONG_USE, cause: /^error: .*'tcsh'/, step: /^hint: / });
   });
 
   test('an unknown app', async () => {

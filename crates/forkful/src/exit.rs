@@ -68,8 +68,6 @@ pub(crate) enum See {
     Command,
     /// An address.
     At(String),
-    /// None, because the hint is complete.
-    Nothing,
 }
 
 impl From<Page> for See {

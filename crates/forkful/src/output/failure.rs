@@ -19,24 +19,19 @@ pub(crate) fn report(failure: &Failure) {
 const FULL_DISK_HINT: &str = "free some space; `df -h` shows full disks";
 
 /// The address of a page, for the typed command.
-pub(crate) fn address(see: See) -> Option<String> {
+pub(crate) fn address(see: See) -> String {
     match see {
-        See::At(address) => Some(address),
-        See::Command => Some(match crate::cli::overview::asked() {
+        See::At(address) => address,
+        See::Command => match crate::cli::overview::asked() {
             Some(command) => pages::of_command(&command),
             None => Page::Commands.url(),
-        }),
-        See::Nothing => None,
+        },
     }
 }
 
 /// `hint: …`, and below it the page with more information.
 pub(crate) fn hint_lines(paint: Paint, hint: &str, see: See) -> String {
-    let hint = format!("{} {}\n", paint.cyan("hint:"), visible(hint));
-    match address(see) {
-        Some(address) => format!("{hint}{} {}\n", paint.cyan("see:"), visible(&address)),
-        None => hint,
-    }
+    format!("{} {}\n{} {}\n", paint.cyan("hint:"), visible(hint), paint.cyan("see:"), visible(&address(see)))
 }
 
 fn is_full_disk(failure: &Failure) -> bool {
@@ -71,9 +66,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
     let usage = parts.find_map(|part| part.strip_prefix("Usage: "));
     let hint = match (did_you_mean(error), tips.is_empty(), usage) {
-        (Some(suggestion), ..) => {
-            return Failure::new(Exit::WrongUse, what).hint(suggestion).see(See::Nothing);
-        }
+        (Some(suggestion), ..) => suggestion,
         (None, false, _) => tips.join("; "),
         (None, true, Some(usage)) => format!("the usage is `{usage}`; `--help` shows more"),
         (None, true, None) => "the command's `--help` describes its options".to_owned(),

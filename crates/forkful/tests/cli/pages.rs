@@ -9,7 +9,8 @@ fn page(sandbox: &Sandbox, args: &[&str]) -> String {
     let output = sandbox.run(args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("\nhint: "), "{args:?}: {told}");
-    let see = told.lines().find_map(|line| line.strip_prefix("see: ")).unwrap_or_default();
+    let see = told.lines().find_map(|line| line.strip_prefix("see: "));
+    let see = see.unwrap_or_else(|| panic!("{args:?} names no page: {told}"));
     see.strip_prefix(forkful_core::pages::SITE).unwrap_or(see).to_owned()
 }
 
@@ -27,7 +28,14 @@ fn a_hint_names_the_page_that_says_more() {
         ("a command of PM2", of(&["plus"])),
         ("a value of a key", of(&["validate", "none.json"])),
         ("a deployment without a block", of(&["deploy", "production", "setup"])),
-        ("a word that is nearly right", of(&["strat", "app.js"])),
+        ("a command that is nearly right", of(&["strat", "app.js"])),
+        ("an option that is nearly right", of(&["start", "--instnaces", "2"])),
+        ("a value that is nearly right", of(&["completion", "bsah"])),
+        ("a value that is none of those", of(&["completion", "tcsh"])),
+        ("a value of a key that is nearly right", of(&["start", "app.js", "--balance", "lest"])),
+        ("an argument too many", of(&["ping", "all"])),
+        ("an argument too few", of(&["scale", "api"])),
+        ("two options that exclude each other", of(&["run", "app.js", "--log-prefix", "--no-log-prefix"])),
     ];
     let line = |(what, page): &(&str, String)| format!("{what}: {page}");
     let told: Vec<String> = found.iter().map(line).collect();
@@ -42,7 +50,14 @@ fn a_hint_names_the_page_that_says_more() {
     a command of PM2: from-pm2#commands
     a value of a key: config
     a deployment without a block: config
-    a word that is nearly right:
+    a command that is nearly right: cli
+    an option that is nearly right: cli#forkful-start
+    a value that is nearly right: cli#forkful-completion
+    a value that is none of those: cli#forkful-completion
+    a value of a key that is nearly right: cli#forkful-start
+    an argument too many: cli#forkful-ping
+    an argument too few: cli#forkful-scale
+    two options that exclude each other: cli#forkful-run
     ");
 }
 
