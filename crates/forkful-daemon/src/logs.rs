@@ -56,7 +56,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use echo::EchoPrefix;
+pub use echo::{EchoPrefix, echoes_to_terminal};
 pub use follow::{FollowFilter, FollowRequest, Followed, TailFile};
 pub use frame::LINE_BYTES_MAX;
 pub use lines::LogLines;

@@ -28,6 +28,7 @@ mod serve;
 mod settings;
 #[cfg(test)]
 mod tests {
+    mod examples;
     mod reference;
 }
 

@@ -3,7 +3,6 @@
 //! When one has ended, its tree is cleared away, then the core is told. The leader stays a zombie until its tree is gone, so
 //! that neither its id nor its group's can be used by somebody else while signals are still sent to them.
 
-use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use super::exit_tail::ExitTail;
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
 use super::{Engine, EngineOptions};
-use crate::logs::{EchoPrefix, LineStyle, StreamSpec};
+use crate::logs::{EchoPrefix, LineStyle, StreamSpec, echoes_to_terminal};
 
 /// Between two looks at a tree that has been sent SIGKILL.
 const TREE_LOOK: Duration = Duration::from_millis(5);
@@ -214,11 +213,7 @@ fn echo_prefix(
     entry: &App,
     (pm_id, stream): (u32, LogStream),
 ) -> EchoPrefix {
-    let is_terminal = match stream {
-        LogStream::Out => io::stdout().is_terminal(),
-        LogStream::Err => io::stderr().is_terminal(),
-    };
     let spec = entry.spec();
-    let target = LineTarget { is_terminal, is_shared };
+    let target = LineTarget { is_terminal: echoes_to_terminal(stream), is_shared };
     EchoPrefix(prefix.text(pm_id, &spec.name, spec.logs.line_format, target))
 }

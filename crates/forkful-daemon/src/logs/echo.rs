@@ -1,6 +1,6 @@
 //! Lines to our own stdout and stderr, for the foreground mode.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, OwnedFd};
 
 use forkful_api::types::LogStream;
@@ -75,6 +75,14 @@ impl Echo {
             }
             Ok(()) => Ok(()),
         }
+    }
+}
+
+/// Whether people read what is echoed to this stream of ours.
+pub fn echoes_to_terminal(stream: LogStream) -> bool {
+    match stream {
+        LogStream::Out => io::stdout().is_terminal(),
+        LogStream::Err => io::stderr().is_terminal(),
     }
 }
 

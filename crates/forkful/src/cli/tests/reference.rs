@@ -76,8 +76,7 @@ fn section(text: &mut String, command: &mut Command, path: &str) {
             write!(text, "\n{}\n", words.trim().replace('<', "&lt;")).unwrap();
         }
         if !examples.trim().is_empty() {
-            let lines: Vec<&str> =
-                examples.trim_end().lines().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
+            let lines: Vec<String> = examples.trim_end().lines().map(as_shell_line).collect();
             write!(text, "\n```sh\n{}\n```\n", lines.join("\n")).unwrap();
         }
     }
@@ -89,6 +88,18 @@ fn section(text: &mut String, command: &mut Command, path: &str) {
     for name in inner {
         let path = format!("{path} {name}");
         section(text, command.find_subcommand_mut(&name).unwrap(), &path);
+    }
+}
+
+/// A line of the examples, with what is said beside it as a comment, so that it can be pasted into a shell.
+fn as_shell_line(line: &str) -> String {
+    let line = line.strip_prefix("  ").unwrap_or(line);
+    match line.find("   ").map(|at| line.split_at(at)) {
+        Some((command, beside)) if !command.trim().is_empty() => {
+            let words = beside.trim_start();
+            format!("{command}{}# {words}", &beside[..beside.len() - words.len()])
+        }
+        _ => line.to_owned(),
     }
 }
 
