@@ -207,6 +207,27 @@ describe('the page in a browser', { skip }, () => {
     await context.close();
   });
 
+  test('the colour of the headline is that of the best arm, also where the first comparison is lost', async () => {
+    const tone = async (change) => {
+      const document = compareDocument();
+      change(document);
+      const { page, context } = await opened(document);
+      const classes = await page.getAttribute('.headline', 'class');
+      await context.close();
+      return classes;
+    };
+    assert.equal(await tone(() => {}), 'headline faster');
+    const lost = (document) => { document.verdict = document.comparisons[0].verdict = 'slower'; };
+    assert.equal(await tone(lost), 'headline slower');
+    const best = (...verdicts) => (document) => {
+      lost(document);
+      document.headline = 'four is the best';
+      document.best = { arm: 'four', leads: verdicts.map((verdict) => ({ over: 'another', throughput: { ratio: 1.9 }, verdict })), sentence: document.headline };
+    };
+    assert.equal(await tone(best('faster', 'faster')), 'headline faster');
+    assert.equal(await tone(best('faster', 'inconclusive')), 'headline neutral');
+  });
+
   test('an overloaded arm has no latencies, neither in the table nor drawn', async () => {
     const document = compareDocument();
     const drawn = (words) => words.filter((one) => one.startsWith('Latency at 4,000 requests/s')).join();

@@ -1,6 +1,6 @@
 // `forkful compare`: arms, blocks, comparisons → plots and tables.
 
-import { asList, asNumber, asObject, asText, at, type Document, type Json, type JsonObject, type Plot, type Scalar, type Series, type Table } from '../document';
+import { asList, asNumber, asObject, asText, at, isObject, type Document, type Json, type JsonObject, type Plot, type Scalar, type Series, type Table } from '../document';
 import { checksOfNotes, interval, scalarNumber, spectrum, tilesOfArm } from './common';
 
 const percentLoad = (load: number): string => `${Math.round(load * 100)} %`;
@@ -11,7 +11,7 @@ export function adaptCompare(json: JsonObject, page: Document): void {
   const sentences = comparisons.map((comparison) => asText(comparison.sentence)).filter(Boolean);
   page.headline ||= sentences[0] ?? '';
   page.details.push(...sentences.filter((sentence) => sentence !== page.headline));
-  page.word ||= asText(comparisons[0]?.verdict);
+  page.word = wordOf(json, page.word || asText(comparisons[0]?.verdict));
   page.tables.push(...armsTable(arms));
   page.tiles.push(...arms.flatMap((arm) => tilesOfArm(asText(arm.name), at(arm, 'throughput', 'per_second'), latencyOf(arm))));
   const plots: (Plot | null)[] = [
@@ -19,6 +19,13 @@ export function adaptCompare(json: JsonObject, page: Document): void {
   ];
   page.plots.push(...plots.filter((plot) => plot !== null));
   page.checks.push(...checksOfNotes(asObject(json.trust)));
+}
+
+/** The word of the headline: with several arms that is about the best arm, not about the first comparison. */
+function wordOf(json: JsonObject, first: string): string {
+  if (!isObject(json.best)) return first;
+  const leads = asList(json.best.leads).map(asObject);
+  return leads.length > 0 && leads.every((lead) => lead.verdict === 'faster') ? 'faster' : '';
 }
 
 /** The p99 at the highest rate; none if the arm was overloaded. */
