@@ -1,8 +1,10 @@
 // A real daemon with an app, and its dashboard in a real browser.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { PATIENCE_MS } from './chromium.mjs';
 
@@ -22,8 +24,10 @@ export const HOSTILE = [
 /** Ends at `/crash`, stands still at `/block`, and writes what is hostile when it begins. */
 const APP = `
 const http = require('node:http');
+function standStill() { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200); }
 http.createServer((request, response) => {
   if (request.url === '/crash') { response.end('it ends'); setImmediate(() => { throw new Error('a planned crash'); }); return; }
+  if (request.url === '/block') standStill();
   response.end('ok');
 }).listen(process.env.SOCKET, () => { for (const line of ${JSON.stringify(HOSTILE)}) console.log(line); console.error('a line of stderr'); });
 `;
@@ -45,12 +49,40 @@ export class Daemon {
     execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances)], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
   }
 
+  /** The status of a request to an app. */
+  request(name, url) {
+    return new Promise((resolve, reject) => {
+      http.get({ socketPath: path.join(this.folder, `${name}.sock`), path: url }, (response) => response.resume().on('end', () => resolve(response.statusCode)).on('error', reject))
+        .on('error', reject);
+    });
+  }
+
+  /** Sends requests, one after the other over some connections, until the returned function is called. */
+  load(name, url, connections) {
+    let isOver = false;
+    const send = async () => { while (!isOver) await this.request(name, url); };
+    const sent = Promise.all(Array.from({ length: connections }, send));
+    return () => { isOver = true; return sent; };
+  }
+
   link(...options) {
     return JSON.parse(this.forkful('dashboard', '--json', ...options)).url;
   }
 
   list() {
     return JSON.parse(this.forkful('list', '--json')).apps;
+  }
+
+  incidents(app) {
+    return JSON.parse(this.forkful('events', app, '--json')).incidents;
+  }
+
+  /** Waits until something holds. */
+  async until(holds) {
+    for (const until = Date.now() + PATIENCE_MS; !holds();) {
+      if (Date.now() > until) throw new Error(`does not come true: ${holds}`);
+      await delay(50);
+    }
   }
 
   close() {

@@ -105,7 +105,7 @@ describe('the dashboard', { skip: reason }, () => {
       await page.waitForFunction((rule) => Number(document.querySelector(rule.row)?.textContent) > rule.before,
         { row: 'tbody tr:last-child td[data-label=Restarts]', before });
       await page.click('nav >> text=Events');
-      await page.waitForSelector('.events .bad >> text=ended unexpectedly');
+      await page.waitForSelector('.events .bad:has-text("api, worker 0 crashed"):has-text("SIGKILL")');
       await page.click('nav >> text=Apps');
       await page.waitForSelector(`${row('api')} >> text=online`);
     });
@@ -151,6 +151,39 @@ describe('the dashboard', { skip: reason }, () => {
       process.kill(pid, 'SIGKILL');
       await page.waitForFunction(() => [...document.querySelectorAll('figure.plot')].filter((plot) => plot.textContent.includes('✕ crash')).length >= 7);
     });
+  });
+
+  test('crashes of before the page was opened are marked and listed, with their details', async () => {
+    daemon.start('fragile', 1);
+    await daemon.request('fragile', '/crash');
+    await daemon.until(() => daemon.incidents('fragile').length > 0);
+    await visit(async (page) => {
+      await page.click(`${row('fragile')} a`);
+      await page.waitForSelector('figure.plot .note a:has-text("✕ crash")');
+      await page.click('nav >> text=Events');
+      await page.waitForSelector('.events .bad:has-text("fragile, worker 0 crashed"):has-text("a planned crash")');
+      await page.click('.events .bad:has-text("fragile") >> text=details');
+      await page.waitForSelector('h1:has-text("Incident")');
+      await page.waitForSelector('dt:text-is("Exit code") + dd:has-text("1")');
+      await page.waitForSelector('.lines .line:has-text("Error: a planned crash")');
+      assert.deepEqual(await faults(page), []);
+      assert.equal(await page.getAttribute('nav a:text-is("Events")', 'aria-current'), 'page');
+    });
+    daemon.forkful('delete', 'fragile');
+  });
+
+  test('what limits a busy app is told, with what to do', async () => {
+    daemon.start('slow', 1);
+    const end = daemon.load('slow', '/block', 3);
+    await visit(async (page) => {
+      await page.waitForSelector(`${row('slow')} .why:has-text("blocked in synchronous calls")`);
+      await page.click(`${row('slow')} a`);
+      await page.waitForSelector('.verdict .headline:has-text("blocked in synchronous calls")');
+      await page.waitForSelector('.verdict li:has-text("asynchronous form")');
+      assert.deepEqual(await faults(page), []);
+    });
+    await end();
+    daemon.forkful('delete', 'slow');
   });
 
   test('pictures for the documentation', async () => {

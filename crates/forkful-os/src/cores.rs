@@ -43,6 +43,14 @@ pub enum CoreLimit {
     },
 }
 
+impl UsableCores {
+    /// Cores that an app may use, with fractions; a quota of its own is in thousandths of a core.
+    pub fn of_app(&self, max_millicores: Option<u32>) -> f64 {
+        let own = max_millicores.map(|millicores| f64::from(millicores) / 1000.0);
+        self.limits.iter().map(CoreLimit::cores).chain(own).fold(f64::from(self.online), f64::min)
+    }
+}
+
 impl CoreLimit {
     /// The limit in cores.
     pub fn cores(&self) -> f64 {

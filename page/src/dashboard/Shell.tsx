@@ -9,6 +9,7 @@ import type { Connection } from './store';
 import { useStore } from './store';
 import { AppPage } from './views/AppPage';
 import { Events } from './views/Events';
+import { IncidentPage } from './views/IncidentPage';
 import { Logs } from './views/Logs';
 import { Overview } from './views/Overview';
 import { Reports } from './views/Reports';
@@ -38,7 +39,8 @@ export function Shell() {
     isFirst.current = false;
   }, [place]);
   const { sign, text } = CONNECTIONS[connection];
-  const here = route.path[0] === 'app' ? '' : route.path[0] ?? '';
+  const [first = ''] = route.path;
+  const here = { app: '', incident: 'events' }[first] ?? first;
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.querySelector('h1')?.focus(); }}>Skip to the content</a>
@@ -67,6 +69,7 @@ function View({ route }: { route: Route }): ComponentChildren {
   if (first === 'app' && id !== undefined) return <WorkerPage key={`${name}/${id}`} name={name} id={id} />;
   if (first === 'app') return <AppPage key={name} name={name} />;
   if (first === 'logs') return <Logs key={route.query.toString()} query={route.query} />;
+  if (first === 'incident') return <IncidentPage key={name} id={name} />;
   if (first === 'events') return <Events />;
   if (first === 'reports') return <Reports />;
   return <><h1 tabIndex={-1}>Page not found</h1><p><a href="#/">Apps</a></p></>;

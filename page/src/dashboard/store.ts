@@ -1,13 +1,15 @@
 // The data of the page: the state of the apps, events, and recent samples of each worker for small plots. Views subscribe to it.
 
 import { useEffect, useState } from 'preact/hooks';
+import { listed } from './incidents';
 import { patched } from './patch';
-import type { Happening, State, Worker } from './types';
+import type { Happening, Incident, State, Worker } from './types';
 import { metric, workersOf } from './types';
 
 /** Recent samples: ten minutes, one per second. */
 export const PAST_MAX = 600;
 const EVENTS_MAX = 1000;
+const INCIDENTS_MAX = 400;
 
 export type Connection = 'connecting' | 'live' | 'paused' | 'lost' | 'over';
 export type Past = { at: number[]; loop: (number | null)[]; cpu: (number | null)[]; memory: (number | null)[]; rate: (number | null)[] };
@@ -16,6 +18,8 @@ class Store {
   connection: Connection = 'connecting';
   state: State | null = null;
   events: Happening[] = [];
+  /** The oldest first. */
+  incidents: Incident[] = [];
   past = new Map<number, Past>();
   /** The last change of a worker's state, for screen readers. */
   spoken = '';
@@ -39,6 +43,14 @@ class Store {
     const seen = new Set(this.events.map(key));
     this.events = [...this.events, ...events.filter((event) => !seen.has(key(event)))].sort((a, b) => a.at_ms - b.at_ms).slice(-EVENTS_MAX);
     this.remember();
+    // Without an answer, new incidents are still known by the stream.
+    listed().then((known) => this.takeIncidents(known), () => undefined);
+  }
+
+  takeIncidents(found: Incident[]): void {
+    const all = new Map([...this.incidents, ...found].map((incident) => [incident.id, incident]));
+    this.incidents = [...all.values()].sort((a, b) => a.id - b.id).slice(-INCIDENTS_MAX);
+    this.changed();
   }
 
   takeChange(change: unknown): void {

@@ -1,6 +1,7 @@
 // The stream of states and events. It uses server-sent events over fetch, because EventSource cannot send our header.
 // It stops while the page is hidden, and reconnects by itself.
 
+import { isIncident } from './incidents';
 import { ask, linesOf, Refused } from './session';
 import { store } from './store';
 import type { Happening, State } from './types';
@@ -20,6 +21,7 @@ function take(name: string, data: string): void {
   if (name === 'state' && isState(value)) store.takeState(value);
   else if (name === 'change') store.takeChange(value);
   else if (name === 'event' && isHappening(value)) store.takeEvent(value);
+  else if (name === 'incident' && isIncident(value)) store.takeIncidents([value]);
 }
 
 async function read(signal: AbortSignal, heard: () => void): Promise<void> {

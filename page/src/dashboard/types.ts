@@ -7,8 +7,8 @@ export type Worker = {
   dropped_log_lines?: number; node_version?: string; metrics?: Record<string, number>;
 };
 export type Dispatch = { address: string; mode: string; handed_over: number; rescued: number; lost: number; suspected: number; steered: number };
-/** What limits an app, in the words of `forkful doctor`. */
-export type Verdict = { verdict: string; certainty: string; text: string; advice?: string; command?: string; gain?: string };
+/** What limits an app, in the words of `forkful doctor`; `text` is the title as a sentence, with the certainty. */
+export type Verdict = { verdict: string; certainty: string; title: string; text: string; advice: string[]; gain?: string };
 export type App = {
   script?: string; mode: string; namespace?: string; instances: number; memory_limit_bytes?: number; notes?: string[]; listening?: string[];
   created_at_ms?: number; dispatch?: Dispatch[]; workers: Record<string, Worker>; verdict?: Verdict;
@@ -17,6 +17,13 @@ export type State = { at_ms: number; notes?: string[]; apps: Record<string, App>
 export type Happening = {
   at_ms: number; event: string; manually: boolean; app: string; pm_id: number; slot?: number; pid?: number; restarts?: number; exit_code?: number;
 };
+/** What happened to an app without a command: a crash, a failed reload, a change of the number of workers. */
+export type Incident = { id: number; at_ms: number; kind: string; app: string; pm_id?: number | null; reason: string; next?: string | null };
+/** What is known of the process of an incident. */
+export type ProcessEnd = {
+  pid?: number | null; uptime_ms: number; exit_code?: number | null; signal?: string | null; restarts_in_a_row: number; restarts: number; node_version?: string | null;
+};
+export type IncidentDetails = Incident & { end?: ProcessEnd | null; stderr_tail: string[]; hint?: string | null; metrics: Record<string, number> };
 export type LogLine = { app: string; pm_id?: number | null; stream: string; at_ms?: number | null; line: string };
 
 /** The workers of an app, by slot. */

@@ -2,6 +2,11 @@
 
 /** 14:03:27, in the reader's time. */
 export const clock = (ms: number): string => new Date(ms).toLocaleTimeString('en-GB');
+/** The same with the day, unless it is today. */
+export const dated = (ms: number): string => {
+  const date = new Date(ms);
+  return date.toDateString() === new Date().toDateString() ? clock(ms) : `${date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })}, ${clock(ms)}`;
+};
 /** 14:03, for long spans with the day. */
 export const moment = (ms: number, span_ms: number): string =>
   span_ms > 36 * 3_600_000

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use forkful_core::doctor::{Diagnosis, Evidence, Split, Verdict, WorkerDiagnosis, words};
+use forkful_core::doctor::{
+    App, Diagnosis, Evidence, Signs, Split, Verdict, WorkerDiagnosis, WorkerSeconds, words,
+};
 use forkful_core::outgoing::HostLoad;
 use forkful_core::profile::{CpuProfile, FunctionTime, Functions};
 use serde::{Deserialize, Serialize};
+
+use super::{AppView, HistoryReply, ModeKind, WorkerHistory};
 
 /// The diagnoses of some apps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -196,6 +200,32 @@ pub struct WorkerReport {
     pub evidence: Vec<EvidenceView>,
 }
 
+impl HistoryReply {
+    /// The measured seconds of each worker, by slot, for a diagnosis.
+    pub fn seconds(&self) -> BTreeMap<u16, Vec<Signs>> {
+        let of_worker = |worker: &WorkerHistory| {
+            let value = |name: &str, point: usize| worker.series.get(name)?.get(point).copied().flatten();
+            (worker.slot, Signs::from_series(self.points as usize, value))
+        };
+        self.workers.iter().map(of_worker).collect()
+    }
+}
+
+impl AppView {
+    /// What a diagnosis needs: the cores that the app may use, the seconds of its workers by slot, and the host
+    /// that refused most of its connections.
+    pub fn watched(&self, cores: f64, seconds: BTreeMap<u16, Vec<Signs>>, refusing: Option<HostLoad>) -> App {
+        let workers = seconds.into_iter().map(|(slot, seconds)| WorkerSeconds { slot, seconds });
+        App {
+            name: self.definition.name.clone(),
+            cores,
+            is_scalable: self.definition.mode == ModeKind::Cluster,
+            workers: workers.collect(),
+            refusing,
+        }
+    }
+}
+
 impl DoctorReport {
     /// Of the app with this name.
     pub fn new(app: &str, diagnosis: &Diagnosis) -> Self {
@@ -241,4 +271,23 @@ fn views(evidence: &[Evidence]) -> Vec<EvidenceView> {
         text: row.shown(),
     };
     evidence.iter().map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_which_nothing_is_known_are_left_out() {
+        let series = [("event_loop_utilization".to_owned(), vec![Some(0.9), None, Some(0.5)])];
+        let history = HistoryReply {
+            app: "web".to_owned(),
+            from_ms: 0,
+            step_ms: 1000,
+            points: 3,
+            workers: vec![WorkerHistory { slot: 2, pm_id: 7, series: series.into_iter().collect() }],
+        };
+        let busy: Vec<Option<f64>> = history.seconds()[&2].iter().map(|signs| signs.loop_busy).collect();
+        assert_eq!(busy, [Some(0.9), Some(0.5)]);
+    }
 }

@@ -103,6 +103,12 @@ impl Signs {
         signs
     }
 
+    /// From series of values: the value of a metric at a point. Points without any value are left out.
+    pub fn from_series(points: usize, value: impl Fn(&str, usize) -> Option<f64>) -> Vec<Self> {
+        let at = |point| Self::from_values(|name| value(name, point));
+        (0..points).map(at).filter(|signs| !signs.is_empty()).collect()
+    }
+
     /// Whether no value is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

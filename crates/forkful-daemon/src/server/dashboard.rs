@@ -6,6 +6,7 @@
 //! - `access`: links, sessions, and who may do what
 //! - `answers`: what is answered, and with which headers
 //! - `state`: what the page is told of the apps, and how one state differs from the next
+//! - `verdicts`: what limits each app, by the rules of the doctor
 //! - `feed`: the stream of that, once a second, one for all pages
 //! - `front`: the requests
 //!
@@ -20,6 +21,7 @@ mod front;
 mod state;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

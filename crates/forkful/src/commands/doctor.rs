@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, ModeKind, Status};
-use forkful_core::doctor::{
-    App, Diagnosis, Remedy, SECONDS_MIN, Signs, WorkerSeconds, compare, examine, unseen, words,
-};
+use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, Status};
+use forkful_core::doctor::{App, Diagnosis, Remedy, SECONDS_MIN, Signs, compare, examine, unseen, words};
 use forkful_core::outgoing::{HostLoad, RefusalWatch};
-use forkful_os::cores::{CoreLimit, usable_cores};
+use forkful_os::cores::usable_cores;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::fix::Change;
@@ -184,21 +182,5 @@ async fn watch(
 
 /// The app's data for the diagnosis.
 fn watched(app: &AppView, seconds: BTreeMap<u16, Vec<Signs>>, refusing: Option<HostLoad>) -> App {
-    let definition = &app.definition;
-    let workers = seconds.into_iter().map(|(slot, seconds)| WorkerSeconds { slot, seconds });
-    App {
-        name: definition.name.clone(),
-        cores: cores(definition.cpu_max_millicores),
-        is_scalable: definition.mode == ModeKind::Cluster,
-        workers: workers.collect(),
-        refusing,
-    }
-}
-
-/// Cores available to an app, with fractions if it has a quota.
-fn cores(max_millicores: Option<u32>) -> f64 {
-    let usable = usable_cores();
-    let limits = usable.limits.iter().map(CoreLimit::cores);
-    let of_app = max_millicores.map(|millicores| f64::from(millicores) / 1000.0);
-    limits.chain(of_app).fold(f64::from(usable.online), f64::min)
+    app.watched(usable_cores().of_app(app.definition.cpu_max_millicores), seconds, refusing)
 }

@@ -104,10 +104,17 @@ function drawMarks(self: uPlot, marks: Mark[]): void {
   ctx.restore();
 }
 
-/** The last marks in words: `✕ crash 16:03:27`. */
-function inWords(xs: number[], marks: Mark[]): string {
+/** The last marks in words: `✕ crash 16:03:27`, with links to their details. */
+function LastMarks({ xs, marks }: { xs: number[]; marks: Mark[] }) {
   const [from, to] = [xs[0] ?? 0, (xs.at(-1) ?? 0) + (xs[1] ?? 0) - (xs[0] ?? 0)];
-  return marks.filter(({ at }) => at >= from && at <= to).slice(-4).map(({ at, sign, label }) => `${sign} ${label} ${clock(at * 1000)}`).join(' · ');
+  const last = marks.filter(({ at }) => at >= from && at <= to).slice(-4);
+  if (last.length === 0) return null;
+  return (
+    <p class="note">{last.map(({ at, sign, label, href }, index) => {
+      const words = `${sign} ${label} ${clock(at * 1000)}`;
+      return <span key={`${at} ${label}`}>{index > 0 && ' · '}{href === undefined ? words : <a href={href}>{words}</a>}</span>;
+    })}</p>
+  );
 }
 
 /** The last values, for screen readers. */
@@ -126,7 +133,6 @@ export function Panel(props: PanelProps) {
   const plot = useRef<uPlot | null>(null);
   const [isOpen, setOpen] = useState(false);
   const width = useWidth(box);
-  const happened = inWords(xs, props.marks);
   const kind = `${stacked} ${lines.map(({ name, color }) => `${name} ${color}`).join(' ')}`;
   useLayoutEffect(() => {
     const element = canvas.current;
@@ -163,7 +169,7 @@ export function Panel(props: PanelProps) {
       )}
       <div class="drawing" ref={box} role="img" aria-label={`${title}. ${summaryOf(props)}`}><div class="canvas" ref={canvas} /></div>
       <p class="readout" ref={text} aria-hidden="true" />
-      {happened && <p class="note">{happened}</p>}
+      <LastMarks xs={xs} marks={props.marks} />
       <details class="numbers" onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>The numbers</summary>
         {isOpen && <Numbers {...props} />}

@@ -8,17 +8,20 @@ import { useWidth } from '../../plots/Figure';
 import { DataTable } from '../../view/DataTable';
 import type { Values } from '../history';
 import { clock } from '../when';
+import type { Mark } from './marks';
 
 const ROW = 22;
+/** Room for the signs of marks, above the rows. */
+const HEAD = 16;
 const LABELS = 74;
 const ROWS_MAX = 60;
 
 export type StripRow = { name: string; values: Values };
-type Props = { title: string; note: string; xs: number[]; rows: StripRow[] };
+type Props = { title: string; note: string; xs: number[]; rows: StripRow[]; marks: Mark[] };
 
-function draw(canvas: HTMLCanvasElement, width: number, { xs, rows }: Props): void {
+function draw(canvas: HTMLCanvasElement, width: number, { xs, rows, marks }: Props): void {
   const pixel = devicePixelRatio;
-  const height = rows.length * ROW;
+  const height = HEAD + rows.length * ROW;
   Object.assign(canvas, { width: width * pixel, height: height * pixel });
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
@@ -31,16 +34,30 @@ function draw(canvas: HTMLCanvasElement, width: number, { xs, rows }: Props): vo
   context.textBaseline = 'middle';
   rows.forEach(({ name, values }, row) => {
     context.fillStyle = ink;
-    context.fillText(name, 0, row * ROW + ROW / 2, LABELS - 8);
+    context.fillText(name, 0, HEAD + row * ROW + ROW / 2, LABELS - 8);
     for (let index = 0; index < xs.length; index += 1) {
       const value = values[index];
       if (typeof value !== 'number') continue;
       const share = Math.min(1, Math.max(0, value));
       context.fillStyle = colors[Math.min(4, Math.floor(share * 5))] ?? ink;
       const tall = 4 + share * (ROW - 6);
-      context.fillRect(LABELS + index * cell, row * ROW + ROW - 1 - tall, Math.ceil(cell), tall);
+      context.fillRect(LABELS + index * cell, HEAD + row * ROW + ROW - 1 - tall, Math.ceil(cell), tall);
     }
   });
+  const [from, step] = [xs[0] ?? 0, (xs[1] ?? 0) - (xs[0] ?? 0)];
+  context.fillStyle = ink;
+  context.strokeStyle = ink;
+  context.textAlign = 'center';
+  context.setLineDash([2, 3]);
+  for (const { at, sign } of marks) {
+    const x = LABELS + ((at - from) / step) * cell;
+    if (!(x >= LABELS && x <= width)) continue;
+    context.fillText(sign, x, HEAD / 2);
+    context.beginPath();
+    context.moveTo(x, HEAD);
+    context.lineTo(x, height);
+    context.stroke();
+  }
 }
 
 /** The workers that are far from the others now, in words. */
@@ -58,7 +75,7 @@ export function oddOnes(rows: StripRow[]): string {
 }
 
 export function Strip(props: Props) {
-  const { title, note, xs, rows } = props;
+  const { title, note, xs, rows, marks } = props;
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const text = useRef<HTMLParagraphElement>(null);
@@ -72,9 +89,9 @@ export function Strip(props: Props) {
     const dark = matchMedia('(prefers-color-scheme: dark)');
     dark.addEventListener('change', redraw);
     return () => dark.removeEventListener('change', redraw);
-  }, [width, xs, rows]);
+  }, [width, xs, rows, marks]);
   const onMove = (event: PointerEvent) => {
-    const [column, row] = [Math.floor(((event.offsetX - LABELS) / (width - LABELS)) * xs.length), Math.floor(event.offsetY / ROW)];
+    const [column, row] = [Math.floor(((event.offsetX - LABELS) / (width - LABELS)) * xs.length), Math.floor((event.offsetY - HEAD) / ROW)];
     const [x, value] = [xs[column], rows[row]?.values[column]];
     if (text.current) text.current.textContent = x === undefined ? '' : `${rows[row]?.name}, ${clock(x * 1000)}: ${typeof value === 'number' ? `${number(value * 100)} %` : 'no value'}`;
   };

@@ -16,7 +16,7 @@ import { Plots } from './Plots';
 const COLUMNS = ['State', 'Up', 'Restarts', 'CPU', 'Memory', 'Requests/s', 'p99', 'Event loop'];
 
 export function AppPage({ name }: { name: string }) {
-  const { state, events } = useStore();
+  const { state, events, incidents } = useStore();
   const app = state?.apps[name];
   if (!state) return <p class="note">Waiting for the state of the apps.</p>;
   if (!app) return <><h1 tabIndex={-1}>{name}</h1><p class="warning">No app has this name.</p></>;
@@ -45,7 +45,7 @@ export function AppPage({ name }: { name: string }) {
         <p class="note"><a href={`#/logs?app=${encodeURIComponent(name)}`}>Logs of {name}</a></p>
       </section>
       <h2 class="apart">Over time</h2>
-      <Plots app={name} events={events} limit={app.memory_limit_bytes} />
+      <Plots app={name} events={events} incidents={incidents} limit={app.memory_limit_bytes} />
       <section>
         <h2>The app</h2>
         <dl>
@@ -58,7 +58,7 @@ export function AppPage({ name }: { name: string }) {
           ))}
         </dl>
       </section>
-      <section><h2>Events</h2><EventList events={events.filter((event) => event.app === name)} /></section>
+      <section><h2>Events</h2><EventList events={events.filter((event) => event.app === name)} incidents={incidents.filter((incident) => incident.app === name)} /></section>
     </>
   );
 }
@@ -66,13 +66,14 @@ export function AppPage({ name }: { name: string }) {
 /** Verdicts that name no problem. */
 const CALM = ['idle', 'unclear'];
 
-export function VerdictView({ verdict: { verdict, certainty, text, advice, command, gain } }: { verdict: Verdict }) {
+export function VerdictView({ verdict: { verdict, text, advice, gain } }: { verdict: Verdict }) {
+  const isCalm = CALM.includes(verdict);
   return (
-    <div class={`headline ${CALM.includes(verdict) ? 'faster' : ''}`}>
-      <p>{text}{certainty === 'likely' && ' (likely)'}</p>
-      {!CALM.includes(verdict) && advice && <p class="note">{advice}</p>}
-      {command && <p class="note"><code>{command}</code>{gain && `: ${gain}`}</p>}
-    </div>
+    <section class="verdict" aria-label="What limits the app">
+      <p class={`headline ${isCalm ? 'faster' : ''}`}>{text}</p>
+      {!isCalm && advice.length > 0 && <ul>{advice.map((line) => <li key={line}>{line}</li>)}</ul>}
+      {!isCalm && gain && <p class="note">Expected gain: {gain}.</p>}
+    </section>
   );
 }
 

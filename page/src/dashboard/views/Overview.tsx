@@ -26,7 +26,7 @@ const byFirstWorker = ([, a]: [string, App], [, b]: [string, App]): number =>
   Math.min(...Object.keys(a.workers).map(Number)) - Math.min(...Object.keys(b.workers).map(Number));
 
 export function Overview() {
-  const { state, events } = useStore();
+  const { state, events, incidents } = useStore();
   const [chosen, choose] = useState('');
   if (!state) return <p class="note">Waiting for the state of the apps.</p>;
   const apps = Object.entries(state.apps).sort(byFirstWorker);
@@ -64,7 +64,7 @@ export function Overview() {
               </select></label>
             )}
           </div>
-          <Plots key={plotted} app={plotted} events={events} limit={state.apps[plotted]?.memory_limit_bytes} />
+          <Plots key={plotted} app={plotted} events={events} incidents={incidents} limit={state.apps[plotted]?.memory_limit_bytes} />
         </>
       )}
     </>
@@ -88,7 +88,7 @@ function Row({ name, app }: { name: string; app: App }) {
   return (
     <tr role="row">
       <th scope="row" role="rowheader"><a href={to('app', name)}>{name}</a></th>
-      <td role="cell" data-label="State"><span><Status status={status} text={text} />{app.verdict && <span class="why">{app.verdict.text}</span>}</span></td>
+      <td role="cell" data-label="State"><span><Status status={status} text={text} />{app.verdict && <span class="why">{app.verdict.title}{app.verdict.certainty === 'likely' && ' (likely)'}</span>}</span></td>
       <td role="cell" class="number" data-label="Workers">{online} of {workers.length}</td>
       <td role="cell" class="number" data-label="Restarts">{number(sum(workers.map((worker) => worker.restarts)))}</td>
       <td role="cell" class="number" data-label="CPU">{number(sum(workers.map((worker) => worker.cpu_percent)))} %</td>

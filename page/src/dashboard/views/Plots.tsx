@@ -8,8 +8,9 @@ import { Panel } from '../plots/Panel';
 import type { Mark } from '../plots/marks';
 import { marksOf } from '../plots/marks';
 import { Strip } from '../plots/Strip';
-import type { Happening } from '../types';
-import { sum } from '../types';
+import { store } from '../store';
+import type { Happening, Incident } from '../types';
+import { sum, workersOf } from '../types';
 
 /** With more lines than this, the minimum, the mean and the maximum are shown instead. */
 const LINES_MAX = 6;
@@ -69,12 +70,21 @@ function contents({ workers, points }: History, limit: number | undefined): Cont
   ];
 }
 
-type Props = { app: string; worker?: number; events: Happening[]; limit?: number };
+type Props = { app: string; worker?: number; events: Happening[]; incidents: Incident[]; limit?: number };
 
-export function Plots({ app, worker, events, limit }: Props) {
+/** When each worker was started, as text: a value that changes when one of them has a new process. */
+const startsOf = (app: string): string => workersOf(store.state?.apps[app] ?? { mode: '', instances: 0, workers: {} }).map(({ started_at_ms }) => started_at_ms).join();
+
+export function Plots({ app, worker, events, incidents, limit }: Props) {
   const [range, setRange] = useState<Range>(RANGES[0] as Range);
   const { history, fault } = useHistory(app, range);
-  const marks = useMemo(() => marksOf(events.filter((event) => event.app === app && (worker === undefined || event.pm_id === worker))), [events, app, worker]);
+  const starts = startsOf(app);
+  const marks = useMemo(() => {
+    const concerns = (one: { app: string; pm_id?: number | null }) => one.app === app && (worker === undefined || one.pm_id === worker);
+    const there = store.state?.apps[app];
+    const workers = there ? workersOf(there).filter(({ pm_id }) => worker === undefined || pm_id === worker) : [];
+    return marksOf({ events: events.filter(concerns), incidents: incidents.filter(concerns), workers });
+  }, [events, incidents, app, worker, starts]);
   return (
     <>
       <div class="tools" role="group" aria-label="Time range">
@@ -101,7 +111,7 @@ function Drawn({ history, worker, marks, limit }: { history: History; worker?: n
   return (
     <div class="plots">
       <Panel {...first} xs={xs} marks={marks} />
-      {worker === undefined && <Strip title="Event loop of each worker" note="Taller and darker is busier." xs={xs} rows={rows} />}
+      {worker === undefined && <Strip title="Event loop of each worker" note="Taller and darker is busier." xs={xs} rows={rows} marks={marks} />}
       {rest.map((panel) => <Panel key={panel.title} {...panel} xs={xs} marks={marks} />)}
     </div>
   );

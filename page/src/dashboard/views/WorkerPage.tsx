@@ -23,7 +23,7 @@ export const labelOf = (name: string): string =>
   name.replace(/_(ms_per_s|bytes|ms|per_s)$/, '').replaceAll('_', ' ').replace(/^http /, 'HTTP ').replace(/^gc /, 'GC ');
 
 export function WorkerPage({ name, id }: { name: string; id: string }) {
-  const { state, events } = useStore();
+  const { state, events, incidents } = useStore();
   const worker = state?.apps[name]?.workers[id];
   if (!state) return <p class="note">Waiting for the state of the apps.</p>;
   if (!worker) return <><h1 tabIndex={-1}>worker {id}</h1><p class="warning">There is no worker with this id. <a href={to('app', name)}>{name}</a> may have others.</p></>;
@@ -61,8 +61,8 @@ export function WorkerPage({ name, id }: { name: string; id: string }) {
           : <dl>{metrics.map(([key, value]) => <div key={key}><dt>{labelOf(key)}</dt><dd>{shown(key, value)}</dd></div>)}</dl>}
       </section>
       <h2 class="apart">Over time</h2>
-      <Plots app={name} worker={worker.pm_id} events={events} limit={state.apps[name]?.memory_limit_bytes} />
-      <section><h2>Events</h2><EventList events={events.filter((event) => event.pm_id === worker.pm_id)} /></section>
+      <Plots app={name} worker={worker.pm_id} events={events} incidents={incidents} limit={state.apps[name]?.memory_limit_bytes} />
+      <section><h2>Events</h2><EventList events={events.filter((event) => event.pm_id === worker.pm_id)} incidents={incidents.filter((incident) => incident.app === name && incident.pm_id === worker.pm_id)} /></section>
     </>
   );
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forkful_api::conversation::{EventsQuery, ProcessEvent};
+use forkful_api::incidents::IncidentSummary;
 use forkful_api::types::AppList;
 use forkful_os::wall_clock::now_ms;
 use hyper::body::Bytes;
@@ -15,6 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::state;
+use super::verdicts::Examiner;
 use crate::command::{Command, Reply, Talk};
 use crate::events::Subscription;
 
@@ -101,6 +103,11 @@ impl Feed {
         }
         pages.events.push_back(event);
     }
+
+    /// Incidents are kept elsewhere: a page that comes asks for those of before.
+    fn tell_incident(&self, incident: &IncidentSummary) {
+        self.pages().send(&frame("incident", &json!(incident)));
+    }
 }
 
 impl Pages {
@@ -115,6 +122,7 @@ async fn run(feed: Arc<Feed>, commands: mpsc::Sender<Command>) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last: Option<Value> = None;
+    let mut examiner = Examiner::default();
     loop {
         tokio::select! {
             () = commands.closed() => break,
@@ -122,8 +130,10 @@ async fn run(feed: Arc<Feed>, commands: mpsc::Sender<Command>) {
             () = feed.wake.notified() => {}
             happened = poll_fn(|context| events.poll_next(context)) => {
                 let Some(happened) = happened else { break };
-                if let Some(event) = event_of(&happened) {
-                    feed.tell_event(event);
+                match heard(&happened) {
+                    Some(Heard::Event(event)) => feed.tell_event(event),
+                    Some(Heard::Incident(incident)) => feed.tell_incident(&incident),
+                    None => {}
                 }
                 continue;
             }
@@ -133,7 +143,8 @@ async fn run(feed: Arc<Feed>, commands: mpsc::Sender<Command>) {
         }
         let list: Result<AppList, ()> = ask(&commands, |reply| Command::List { measure: true, reply }).await;
         let Ok(list) = list else { break };
-        let new = state::of(&list, now_ms());
+        let verdicts = examiner.look(&list, &commands).await;
+        let new = state::of(&list, verdicts, now_ms());
         feed.tell_state(last.as_ref(), &new);
         last = Some(new);
     }
@@ -144,7 +155,7 @@ async fn watch(commands: &mpsc::Sender<Command>) -> Result<Subscription, ()> {
     ask(commands, |reply| Command::Talk(Talk::Watch { query: EventsQuery::default(), reply })).await
 }
 
-async fn ask<T>(
+pub(super) async fn ask<T>(
     commands: &mpsc::Sender<Command>,
     command: impl FnOnce(Reply<T>) -> Command,
 ) -> Result<T, ()> {
@@ -158,10 +169,23 @@ fn frame(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
+/// What the page is told of the daemon's own events.
+enum Heard {
+    Event(Value),
+    Incident(IncidentSummary),
+}
+
 /// What the page is told of a frame of the daemon's own events, if anything.
-fn event_of(frame: &[u8]) -> Option<Value> {
+fn heard(frame: &[u8]) -> Option<Heard> {
     let text = std::str::from_utf8(frame).ok()?;
-    let data = text.strip_prefix("event: process:event\ndata: ")?.trim_end();
-    let event: ProcessEvent = serde_json::from_str(data).ok()?;
-    Some(state::event(&event))
+    let (name, data) = text.strip_prefix("event: ")?.split_once("\ndata: ")?;
+    let data = data.trim_end();
+    match name {
+        "process:event" => {
+            let event: ProcessEvent = serde_json::from_str(data).ok()?;
+            Some(Heard::Event(state::event(&event)))
+        }
+        "app:incident" => serde_json::from_str(data).ok().map(Heard::Incident),
+        _ => None,
+    }
 }

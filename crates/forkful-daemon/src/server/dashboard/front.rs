@@ -38,7 +38,7 @@ const BODY_BYTES_MAX: usize = 16 * 1024;
 /// The most lines of each log file that a page asks for.
 const LOG_LINES_MAX: u32 = 5000;
 /// What a page may ask of the API as it is: it only tells.
-const FORWARDED: [(&str, &str); 1] = [("history", "/v1/history")];
+const FORWARDED: [(&str, &str); 2] = [("history", "/v1/history"), ("incidents", "/v1/incidents")];
 /// The header with a session's second secret.
 const PROOF: HeaderName = HeaderName::from_static("x-forkful-session");
 
@@ -207,8 +207,8 @@ impl Front {
 
     /// Asks the API, if a page may.
     async fn forward(&self, name: &str, query: Option<&str>) -> Option<Response> {
-        let (_, path) = FORWARDED.iter().find(|(known, _)| *known == name)?;
-        let target = query.map_or_else(|| (*path).to_owned(), |query| format!("{path}?{query}"));
+        let path = forwarded(name)?;
+        let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
         let request = Request::get(target).body(Body::empty()).ok()?;
         TowerToHyperService::new(self.api.clone()).call(request).await.ok()
     }
@@ -240,6 +240,15 @@ impl Front {
         let answer = answer.await.map_err(|_| refused("the daemon is ending"))?;
         answer.map_err(|error| Refusal(error).into_response())
     }
+}
+
+/// The API's path for a request of the page.
+fn forwarded(name: &str) -> Option<String> {
+    if let Some(id) = name.strip_prefix("incidents/") {
+        let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        return is_number.then(|| format!("/v1/incidents/{id}"));
+    }
+    FORWARDED.iter().find(|(known, _)| *known == name).map(|(_, path)| (*path).to_owned())
 }
 
 /// What a page with control can do.

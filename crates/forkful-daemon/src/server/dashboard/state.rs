@@ -4,8 +4,11 @@
 //! No value of an environment, no argument of a program and no path of a log file is in it.
 
 use forkful_api::conversation::ProcessEvent;
-use forkful_api::types::{AppList, AppView, WorkerView};
+use forkful_api::types::{AppList, AppView, DoctorReport, WorkerView};
+use forkful_core::doctor::{Verdict, words};
 use serde_json::{Map, Value, json};
+
+use super::verdicts::Verdicts;
 
 /// Fields of a worker that the page does not show.
 const UNSHOWN: [&str; 5] = ["stderr_tail", "reports", "out_log_path", "error_log_path", "usage"];
@@ -14,13 +17,16 @@ const UNSHOWN: [&str; 5] = ["stderr_tail", "reports", "out_log_path", "error_log
 const PRECISION: f64 = 1000.0;
 
 /// The state of all apps. A key without a value is left out, because a patch says so that a key is gone.
-pub(super) fn of(list: &AppList, at_ms: u64) -> Value {
-    let apps: Map<String, Value> =
-        list.apps.iter().map(|view| (view.definition.name.clone(), app(view))).collect();
+pub(super) fn of(list: &AppList, verdicts: &Verdicts, at_ms: u64) -> Value {
+    let of_app = |view: &AppView| {
+        let name = &view.definition.name;
+        (name.clone(), app(view, verdicts.get(name)))
+    };
+    let apps: Map<String, Value> = list.apps.iter().map(of_app).collect();
     tidied(json!({ "at_ms": at_ms, "notes": list.notes, "apps": apps }))
 }
 
-fn app(view: &AppView) -> Value {
+fn app(view: &AppView, verdict: Option<&Value>) -> Value {
     let definition = &view.definition;
     let workers: Map<String, Value> =
         view.workers.iter().map(|view| (view.pm_id.to_string(), worker(view))).collect();
@@ -35,7 +41,16 @@ fn app(view: &AppView) -> Value {
         "created_at_ms": view.created_at_ms,
         "dispatch": view.dispatch,
         "usage": view.usage,
+        "verdict": verdict,
         "workers": workers,
+    })
+}
+
+/// What limits an app, in the words of `forkful doctor`.
+pub(super) fn verdict(report: &DoctorReport, verdict: Verdict) -> Value {
+    json!({
+        "verdict": report.verdict, "certainty": report.certainty, "title": words::title(verdict),
+        "text": report.headline, "advice": report.advice, "gain": report.gain.as_ref().map(|gain| &gain.text),
     })
 }
 
@@ -87,7 +102,57 @@ pub(super) fn change(old: &Value, new: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use forkful_core::doctor::{App, Signs, WorkerSeconds, examine};
+
     use super::*;
+
+    fn app_named(name: &str) -> Value {
+        let definition = json!({
+            "name": name, "program": "/usr/bin/node", "program_args": [], "script": "app.js", "args": ["--token", "secret"],
+            "cwd": "/srv", "runtime": "node", "mode": "cluster", "instances": 2, "balance": "auto", "autorestart": true,
+            "max_restarts": 16, "restart_window_ms": 600_000, "min_uptime_ms": 1000, "restart_delay_ms": null,
+            "exp_backoff_restart_delay_ms": 100, "stop_exit_codes": [], "wait_ready": false, "listen_timeout_ms": null,
+            "kill_signal": 2, "kill_timeout_ms": 5000, "drain_timeout_ms": 30_000, "out_file": null, "error_file": null,
+            "merge_logs": false, "time": false, "agent": true,
+        });
+        json!({
+            "definition": definition, "env_names": [], "listening": [], "created_at_ms": 0, "dispatch": [], "workers": [],
+        })
+    }
+
+    #[test]
+    fn an_app_has_its_verdict_and_others_have_none() {
+        let computing = Signs {
+            loop_busy: Some(0.99),
+            main_cpu: Some(0.98),
+            cpu_wait: Some(0.0),
+            delay_max_ms: Some(900.0),
+            iterations: Some(4.0),
+            requests: Some(2.0),
+            in_flight: Some(8.0),
+            ..Signs::default()
+        };
+        let app = App {
+            name: "web".to_owned(),
+            cores: 4.0,
+            is_scalable: true,
+            workers: vec![WorkerSeconds { slot: 0, seconds: vec![computing; 30] }],
+            refusing: None,
+        };
+        let diagnosis = examine(&app);
+        let web = verdict(&DoctorReport::new("web", &diagnosis), diagnosis.verdict);
+        let list: AppList =
+            serde_json::from_value(json!({ "apps": [app_named("web"), app_named("api")] })).unwrap();
+        let state = of(&list, &BTreeMap::from([("web".to_owned(), web)]), 1);
+        let sent = &state["apps"]["web"]["verdict"];
+        assert_eq!(sent["verdict"], "cpu-long-callbacks");
+        assert_eq!(sent["title"], "limited by JavaScript on the CPU, in long callbacks");
+        assert_eq!(sent["text"], "web is limited by JavaScript on the CPU, in long callbacks (certain)");
+        assert!(sent["advice"][0].is_string(), "{sent}");
+        assert_eq!(state["apps"]["api"].get("verdict"), None);
+    }
 
     /// RFC 7396, 2.
     fn patched(target: Value, patch: &Value) -> Value {

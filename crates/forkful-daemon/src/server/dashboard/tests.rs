@@ -1,5 +1,6 @@
 //! The dashboard over a real socket, against a task that plays the engine.
 
+use forkful_api::incidents::IncidentList;
 use forkful_api::types::{ActionReply, AppList};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,6 +17,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>, acted: Arc<Mutex<Vec<Verb
         match command {
             Command::List { reply, .. } => drop(reply.send(Ok(AppList::default()))),
             Command::Talk(Talk::Watch { query, reply }) => drop(reply.send(Ok(hub.subscribe(&query)))),
+            Command::Talk(Talk::Incidents { reply, .. }) => drop(reply.send(Ok(IncidentList::default()))),
             Command::Action { verb, reply, .. } => {
                 acted.lock().unwrap().push(verb);
                 drop(reply.send(Ok(ActionReply { apps: Vec::new() })));
@@ -183,6 +185,20 @@ async fn tricks_with_paths_lead_nowhere() {
         assert_eq!(answer.status, 404, "{path}");
     }
     assert!(opened.acted.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_page_may_read_incidents_and_nothing_beside_them() {
+    let opened = Opened::new();
+    let session = opened.session(false).await;
+    let answer = opened.get("/api/incidents?after=3", &session.headers()).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "{\"incidents\":[]}"));
+    for path in
+        ["/api/incidents/", "/api/incidents/x", "/api/incidents/1/", "/api/incidents/..%2fapps", "/api/apps"]
+    {
+        assert_eq!(opened.get(path, &session.headers()).await.status, 404, "{path}");
+    }
+    assert_eq!(opened.post("/api/incidents", &session.headers(), "{}").await.status, 404);
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! Reads seconds of workers from the daemon's history instead of watching.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forkful_api::client::Client;
-use forkful_api::types::{AppView, HistoryQuery, HistoryReply, WorkerHistory};
-use forkful_core::doctor::{App, Signs};
+use forkful_api::types::{AppView, HistoryQuery};
+use forkful_core::doctor::App;
 use forkful_core::metrics::history::Ring;
 
 use super::super::targets::described;
@@ -40,38 +39,8 @@ pub(super) async fn read(
         };
         let history = client.history(&query).await?;
         // The history has no hosts.
-        let app = watched(&view, seconds_of(&history), None);
+        let app = watched(&view, history.seconds(), None);
         found.push((view, app));
     }
     Ok(found)
-}
-
-/// The seconds of each worker with data.
-fn seconds_of(history: &HistoryReply) -> BTreeMap<u16, Vec<Signs>> {
-    let of_worker = |worker: &WorkerHistory| {
-        let at =
-            |point: usize| Signs::from_values(|name| worker.series.get(name)?.get(point).copied().flatten());
-        let seconds = (0..history.points as usize).map(at).filter(|signs| !signs.is_empty());
-        (worker.slot, seconds.collect())
-    };
-    history.workers.iter().map(of_worker).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_of_which_nothing_is_known_are_left_out() {
-        let series = [("event_loop_utilization".to_owned(), vec![Some(0.9), None, Some(0.5)])];
-        let history = HistoryReply {
-            app: "web".to_owned(),
-            from_ms: 0,
-            step_ms: 1000,
-            points: 3,
-            workers: vec![WorkerHistory { slot: 2, pm_id: 7, series: series.into_iter().collect() }],
-        };
-        let busy: Vec<Option<f64>> = seconds_of(&history)[&2].iter().map(|signs| signs.loop_busy).collect();
-        assert_eq!(busy, [Some(0.9), Some(0.5)]);
-    }
 }
