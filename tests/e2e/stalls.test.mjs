@@ -30,7 +30,7 @@ test('a stall is told with its route and its function, in commands, the API and 
   const socket = join(forkful.directory, 'app.sock');
   await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
   const api = new Contract(join(forkful.home, 'forkful.sock'));
-  assert.match((await forkful.ok(['stalls'])).stdout, /^api: no event loop was blocked for 50ms or more since the daemon started$/m);
+  assert.match((await forkful.ok(['stalls'])).stdout, /^api: no event loop was blocked for 50ms or more since the app was added$/m);
   const { response, keys } = await api.open('GET', '/v1/events?targets=api');
   const told = (async () => {
     for await (const { name, event } of api.events(keys, response.setEncoding('utf8'))) {
@@ -55,6 +55,27 @@ test('a stall is told with its route and its function, in commands, the API and 
   assert.match(shown, /GET \/report\/:id\n +(renderReport|holdFor) \(app-1\.cjs:\d+\)/);
   assert.deepEqual(JSON.parse((await forkful.ok(['stalls', 'api', '--json'])).stdout).apps.map(({ app: name }) => name), ['api']);
   assert.match((await forkful.ok(['describe', 'api'])).stdout, /stalls +\d+ stalls?, .* \(`forkful stalls api`\)/);
+});
+
+test('a daemon that goes on after another one was killed knows the stalls of before', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'app.sock');
+  await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
+  const read = async () => JSON.parse((await forkful.ok(['stalls', 'api', '--json'])).stdout).apps[0];
+  await waitUntil('a stall', async () => {
+    await get(socket, '/report/1');
+    return (await read()).groups.some(({ route }) => route === 'GET /report/:id');
+  });
+  const before = await read();
+  const killed = await forkful.daemonPid();
+  process.kill(killed, 'SIGKILL');
+  await waitUntil('another daemon', async () => (await forkful.daemonPid()) !== killed);
+  const after = await read();
+  assert.ok(after.total.stalls >= before.total.stalls, JSON.stringify(after));
+  assert.ok(after.recent.some(({ at_ms: at }) => at === before.recent[0].at_ms), JSON.stringify(after));
+  assert.match((await forkful.ok(['stalls', 'api'])).stdout, /GET \/report\/:id\n/);
+  await get(socket, '/report/2');
+  await waitUntil('it counts on', async () => (await read()).total.stalls > before.total.stalls);
 });
 
 test('with a threshold of 0 nothing is noted', async (t) => {

@@ -11,7 +11,7 @@ pub struct StallsReply {
     pub apps: Vec<AppStalls>,
 }
 
-/// The stalls of an app since the daemon's start.
+/// The stalls of an app since it was added. They survive a daemon that goes on with its workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AppStalls {

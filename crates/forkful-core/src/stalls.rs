@@ -2,6 +2,8 @@
 //! the cost for waiting requests. Agents report stalls, but apps can write to the same channel: whatever is
 //! reported, a ledger stays within its limits.
 
+mod written;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -132,7 +134,7 @@ impl StallCost {
 }
 
 /// Stalls in the same function and route.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StallGroup {
     pub cost: StallCost,
     /// When the most recent stall began, in wall-clock milliseconds.
@@ -142,7 +144,7 @@ pub struct StallGroup {
 }
 
 /// One stall of a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerStall {
     /// When it began, in wall-clock milliseconds.
     pub at_ms: u64,
@@ -154,7 +156,7 @@ pub struct WorkerStall {
 /// Route and function, if known.
 pub type StallPlace = (Option<String>, Option<String>);
 
-/// See the module's documentation.
+/// See the module's documentation. As bytes it is shorter, see `written`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     total: StallCost,

@@ -27,7 +27,7 @@ pub struct AppView {
     /// What all its processes use, by the kernel's accounts; only where the daemon can make control groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<AppUsage>,
-    /// Event loops that stood still since the daemon's start, if any did; more by `GET /v1/stalls/{target}`.
+    /// Event loops that stood still since the app was added, if any did; more by `GET /v1/stalls/{target}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallCost>,
     /// How its memory is divided over its workers, with `memory: auto`.

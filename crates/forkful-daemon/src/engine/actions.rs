@@ -241,6 +241,7 @@ impl Engine {
             PrimaryEvent::Peers { worker, peers } => return entry.note_peers(worker, peers),
             PrimaryEvent::Stalled { worker, stalls } => {
                 let stalls = entry.note_stalls(worker, stalls);
+                self.apps.note_unwritten(app);
                 return self.conversations.publish_stalls(stalls);
             }
             PrimaryEvent::Listening(worker) => {

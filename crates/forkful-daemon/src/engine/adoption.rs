@@ -90,6 +90,7 @@ impl Owners<'_> {
         entry.workers.started = written.workers_started;
         entry.special_logs.clone_from(&written.special_logs);
         entry.told.lacks.clone_from(&written.told_lacks);
+        entry.stalls = written.stalls.clone().into_owned();
         entry.resume_upkeep(written.upkeep, self.now);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();

@@ -18,6 +18,7 @@ use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::Generation;
 use forkful_core::snapshot::{self, Fault};
+use forkful_core::stalls::Ledger;
 use forkful_core::supervisor::{AppSupervisor, JobId};
 use forkful_keeper::areas::Found;
 use forkful_keeper::keeper::TRIAL;
@@ -81,6 +82,9 @@ pub(super) struct WrittenApp<'a, S = AppSupervisor, P = WrittenPlace> {
     /// What its workers have counted themselves, see `forkful_core::app_metrics`.
     #[serde(default)]
     pub(super) counted: Cow<'a, str>,
+    /// When and where its event loops stood still.
+    #[serde(default)]
+    pub(super) stalls: Cow<'a, Ledger>,
     /// What is due, and what was seen of its files.
     #[serde(default)]
     pub(super) upkeep: WrittenUpkeep,
@@ -351,6 +355,7 @@ pub(super) fn written_app<S, P>(id: AppId, app: &App, supervisor: S, places: Vec
         special_logs: app.special_logs.clone(),
         told_lacks: app.told.lacks.clone(),
         counted: Cow::Borrowed(app.metrics.own.written()),
+        stalls: Cow::Borrowed(&app.stalls),
         upkeep: app.upkeep.write_down(),
         places,
     }

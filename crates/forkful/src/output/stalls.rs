@@ -23,7 +23,7 @@ pub(crate) fn app(app: &AppStalls, paint: Paint) -> String {
         let threshold = bound(app.threshold_ms);
         line(
             &mut text,
-            &format!("{name}: no event loop was blocked for {threshold} or more since the daemon started"),
+            &format!("{name}: no event loop was blocked for {threshold} or more since the app was added"),
         );
     } else {
         line(&mut text, &format!("{name}: {}", summary(total)));
@@ -175,7 +175,7 @@ mod tests {
         let mut none = AppStalls { total: StallCost::default(), ..stalls(Vec::new()) };
         assert_eq!(
             app(&none, Paint::plain()),
-            "api: no event loop was blocked for 50ms or more since the daemon started\n"
+            "api: no event loop was blocked for 50ms or more since the app was added\n"
         );
         none.threshold_ms = 0;
         assert_eq!(

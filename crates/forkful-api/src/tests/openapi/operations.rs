@@ -211,7 +211,7 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "stalls",
             "apps",
             "Where event loops were blocked",
-            "Stalls of at least `stall_threshold` since the daemon's start, by function and route, with their cost.",
+            "Stalls of at least `stall_threshold` since the app was added, by function and route, with their cost.",
         ),
         Route::Profile => (
             "profile",
