@@ -180,6 +180,7 @@ describe('the dashboard', { skip: reason }, () => {
       await page.click(`${row('slow')} a`);
       await page.waitForSelector('.verdict .headline:has-text("blocked in synchronous calls")');
       await page.waitForSelector('.verdict li:has-text("asynchronous form")');
+      await page.waitForSelector('.verdict .note:has-text("standStill (app.js:"):has-text("for GET /block")');
       assert.deepEqual(await faults(page), []);
     });
     await end();

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use crate::definition::AppDefinition;
 pub use change::AppChange;
 pub use doctor::{
-    DoctorReply, DoctorReport, EvidenceView, FixView, FunctionView, GainView, ProfileFiles, ProfileView,
-    WorkerReport,
+    DoctorReply, DoctorReport, EvidenceView, FixView, FunctionView, GainView, PlaceView, ProfileFiles,
+    ProfileView, WorkerReport,
 };
 pub use logs::{LogLine, LogStream, LogsQuery};
 pub use table::{AppRows, AppTable, WorkerRow};

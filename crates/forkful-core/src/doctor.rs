@@ -5,6 +5,7 @@
 //! - `rules`: the first rule that matches gives the verdict · `worker`: the rules over a window, and the
 //!   confidence
 //! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect
+//! - `places`: where in the app the cause is, by the stall ledger
 //! - `trial`: whether a change has helped · `unseen`: what is not measured in the portable mode
 //! - `words`: all texts for people
 //!
@@ -13,6 +14,7 @@
 
 mod app;
 mod evidence;
+mod places;
 mod remedy;
 mod rules;
 mod signs;
@@ -25,6 +27,7 @@ mod worker;
 
 pub use app::{App, Diagnosis, WorkerDiagnosis, WorkerSeconds, examine};
 pub use evidence::{Evidence, Quantity};
+pub use places::{Place, places};
 pub use remedy::{Gain, Remedy};
 pub use signs::Signs;
 pub use split::Split;

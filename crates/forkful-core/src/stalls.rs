@@ -153,6 +153,15 @@ pub struct WorkerStall {
     pub stall: Stall,
 }
 
+/// The place of a stall in words: `render (page.js:3), for GET /report/:id`; `None` if nothing is known.
+pub fn place_in_words(route: Option<&str>, function: Option<&str>) -> Option<String> {
+    match (function, route) {
+        (Some(function), Some(route)) => Some(format!("{function}, for {route}")),
+        (Some(only), None) | (None, Some(only)) => Some(only.to_owned()),
+        (None, None) => None,
+    }
+}
+
 /// Route and function, if known.
 pub type StallPlace = (Option<String>, Option<String>);
 

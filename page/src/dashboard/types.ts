@@ -7,8 +7,11 @@ export type Worker = {
   dropped_log_lines?: number; node_version?: string; metrics?: Record<string, number>;
 };
 export type Dispatch = { address: string; mode: string; handed_over: number; rescued: number; lost: number; suspected: number; steered: number };
-/** What limits an app, in the words of `forkful doctor`; `text` is the title as a sentence, with the certainty. */
-export type Verdict = { verdict: string; certainty: string; title: string; text: string; advice: string[]; gain?: string };
+/**
+ * What limits an app, in the words of `forkful doctor`. `text` is the title as a sentence, with the certainty; `places` are functions and routes
+ * in which event loops stood still.
+ */
+export type Verdict = { verdict: string; certainty: string; title: string; text: string; places: string[]; advice: string[]; gain?: string };
 export type App = {
   script?: string; mode: string; namespace?: string; instances: number; memory_limit_bytes?: number; notes?: string[]; listening?: string[];
   created_at_ms?: number; dispatch?: Dispatch[]; workers: Record<string, Worker>; verdict?: Verdict;

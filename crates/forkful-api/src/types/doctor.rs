@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use forkful_core::doctor::{
-    App, Diagnosis, Evidence, Signs, Split, Verdict, WorkerDiagnosis, WorkerSeconds, words,
+    App, Diagnosis, Evidence, Place, Signs, Split, Verdict, WorkerDiagnosis, WorkerSeconds, places, words,
 };
 use forkful_core::outgoing::HostLoad;
 use forkful_core::profile::{CpuProfile, FunctionTime, Functions};
+use forkful_core::stalls::{StallCost, place_in_words};
 use serde::{Deserialize, Serialize};
 
 use super::{AppView, HistoryReply, ModeKind, WorkerHistory};
+use crate::stalls::AppStalls;
 
 /// The diagnoses of some apps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -143,6 +145,10 @@ pub struct DoctorReport {
     pub seconds: u32,
     /// The numbers behind it.
     pub evidence: Vec<EvidenceView>,
+    /// Where in the app the cause is, by the stall ledger: at most 3 places, the most expensive first. Only with the verdicts
+    /// `cpu-long-callbacks` and `synchronous-call`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PlaceView>,
     /// What to do, the most important first.
     pub advice: Vec<String>,
     /// A command that may help, where there is one.
@@ -170,6 +176,22 @@ pub struct EvidenceView {
     pub unit: String,
     /// The value and the rule's bound, for people.
     pub text: String,
+}
+
+/// A route and function in which event loops stood still.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PlaceView {
+    /// Both, as far as they are known: `render (page.js:3), for GET /report/:id`.
+    pub text: String,
+    /// The request that was being handled: its method, and its path without the parts that differ from
+    /// request to request.
+    pub route: Option<String>,
+    /// The function with most of the time, with file and line.
+    pub function: Option<String>,
+    /// The cost since the app was added.
+    #[serde(flatten)]
+    pub cost: StallCost,
 }
 
 /// How many times as many requests per second.
@@ -237,6 +259,7 @@ impl DoctorReport {
             meaning: words::meaning(diagnosis.verdict).to_owned(),
             seconds: diagnosis.seconds as u32,
             evidence: views(&diagnosis.evidence),
+            places: Vec::new(),
             advice: words::advice(diagnosis, app),
             command: diagnosis.remedy.and_then(|remedy| words::command(remedy, app)),
             gain: diagnosis.gain.map(|gain| GainView {
@@ -247,6 +270,28 @@ impl DoctorReport {
             host: diagnosis.host.clone(),
             workers: diagnosis.workers.iter().map(WorkerReport::new).collect(),
         }
+    }
+}
+
+impl DoctorReport {
+    /// With the places of the app's stall ledger that explain its verdict and had a stall since this time.
+    #[must_use]
+    pub fn with_places(self, verdict: Verdict, stalls: &AppStalls, since_ms: u64) -> Self {
+        let ledger = stalls.groups.iter().map(|group| Place {
+            route: group.route.as_deref(),
+            function: group.function.as_deref(),
+            cost: &group.cost,
+            last_at_ms: group.last_at_ms,
+        });
+        let view = |Place { route, function, cost, .. }: Place<'_>| {
+            Some(PlaceView {
+                text: place_in_words(route, function)?,
+                route: route.map(str::to_owned),
+                function: function.map(str::to_owned),
+                cost: *cost,
+            })
+        };
+        Self { places: places(verdict, ledger, since_ms).into_iter().filter_map(view).collect(), ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use forkful_api::stalls::{
 use forkful_api::types::ErrorReply;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
-use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall};
+use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall, place_in_words};
 use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
@@ -31,11 +31,7 @@ impl App {
     /// Where a worker was last blocked, in words.
     pub(super) fn last_stood_in(&self, pm_id: u32) -> Option<String> {
         let last = self.stalls.recent().find(|noted| noted.pm_id == pm_id)?;
-        match (&last.stall.function, &last.stall.route) {
-            (Some(function), Some(route)) => Some(format!("{function}, for {route}")),
-            (Some(only), None) | (None, Some(only)) => Some(only.clone()),
-            (None, None) => None,
-        }
+        place_in_words(last.stall.route.as_deref(), last.stall.function.as_deref())
     }
 
     fn stalls(&self, now: Time) -> AppStalls {

@@ -4,6 +4,7 @@
 mod fix;
 mod past;
 mod profile;
+mod report;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,9 +63,13 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     }
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
-    let reports = diagnosed.iter().map(|(_, app, diagnosis)| DoctorReport::new(&app.name, diagnosis));
+    let began_ago = Duration::from_secs(looks) + args.ago.unwrap_or_default();
+    let mut reports: Vec<DoctorReport> = Vec::new();
+    for (_, app, diagnosis) in &diagnosed {
+        reports.push(report::report(&mut client, &app.name, diagnosis, began_ago).await);
+    }
     let unseen = unseen_by(&mut client, &watched).await?;
-    let mut reply = DoctorReply { apps: reports.collect(), profile, fix: None, unseen };
+    let mut reply = DoctorReply { apps: reports, profile, fix: None, unseen };
     if !args.json {
         let texts: Vec<String> = reply.apps.iter().map(|app| doctor::report(app, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;
@@ -99,9 +104,13 @@ pub(super) async fn past(
     ago: Duration,
 ) -> Result<DoctorReply, Failure> {
     let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
-    let apps = watched.iter().map(|(_, app)| DoctorReport::new(&app.name, &examine(app)));
+    let mut apps = Vec::new();
+    for (_, app) in &watched {
+        let began_ago = Duration::from_secs(seconds) + ago;
+        apps.push(report::report(client, &app.name, &examine(app), began_ago).await);
+    }
     let unseen = unseen_by(client, &watched).await?;
-    Ok(DoctorReply { apps: apps.collect(), profile: None, fix: None, unseen })
+    Ok(DoctorReply { apps, profile: None, fix: None, unseen })
 }
 
 /// What a daemon in the portable mode did not measure; nothing for any other.

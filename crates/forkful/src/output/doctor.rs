@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use forkful_api::types::{DoctorReport, EvidenceView, FixView, WorkerReport};
+use forkful_api::types::{DoctorReport, EvidenceView, FixView, PlaceView, WorkerReport};
 use forkful_core::doctor::words;
 
-use super::format;
 use super::paint::Paint;
+use super::{format, stalls};
 
 /// Maximum line length.
 const WIDTH: usize = 80;
@@ -16,6 +16,13 @@ pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
     let _ = wrapped(&mut text, "", &report.meaning);
     section(&mut text, paint, "Evidence", &format!("mean of {} s", report.seconds));
     evidence(&mut text, &report.evidence);
+    if !report.places.is_empty() {
+        section(&mut text, paint, "Where", "by the stall ledger, since the app was added");
+        for PlaceView { text: place, cost, .. } in &report.places {
+            let _ = wrapped(&mut text, "  ", &format::visible(place));
+            let _ = wrapped(&mut text, "    ", &stalls::summary(cost));
+        }
+    }
     if !report.advice.is_empty() {
         section(&mut text, paint, "What to do", "");
         for (at, line) in report.advice.iter().enumerate() {
@@ -102,4 +109,78 @@ fn wrapped(text: &mut String, lead: &str, line: &str) -> std::fmt::Result {
         used += width;
     }
     writeln!(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forkful_api::stalls::{AppStalls, StallGroupView};
+    use forkful_core::doctor::{App, Signs, WorkerSeconds, examine};
+    use forkful_core::stalls::StallCost;
+
+    use super::*;
+
+    /// The report of an app whose only worker computes in long pieces.
+    fn computing() -> DoctorReport {
+        let second = Signs {
+            loop_busy: Some(0.99),
+            main_cpu: Some(0.98),
+            cpu_wait: Some(0.0),
+            delay_max_ms: Some(310.0),
+            requests: Some(3.0),
+            ..Signs::default()
+        };
+        let workers = vec![WorkerSeconds { slot: 0, seconds: vec![second; 12] }];
+        let app = App { name: "web".to_owned(), cores: 1.0, is_scalable: true, workers, refusing: None };
+        let diagnosis = examine(&app);
+        let ms = Duration::from_millis;
+        let cost = StallCost {
+            stalls: 97,
+            stalled: ms(12_100),
+            longest: ms(310),
+            cpu: ms(12_000),
+            requests: 214,
+            waited: ms(21_300),
+        };
+        let group = |route: Option<&str>, function: &str| StallGroupView {
+            route: route.map(str::to_owned),
+            function: Some(function.to_owned()),
+            cost,
+            last_at_ms: 10_000,
+            stack: Vec::new(),
+        };
+        let stalls = AppStalls {
+            app: "web".to_owned(),
+            threshold_ms: 50,
+            total: cost,
+            groups: vec![group(Some("GET /report/:id"), "render (page.js:3)"), group(None, "tick\u{1b}[31m")],
+            others: StallCost::default(),
+            recent: Vec::new(),
+            standing: Vec::new(),
+        };
+        DoctorReport::new("web", &diagnosis).with_places(diagnosis.verdict, &stalls, 9_000)
+    }
+
+    #[test]
+    fn the_functions_of_long_callbacks_are_named_without_a_profile() {
+        let text = report(&computing(), Paint::plain());
+        let shown = text.split("\n\n").find(|part| part.starts_with("Where")).unwrap();
+        insta::assert_snapshot!(shown, @r"
+        Where (by the stall ledger, since the app was added)
+          render (page.js:3), for GET /report/:id
+            97 stalls, 12.1 s in all, the longest 310 ms; 214 requests waited 21.3 s
+          tick\u{1b}[31m
+            97 stalls, 12.1 s in all, the longest 310 ms; 214 requests waited 21.3 s
+        ");
+    }
+
+    #[test]
+    fn programs_get_the_same_places() {
+        let report = serde_json::to_value(computing()).unwrap();
+        assert_eq!(report["places"][0]["text"], "render (page.js:3), for GET /report/:id");
+        assert_eq!(report["places"][0]["route"], "GET /report/:id");
+        assert_eq!(report["places"][0]["stalled_ms"], 12_100);
+        assert_eq!(report["places"][1]["route"], serde_json::Value::Null);
+    }
 }

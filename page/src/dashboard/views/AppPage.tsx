@@ -4,6 +4,7 @@ import { number, quantity } from '../../format';
 import { Actions } from '../parts/Actions';
 import { Spark } from '../parts/Spark';
 import { Status } from '../parts/Status';
+import { Text } from '../parts/Text';
 import { to } from '../route';
 import { store, useStore } from '../store';
 import type { Verdict, Worker } from '../types';
@@ -66,11 +67,14 @@ export function AppPage({ name }: { name: string }) {
 /** Verdicts that name no problem. */
 const CALM = ['idle', 'unclear'];
 
-export function VerdictView({ verdict: { verdict, text, advice, gain } }: { verdict: Verdict }) {
+export function VerdictView({ verdict: { verdict, text, places, advice, gain } }: { verdict: Verdict }) {
   const isCalm = CALM.includes(verdict);
   return (
     <section class="verdict" aria-label="What limits the app">
       <p class={`headline ${isCalm ? 'faster' : ''}`}>{text}</p>
+      {places.length > 0 && (
+        <p class="note">Event loops stood still in {places.map((place, index) => <span key={place}>{index > 0 && '; '}<Text line={place} /></span>)}.</p>
+      )}
       {!isCalm && advice.length > 0 && <ul>{advice.map((line) => <li key={line}>{line}</li>)}</ul>}
       {!isCalm && gain && <p class="note">Expected gain: {gain}.</p>}
     </section>

@@ -48,9 +48,10 @@ fn app(view: &AppView, verdict: Option<&Value>) -> Value {
 
 /// What limits an app, in the words of `forkful doctor`.
 pub(super) fn verdict(report: &DoctorReport, verdict: Verdict) -> Value {
+    let places: Vec<&String> = report.places.iter().map(|place| &place.text).collect();
     json!({
         "verdict": report.verdict, "certainty": report.certainty, "title": words::title(verdict),
-        "text": report.headline, "advice": report.advice, "gain": report.gain.as_ref().map(|gain| &gain.text),
+        "text": report.headline, "places": places, "advice": report.advice, "gain": report.gain.as_ref().map(|gain| &gain.text),
     })
 }
 

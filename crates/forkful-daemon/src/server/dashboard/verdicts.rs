@@ -6,10 +6,11 @@ use std::io;
 use std::time::Duration;
 
 use forkful_api::types::{AppList, AppView, DoctorReport, Status};
-use forkful_core::doctor::{Signs, examine};
+use forkful_core::doctor::{Diagnosis, Signs, examine};
 use forkful_core::metrics::history::Query;
 use forkful_core::outgoing::RefusalWatch;
 use forkful_os::cores::usable_cores;
+use forkful_os::wall_clock::now_ms;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -68,16 +69,35 @@ impl Examiner {
         }
         let examined = tokio::task::spawn_blocking(move || {
             let cores = usable_cores();
-            let verdict = |(view, order, refusing): (AppView, HistoryOrder, _)| {
+            let diagnose = |(view, order, refusing): (AppView, HistoryOrder, _)| {
                 let cores = cores.of_app(view.definition.cpu_max_millicores);
                 let diagnosis = examine(&view.watched(cores, seconds(order)?, refusing));
-                let name = view.definition.name;
-                let verdict = state::verdict(&DoctorReport::new(&name, &diagnosis), diagnosis.verdict);
-                Ok((name, verdict))
+                Ok((view.definition.name, diagnosis))
             };
-            apps.into_iter().map(verdict).collect::<io::Result<Verdicts>>()
+            apps.into_iter().map(diagnose).collect::<io::Result<Vec<(String, Diagnosis)>>>()
         });
-        examined.await.ok()?.ok()
+        let mut verdicts = Verdicts::new();
+        for (name, diagnosis) in examined.await.ok()?.ok()? {
+            let report = report(&name, &diagnosis, commands).await;
+            verdicts.insert(name, state::verdict(&report, diagnosis.verdict));
+        }
+        Some(verdicts)
+    }
+}
+
+/// With the places of the stall ledger, for verdicts that it may explain.
+async fn report(name: &str, diagnosis: &Diagnosis, commands: &mpsc::Sender<Command>) -> DoctorReport {
+    let report = DoctorReport::new(name, diagnosis);
+    if !diagnosis.verdict.has_places() {
+        return report;
+    }
+    let target = name.to_owned();
+    let stalls = ask(commands, |reply| Command::Stalls { target, reply }).await;
+    let stalls = stalls.ok().and_then(|reply| reply.apps.into_iter().find(|stalls| stalls.app == name));
+    let since_ms = now_ms().saturating_sub(SECONDS * 1000);
+    match stalls {
+        Some(stalls) => report.with_places(diagnosis.verdict, &stalls, since_ms),
+        None => report,
     }
 }
 
