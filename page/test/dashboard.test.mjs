@@ -76,7 +76,7 @@ describe('the dashboard', { skip: reason }, () => {
     return pixels > 20;
   }, figure, { polling: 100 });
 
-  const VIEWS = [['', 'Apps'], ['app/web', 'web'], ['app/web/0', 'web, worker 0'], ['logs', 'Logs'], ['events', 'Events'], ['reports', 'Reports']];
+  const VIEWS = [['', 'Apps'], ['app/web', 'web'], ['app/web/0', 'web, worker 0'], ['logs', 'Logs'], ['events', 'Events'], ['stalls', 'Stalls'], ['reports', 'Reports']];
 
   for (const [name, options] of Object.entries({
     'wide and light': {},
@@ -185,6 +185,43 @@ describe('the dashboard', { skip: reason }, () => {
     });
     await end();
     daemon.forkful('delete', 'slow');
+  });
+
+  test('stalls are listed with their route, function and worker', async () => {
+    daemon.start('slow', 1);
+    await visit(async (page) => {
+      await page.click(`${row('slow')} a`);
+      await page.click('text=Stalls of slow');
+      await page.waitForSelector('h1:text-is("Stalls")');
+      const end = daemon.load('slow', '/block', 2);
+      await page.waitForSelector('section:has(h2:text-is("Places, the most expensive first")) tr:has-text("GET /block"):has-text("standStill (app.js:")');
+      const last = 'section:has(h2:text-is("Last stalls")) tr:has-text("GET /block"):has-text("standStill (app.js:")';
+      await page.waitForSelector(last);
+      await end();
+      assert.equal(await page.textContent(`${last} a >> nth=0`), 'worker 0');
+      assert.match(await page.textContent(`${last} td[data-label=Duration] >> nth=0`), /^\d[\d,.]* m?s$/);
+      assert.deepEqual(await faults(page), []);
+      await page.selectOption('label:has-text("App") select', 'web');
+      await page.waitForFunction(() => document.querySelector('main .headline') && !document.querySelector('main').textContent.includes('GET /block'));
+    });
+    daemon.forkful('delete', 'slow');
+  });
+
+  test('autoscaling: the bounds, and the last decision with its reason', async () => {
+    daemon.start('elastic', '1..2');
+    await visit(async (page) => {
+      await page.waitForSelector(`${row('elastic')} td[data-label=Workers]:has-text("1–2 by load")`);
+      await page.click(`${row('elastic')} a`);
+      await page.waitForSelector('.autoscaling:has-text("follows the load: 1 to 2."):has-text("It has not changed yet.")');
+      const end = daemon.load('elastic', '/block', 4);
+      // A machine with other work has no room for another worker: that is a decision too.
+      await page.waitForSelector('.autoscaling:has-text("Last decision"):has-text("busy")');
+      await end();
+      assert.deepEqual(await faults(page), []);
+      await page.click('.autoscaling >> text=details');
+      await page.waitForSelector('h1:has-text("Incident")');
+    });
+    daemon.forkful('delete', 'elastic');
   });
 
   test('pictures for the documentation', async () => {

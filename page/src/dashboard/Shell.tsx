@@ -13,9 +13,10 @@ import { IncidentPage } from './views/IncidentPage';
 import { Logs } from './views/Logs';
 import { Overview } from './views/Overview';
 import { Reports } from './views/Reports';
+import { Stalls } from './views/Stalls';
 import { WorkerPage } from './views/WorkerPage';
 
-const PLACES = [['', 'Apps'], ['logs', 'Logs'], ['events', 'Events'], ['reports', 'Reports']] as const;
+const PLACES = [['', 'Apps'], ['logs', 'Logs'], ['events', 'Events'], ['stalls', 'Stalls'], ['reports', 'Reports']] as const;
 
 const CONNECTIONS: Record<Connection, { sign: string; text: string }> = {
   connecting: { sign: '○', text: 'connecting' },
@@ -71,6 +72,7 @@ function View({ route }: { route: Route }): ComponentChildren {
   if (first === 'logs') return <Logs key={route.query.toString()} query={route.query} />;
   if (first === 'incident') return <IncidentPage key={name} id={name} />;
   if (first === 'events') return <Events />;
+  if (first === 'stalls') return <Stalls key={route.query.toString()} query={route.query} />;
   if (first === 'reports') return <Reports />;
   return <><h1 tabIndex={-1}>Page not found</h1><p><a href="#/">Apps</a></p></>;
 }

@@ -15,6 +15,8 @@ export type Verdict = { verdict: string; certainty: string; title: string; text:
 export type App = {
   script?: string; mode: string; namespace?: string; instances: number; memory_limit_bytes?: number; notes?: string[]; listening?: string[];
   created_at_ms?: number; dispatch?: Dispatch[]; workers: Record<string, Worker>; verdict?: Verdict;
+  /** The bounds of a number of workers that follows the load, and its last change with the reason. */
+  autoscale?: { min: number; max: number }; last_scaling?: string;
 };
 export type State = { at_ms: number; notes?: string[]; apps: Record<string, App> };
 export type Happening = {

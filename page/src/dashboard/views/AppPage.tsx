@@ -2,6 +2,7 @@
 
 import { number, quantity } from '../../format';
 import { Actions } from '../parts/Actions';
+import { Autoscaling } from '../parts/Autoscaling';
 import { Spark } from '../parts/Spark';
 import { Status } from '../parts/Status';
 import { Text } from '../parts/Text';
@@ -32,6 +33,7 @@ export function AppPage({ name }: { name: string }) {
       {(app.notes ?? []).map((note) => <p class="warning" key={note}>{note}</p>)}
       <section>
         <h2>Workers</h2>
+        <Autoscaling name={name} app={app} />
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
           <table class="cards" role="table">
             <caption class="hidden">Workers of {name}</caption>
@@ -43,7 +45,7 @@ export function AppPage({ name }: { name: string }) {
             <tbody>{workers.map((worker) => <Row key={worker.pm_id} app={name} worker={worker} now={state.at_ms} />)}</tbody>
           </table>
         </div>
-        <p class="note"><a href={`#/logs?app=${encodeURIComponent(name)}`}>Logs of {name}</a></p>
+        <p class="note"><a href={`#/logs?app=${encodeURIComponent(name)}`}>Logs of {name}</a> · <a href={`#/stalls?app=${encodeURIComponent(name)}`}>Stalls of {name}</a></p>
       </section>
       <h2 class="apart">Over time</h2>
       <Plots app={name} events={events} incidents={incidents} limit={app.memory_limit_bytes} />

@@ -89,7 +89,7 @@ function Row({ name, app }: { name: string; app: App }) {
     <tr role="row">
       <th scope="row" role="rowheader"><a href={to('app', name)}>{name}</a></th>
       <td role="cell" data-label="State"><span><Status status={status} text={text} />{app.verdict && <span class="why">{app.verdict.title}{app.verdict.certainty === 'likely' && ' (likely)'}</span>}</span></td>
-      <td role="cell" class="number" data-label="Workers">{online} of {workers.length}</td>
+      <td role="cell" class="number" data-label="Workers"><span>{online} of {workers.length}{app.autoscale && <span class="why">{app.autoscale.min}–{app.autoscale.max} by load</span>}</span></td>
       <td role="cell" class="number" data-label="Restarts">{number(sum(workers.map((worker) => worker.restarts)))}</td>
       <td role="cell" class="number" data-label="CPU">{number(sum(workers.map((worker) => worker.cpu_percent)))} %</td>
       <td role="cell" class="number" data-label="Memory">{quantity(sum(workers.map((worker) => worker.memory_bytes)), 'bytes')}</td>

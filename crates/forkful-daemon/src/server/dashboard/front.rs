@@ -248,6 +248,10 @@ fn forwarded(name: &str) -> Option<String> {
         let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
         return is_number.then(|| format!("/v1/incidents/{id}"));
     }
+    if let Some(app) = name.strip_prefix("stalls/") {
+        let is_name = !app.is_empty() && !app.contains('/');
+        return is_name.then(|| format!("/v1/stalls/{app}"));
+    }
     FORWARDED.iter().find(|(known, _)| *known == name).map(|(_, path)| (*path).to_owned())
 }
 

@@ -35,6 +35,8 @@ fn app(view: &AppView, verdict: Option<&Value>) -> Value {
         "mode": definition.mode,
         "namespace": definition.namespace,
         "instances": definition.instances,
+        "autoscale": definition.autoscale,
+        "last_scaling": view.last_scaling,
         "memory_limit_bytes": definition.memory_max_bytes.or(definition.max_memory_bytes),
         "notes": view.notes,
         "listening": view.listening,
@@ -121,6 +123,22 @@ mod tests {
         json!({
             "definition": definition, "env_names": [], "listening": [], "created_at_ms": 0, "dispatch": [], "workers": [],
         })
+    }
+
+    #[test]
+    fn the_bounds_of_autoscaling_and_its_last_change_are_told() {
+        let mut by_load = app_named("web");
+        by_load["definition"]["autoscale"] = json!({ "min": 1, "max": 4 });
+        by_load["last_scaling"] =
+            json!("scaled up from 1 to 2 workers: the event loop was 90 % busy for 5 s");
+        let list: AppList = serde_json::from_value(json!({ "apps": [by_load, app_named("api")] })).unwrap();
+        let apps = &of(&list, &Verdicts::new(), 1)["apps"];
+        assert_eq!(apps["web"]["autoscale"], json!({ "min": 1, "max": 4 }));
+        assert_eq!(
+            apps["web"]["last_scaling"],
+            "scaled up from 1 to 2 workers: the event loop was 90 % busy for 5 s"
+        );
+        assert_eq!((apps["api"].get("autoscale"), apps["api"].get("last_scaling")), (None, None));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The dashboard over a real socket, against a task that plays the engine.
 
 use forkful_api::incidents::IncidentList;
+use forkful_api::stalls::StallsReply;
 use forkful_api::types::{ActionReply, AppList};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,6 +19,10 @@ async fn engine(mut commands: mpsc::Receiver<Command>, acted: Arc<Mutex<Vec<Verb
             Command::List { reply, .. } => drop(reply.send(Ok(AppList::default()))),
             Command::Talk(Talk::Watch { query, reply }) => drop(reply.send(Ok(hub.subscribe(&query)))),
             Command::Talk(Talk::Incidents { reply, .. }) => drop(reply.send(Ok(IncidentList::default()))),
+            Command::Stalls { target, reply } => {
+                assert_eq!(target, "my app");
+                drop(reply.send(Ok(StallsReply { apps: Vec::new() })));
+            }
             Command::Action { verb, reply, .. } => {
                 acted.lock().unwrap().push(verb);
                 drop(reply.send(Ok(ActionReply { apps: Vec::new() })));
@@ -188,7 +193,7 @@ async fn tricks_with_paths_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn a_page_may_read_incidents_and_nothing_beside_them() {
+async fn a_page_may_read_incidents_and_stalls_and_nothing_beside_them() {
     let opened = Opened::new();
     let session = opened.session(false).await;
     let answer = opened.get("/api/incidents?after=3", &session.headers()).await;
