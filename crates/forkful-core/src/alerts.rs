@@ -77,6 +77,14 @@ impl AlertPolicy {
         is_safe && fits && is_whole && !host.is_empty() && !authority.contains('@')
     }
 
+    /// Where alerts go, in words, without what is secret: `https://hooks.example.com/[redacted], ./notify.sh oncall`.
+    pub fn shown_receivers(&self) -> String {
+        let webhook = self.webhook.as_deref().map(Self::shown_webhook);
+        let command = (!self.command.is_empty())
+            .then(|| crate::spec::environment::shown_arguments(&self.command).join(" "));
+        webhook.into_iter().chain(command).collect::<Vec<_>>().join(", ")
+    }
+
     /// Where the webhook is, without what only those should know who post there: user, password, path and query.
     pub fn shown_webhook(url: &str) -> String {
         let redacted = crate::spec::environment::REDACTED;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::spec::environment::{REDACTED, is_of_shell, shown_arguments};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::types::AppDefinition;
@@ -69,6 +71,10 @@ fn shown(key: &str, value: &Value) -> String {
                 items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect();
             shown_arguments(&words).join(" ")
         }
+        alerts if key == "alerts" => match AlertPolicy::deserialize(alerts) {
+            Ok(alerts) => alerts.shown_receivers(),
+            Err(_) => REDACTED.to_owned(),
+        },
         other => other.to_string(),
     };
     if forkful_core::spec::environment::looks_secret(&text) {
@@ -104,6 +110,11 @@ mod tests {
         after.kill_timeout_ms = 5000;
         after.instances = 3;
         after.out_file = Some("/x.log".to_owned());
+        after.alerts = Some(AlertPolicy {
+            webhook: Some("https://hooks.example.com/T1/B2".to_owned()),
+            command: vec!["./notify.sh".to_owned(), "--token".to_owned(), "abc".to_owned()],
+            ..AlertPolicy::of_all_faults()
+        });
         after.args = vec!["--token".to_owned(), "def".to_owned(), "-v".to_owned()];
         assert_eq!(
             changes(&before, &after),
@@ -112,6 +123,7 @@ mod tests {
                 "environment: removed C",
                 "environment: changed B",
                 "args: --token [redacted] → --token [redacted] -v",
+                "alerts: none → https://hooks.example.com/[redacted], ./notify.sh --token [r…",
                 "kill_timeout_ms: 1600 → 5000",
                 "out_file: none → /x.log",
             ]

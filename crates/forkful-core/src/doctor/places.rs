@@ -41,7 +41,8 @@ impl Verdict {
 }
 
 /// The places that explain a verdict, in the given order, which is that of the ledger: the most expensive first. Only
-/// those with a stall at this time or later, that compute or wait as the verdict says.
+/// those with a stall at this time or later, that compute or wait as the verdict says. A route without a function is
+/// left out if a function of it is named before.
 pub fn places<'a>(
     verdict: Verdict,
     ledger: impl IntoIterator<Item = Place<'a>>,
@@ -52,8 +53,17 @@ pub fn places<'a>(
         Verdict::SynchronousCall => !place.computes(),
         _ => false,
     };
-    let found = ledger.into_iter().filter(|place| place.is_known() && place.reaches(since_ms) && fits(place));
-    found.take(PLACES_MAX).collect()
+    let mut found: Vec<Place<'a>> = Vec::new();
+    for place in ledger {
+        let is_named = place.function.is_none() && found.iter().any(|named| named.route == place.route);
+        if place.is_known() && place.reaches(since_ms) && fits(&place) && !is_named {
+            found.push(place);
+        }
+        if found.len() == PLACES_MAX {
+            break;
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -81,12 +91,14 @@ mod tests {
     fn places_are_named_that_do_what_the_verdict_says() {
         let (computing, waiting) = (cost(600, 580), cost(500, 20));
         let place = |function, cost| Place { route: Some("GET /a"), function, cost, last_at_ms: 10_000 };
+        let elsewhere = Place { route: Some("GET /b"), ..place(None, &computing) };
         let unknown = Place { route: None, function: None, cost: &computing, last_at_ms: 10_000 };
         let ledger = [
             unknown,
             place(Some("render"), &computing),
             place(Some("read"), &waiting),
             place(None, &computing),
+            elsewhere,
         ];
         assert_eq!(named(Verdict::CpuLongCallbacks, &ledger, 9_000), [Some("render"), None]);
         assert_eq!(named(Verdict::SynchronousCall, &ledger, 9_000), [Some("read")]);

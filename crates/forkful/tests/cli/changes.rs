@@ -1,7 +1,7 @@
 //! `restart` and `reload` with options other than those of the start, and what is kept of the environment.
 
 use insta::assert_snapshot;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, stdout};
 use crate::settled::settled;
@@ -104,8 +104,33 @@ fn options_change_what_they_name_and_nothing_else() {
     assert_eq!(changed, ["program_args", "args", "mode", "instances", "max_memory_bytes", "origins"]);
     done(&sandbox, &["reload", "0", "--node-args=null", "--kill-timeout", "5000", "-i", "1"], &[]);
     let last = definition(&sandbox, "api");
-    assert_eq!((&last["program_args"], &last["kill_timeout_ms"]), (&serde_json::json!([]), &5000.into()));
+    assert_eq!((&last["program_args"], &last["kill_timeout_ms"]), (&json!([]), &5000.into()));
     assert_eq!((&last["instances"], &last["max_memory_bytes"]), (&1.into(), &(200 << 20).into()));
+}
+
+#[test]
+fn alerts_go_to_a_url_or_a_command_that_an_option_names() {
+    let sandbox = app();
+    let secret = "T1-s3cret";
+    let url = format!("https://hooks.example.com/{secret}");
+    let told = done(&sandbox, &["restart", "api", "--alerts", &url], &[]);
+    assert!(told.contains("note: api: alerts: none → https://hooks.example.com/[redacted]\n"), "{told}");
+    let alerts = definition(&sandbox, "api")["alerts"].clone();
+    assert_eq!(alerts["webhook"], "https://hooks.example.com/[redacted]");
+    let described = done(&sandbox, &["describe", "api"], &[]);
+    assert!(described.contains("https://hooks.example.com/[redacted]"), "{described}");
+    done(&sandbox, &["reload", "api", "--alerts", "./notify.sh 'on call'"], &[]);
+    let alerts = definition(&sandbox, "api")["alerts"].clone();
+    assert_eq!((&alerts["command"], &alerts["webhook"]), (&json!(["./notify.sh", "on call"]), &Value::Null));
+    done(&sandbox, &["restart", "api", "--alerts", "false"], &[]);
+    assert_eq!(definition(&sandbox, "api")["alerts"], Value::Null);
+    let refused = sandbox.run(&["start", "app.js", "--alerts", &format!("http://example.com/{secret}")]);
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = sandbox.told(&refused);
+    assert!(refused.contains("--alerts") && refused.contains("https URL"), "{refused}");
+    for text in [told, described, refused] {
+        assert!(!text.contains(secret), "{text}");
+    }
 }
 
 #[test]
@@ -117,7 +142,7 @@ fn watching_is_refined_and_ended() {
         definition(&sandbox, "api")["watch"].clone()
     };
     let first = watch(&["--watch", "--ignore-watch", "*.tmp"]);
-    assert_eq!(first["paths"], serde_json::json!([work]));
+    assert_eq!(first["paths"], json!([work]));
     let second = watch(&["--watch-delay", "2"]);
     assert_eq!((&second["paths"], &second["delay_ms"]), (&first["paths"], &2000.into()));
     assert_eq!(second["ignore"], first["ignore"]);
@@ -190,8 +215,8 @@ fn a_file_may_want_fewer_workers_and_another_mode() {
     let sandbox = Sandbox::new();
     sandbox.write("app.js", APP);
     let restart = |instances: u16, mode: &str| {
-        let app = serde_json::json!({ "name": "api", "script": "app.js", "instances": instances, "exec_mode": mode });
-        sandbox.write("forkful.config.json", &serde_json::json!({ "apps": [app] }).to_string());
+        let app = json!({ "name": "api", "script": "app.js", "instances": instances, "exec_mode": mode });
+        sandbox.write("forkful.config.json", &json!({ "apps": [app] }).to_string());
         let told = done(&sandbox, &["restart", "forkful.config.json"], &[]);
         assert_eq!(stdout(&sandbox.run(&["pid", "api"])).lines().count(), usize::from(instances), "{told}");
     };

@@ -8,7 +8,7 @@ import { to } from '../route';
 import type { Ledger, Stall, StallGroup } from '../stalls';
 import { useLedger } from '../stalls';
 import { useStore } from '../store';
-import { dated, span } from '../when';
+import { dated } from '../when';
 
 /** Places that are shown; `forkful stalls --json` has all. */
 const PLACES_MAX = 30;
@@ -49,7 +49,7 @@ function Known({ app, ledger }: { app: string; ledger: Ledger }) {
   return (
     <>
       <p class={`headline ${total.stalls === 0 ? 'faster' : ''}`}>{headline(ledger)}</p>
-      {standing.map(({ pm_id: id, for_ms: for_, doing }) => <p class="warning" key={id}>Worker {slotOf(id)} stands still now, for {span(for_)}: {doing}.</p>)}
+      {standing.map(({ pm_id: id, for_ms: for_, doing }) => <p class="warning" key={id}>Worker {slotOf(id)} stands still now, for {quantity(for_, 'ms')}: {doing}.</p>)}
       {groups.length > 0 && (
         <section>
           <h2>Places, the most expensive first</h2>
@@ -74,7 +74,7 @@ function Known({ app, ledger }: { app: string; ledger: Ledger }) {
 }
 
 const placeOf = ({ route, function: name }: Stall | StallGroup): ComponentChildren[] => [route ? <Text line={route} /> : 'no request', name ? <Text line={name} /> : 'not known'];
-const waitedOf = ({ requests, waited_ms: waited }: Stall | StallGroup): string => (requests === 0 ? '–' : `${number(requests)}, ${quantity(waited, 'ms')}`);
+const waitedOf = ({ requests, waited_ms: waited }: Stall | StallGroup): string => (requests === 0 ? '–' : `${number(requests)} (${quantity(waited, 'ms')})`);
 const figures = (group: StallGroup): string[] => [number(group.stalls), quantity(group.stalled_ms, 'ms'), quantity(group.longest_ms, 'ms'), waitedOf(group)];
 
 type Row = { key: string; cells: ComponentChildren[]; numbers: string[] };
