@@ -29,6 +29,18 @@ const MOUNTS_V1: &str = "\
     32 30 0:27 / /sys/fs/cgroup/cpuset rw shared:10 - cgroup cgroup rw,cpuset\n";
 
 #[test]
+fn an_app_has_the_tightest_of_all_limits_with_its_fraction() {
+    let limits =
+        vec![CoreLimit::Quota { cores: 2.5, cgroup: "/a".to_owned() }, CoreLimit::Affinity { cores: 4 }];
+    let usable = UsableCores { count: 2, online: 8, limits };
+    let close = |cores: f64, expected: f64| (cores - expected).abs() < 1e-9;
+    assert!(close(usable.of_app(None), 2.5));
+    assert!(close(usable.of_app(Some(1500)), 1.5));
+    assert!(close(usable.of_app(Some(6000)), 2.5));
+    assert!(close(UsableCores { limits: Vec::new(), ..usable }.of_app(None), 8.0));
+}
+
+#[test]
 fn without_limits_every_online_core_counts() {
     assert_eq!(under(&[], 8, 8), (8, vec![]));
     let max = [
