@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use forkful_api::types::{AppList, AppView, DoctorReport, Status};
-use forkful_core::doctor::{Diagnosis, Signs, examine};
+use forkful_core::doctor::{Diagnosis, Signs, Unclear, Verdict, examine};
 use forkful_core::metrics::history::Query;
 use forkful_core::outgoing::RefusalWatch;
 use forkful_os::cores::usable_cores;
@@ -78,6 +78,10 @@ impl Examiner {
         });
         let mut verdicts = Verdicts::new();
         for (name, diagnosis) in examined.await.ok()?.ok()? {
+            // An app that has just begun gets its verdict by a later examination.
+            if diagnosis.verdict == Verdict::Unclear(Unclear::TooShort) {
+                continue;
+            }
             let report = report(&name, &diagnosis, commands).await;
             verdicts.insert(name, state::verdict(&report, diagnosis.verdict));
         }
