@@ -66,6 +66,8 @@ class Sampler {
     this.number = 0;
     this.startedAt = 0;
     this.armedUntil = 0;
+    /** All optimized code was thrown away since profiling began. */
+    this.hasDeoptimized = false;
     /** The profile that has just ended. @type {any} */
     this.finished = null;
     this.bornAt = clock();
@@ -92,12 +94,19 @@ class Sampler {
       session.post('Profiler.enable');
       session.post('Profiler.setSamplingInterval', { interval: INTERVAL_US });
       this.session = session;
+      this.hasDeoptimized = false;
       this.begin();
-      // V8 does not find code that replaced a function while it ran, in a long loop, before the profile began. This throws all
-      // optimized code away.
-      session.post('Profiler.startPreciseCoverage', { callCount: false, detailed: false });
-      session.post('Profiler.stopPreciseCoverage');
     });
+  }
+
+  /**
+   * V8 does not find code that replaced a function while it ran, in a long loop, before the profiles began. This throws all optimized code
+   * away, and the app is slower until V8 has optimized it again: only when a stall was seen whose function is not the app's.
+   */
+  deoptimize() {
+    this.hasDeoptimized = true;
+    this.session.post('Profiler.startPreciseCoverage', { callCount: false, detailed: false });
+    this.session.post('Profiler.stopPreciseCoverage');
   }
 
   title(number) {
@@ -153,17 +162,20 @@ class Sampler {
   /**
    * The function that blocked the event loop in each of these times; begins another profile.
    * @param {{ from: number, to: number }[]} times
-   * @returns {({ name: string, stack: string[], isStart: boolean } | undefined)[]}
+   * @returns {({ name: string, stack: string[], isStart: boolean, isOwn: boolean } | undefined)[]}
    */
   read(times) {
     if (!this.session) return [];
     /** @type {any[]} */
     let places = [];
     this.timed(() => {
+      const { startedAt } = this;
       const profile = this.next();
       if (!profile) return;
       const samples = samplesOf(profile);
       places = times.map(({ from, to }) => placeOf(samples, from * 1e3 + this.offsetUs, to * 1e3 + this.offsetUs));
+      const isUnknown = ({ from }, index) => from >= startedAt && !places[index]?.isOwn;
+      if (!this.hasDeoptimized && times.some(isUnknown)) this.deoptimize();
     });
     return places;
   }
@@ -198,7 +210,7 @@ function placeOf(samples, from, to) {
   for (let up = innermost; up?.parent; up = up.parent) frames.push(up.frame);
   const named = frames.find(isOwn) ?? frames.find(isOfApp) ?? frames[0];
   const texts = frames.map(textOf).filter((text, index, all) => text !== all[index - 1]);
-  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), isStart: frames.some(isRequestStart) };
+  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), isStart: frames.some(isRequestStart), isOwn: isOwn(named) };
 }
 
 /** Whether a frame is the one from which Node.js calls the listeners of a request that starts. */
