@@ -339,8 +339,8 @@ class Reporter {
     if (everyMs <= 0) return this.end();
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
-    // Nothing has happened yet: one period without anything is enough.
-    this.quietPeriods = QUIET_PERIODS - 1;
+    // In a process that has just begun, one period without anything is enough.
+    this.quietPeriods = this.meters ? 0 : QUIET_PERIODS - 1;
     this.setQuiet(false);
     if (!this.meters) {
       this.begin();

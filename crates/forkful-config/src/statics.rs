@@ -164,7 +164,7 @@ pub(crate) fn json_schema() -> serde_json::Value {
         properties.insert((*name).to_owned(), schema);
     }
     let text = json!({ "type": "string" });
-    let doc = "Object with `username` and `password`, which are then required.";
+    let doc = "Object with the `username` and `password` that visitors must enter.";
     let login = json!({ "type": "object", "description": doc, "required": ["username", "password"], "properties": { "username": text, "password": text } });
     properties.insert("basic_auth".to_owned(), login);
     json!({ "type": "object", "properties": properties })

@@ -319,6 +319,11 @@ impl RefusalWatch {
         }
     }
 
+    /// Begins to count anew, from the last look on.
+    pub fn begin_anew(&mut self) {
+        self.seen.clear();
+    }
+
     /// The host that refused most.
     pub fn worst(&self) -> Option<&HostLoad> {
         self.seen.values().max_by_key(|load| load.refused)
@@ -499,6 +504,10 @@ mod tests {
         watch.look(&[]);
         watch.look(&[HostLoad { host: "new:1".to_owned(), ..at(6, 1) }]);
         assert_eq!(watch.worst().unwrap().host, "new:1");
+        watch.begin_anew();
+        assert_eq!(watch.worst(), None);
+        watch.look(&[HostLoad { host: "new:1".to_owned(), ..at(8, 1) }]);
+        assert_eq!(watch.worst().unwrap().refused, 2, "the first look after that counts");
     }
 
     #[test]

@@ -39,6 +39,8 @@ impl Beside {
     /// Maximum rate of the request beside the measured one; more would be a load of its own.
     pub const RATE_MAX: f64 = 1000.0;
 
+    const FOR_LATENCY: &str = " while latency is measured";
+
     /// How long to wait for answers after a window, so that none affects the next window.
     const DRAIN: Duration = Duration::from_secs(10);
 
@@ -64,8 +66,13 @@ impl Beside {
 
     /// As a part of a sentence.
     pub fn words(&self) -> String {
-        let when = if self.only_for_latency { " while latency is measured" } else { "" };
-        format!("GET {} at {}/s{when}", forkful_load::secrets::url(&self.path), self.rate)
+        let when = if self.only_for_latency { Self::FOR_LATENCY } else { "" };
+        format!("{}{when}", self.request())
+    }
+
+    /// The request and its rate.
+    pub fn request(&self) -> String {
+        format!("GET {} at {}/s", forkful_load::secrets::url(&self.path), self.rate)
     }
 
     /// A load that runs until it is stopped.

@@ -139,8 +139,10 @@ function capacity(json: JsonObject, arms: JsonObject[]): Plot | null {
     }).sort((a, b) => a.x - b.x);
     return points.length < 2 ? [] : [{ name: asText(arm.name), points }];
   });
+  const isForLatency = asText(at(json, 'target', 'beside')).endsWith(' while latency is measured');
+  const other = isForLatency ? ' Measured beside the other route, as the latencies are; the throughput above is measured without it.' : '';
   return series.length === 0 ? null : {
-    type: 'lines', title: 'Where each arm saturates', note: 'More connections give more requests per second, up to the point of saturation.', series,
+    type: 'lines', title: 'Where each arm saturates', note: `More connections give more requests per second, up to the point of saturation.${other}`, series,
     x: { label: 'connections', unit: '', log: true }, y: { label: '', unit: 'requests/s', log: false },
   };
 }

@@ -31,7 +31,9 @@ pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
         if earlier == value || NOT_TOLD.contains(&key.as_str()) {
             continue;
         }
-        told.push(format!("{key}: {} → {}", shown(key, earlier), shown(key, value)));
+        let (old, new) = (shown(key, earlier), shown(key, value));
+        // What differs is a secret, or in a part that is not shown.
+        told.push(if old == new { format!("{key}: changed") } else { format!("{key}: {old} → {new}") });
     }
     told
 }

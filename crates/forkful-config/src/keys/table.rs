@@ -168,7 +168,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Renew).is(&["health"]).option(takes("PATH", "Health check at this path or URL; `tcp` only connects")),
     key("alerts", Kind::Alerts, "false", r#"{ "webhook": "https://hooks.example.com/T1/B2", "on": ["crash_loop", "failed_reload"] }"#,
         "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all faults by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s).")
-        .of(Restart).is(&["alerts"]).option(takes("URL", "Where alerts go: a URL or a command; `false` for none")),
+        .of(Restart).is(&["alerts"]).option(takes("URL|COMMAND", "Send alerts to this URL or command; `false` for none")),
     key("out_file", Kind::Path, "", r#""logs/out.log""#,
         "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")
         .also(&["out", "output", "out_log"]).of(Logs).decides(&["out_file"]).option(takes("FILE", "File for stdout").long("output").short('o')),

@@ -1,4 +1,4 @@
-//! A supervisor as JSON again and again: what has not changed since the last time is copied from there. An app of five hundred
+//! Serializes a supervisor repeatedly: parts that have not changed since the last time are copied. An app of five hundred
 //! workers changes in a few of its slots at a time, and its definition, with the whole environment, seldom changes.
 
 use std::collections::BTreeMap;

@@ -270,7 +270,8 @@ impl Apps {
 
     /// Whether the apps have more than one worker together.
     pub(super) fn has_several_workers(&self) -> bool {
-        self.all.values().map(|entry| usize::from(entry.spec().instances)).sum::<usize>() > 1
+        let most = |spec: &AppSpec| spec.autoscale.map_or(spec.instances, |bounds| bounds.max);
+        self.all.values().map(|entry| usize::from(most(entry.spec()))).sum::<usize>() > 1
     }
 
     /// The last lines of stderr of the process that failed: the one that ended last, or the present one.

@@ -1,4 +1,4 @@
-//! Apps as JSON again and again: parts that have not changed are copied from the last time (see [`Recall`]).
+//! Serializes apps repeatedly: parts that have not changed are copied from the last time (see [`Recall`]).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::app::{App, AppId};
 use super::written::{WrittenPlace, written_app, written_place};
 
-/// Of so many apps parts are remembered: those that are busy at the same time, and not each of a thousand.
+/// Maximum apps whose parts are remembered; the app that was written least recently is dropped first.
 const APPS_MAX: usize = 16;
 
 /// What is remembered of the apps that were written last.

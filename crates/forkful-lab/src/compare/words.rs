@@ -210,10 +210,13 @@ pub(super) fn details(
         .map(|other| format!("{}: {}{}", other.verdict.as_str(), other.sentence, tail(&other.latency)))
         .collect();
     if let Some(beside) = &setup.target.beside {
-        let (words, of) = (beside.words(), if beside.only_for_latency { "latencies" } else { "figures" });
-        details.push(format!(
-            "{words} was requested as well: what it costs is in the {of}, its own times are not"
-        ));
+        let (when, of) = if beside.only_for_latency {
+            ("while latency was measured, ", "latencies")
+        } else {
+            ("", "figures")
+        };
+        let request = beside.request();
+        details.push(format!("{when}{request} was requested at the same time: its effect is included in the {of}, its own response times are not"));
     }
     if !setup.self_test
         && let Some(arm) = arms.get(1)

@@ -144,7 +144,7 @@ pub(crate) struct RequestArgs {
     /// Also request this path at this rate per second, without measuring it: `/delay@2`.
     #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse)]
     pub(crate) beside: Option<Beside>,
-    /// The same, only while latency is measured: the throughput is that of --path alone.
+    /// Like --beside, but only while latency is measured; throughput is measured without it.
     #[arg(long, value_name = "PATH@RATE", value_parser = Beside::parse_for_latency, conflicts_with = "beside")]
     pub(crate) beside_latency: Option<Beside>,
     /// The app uses TLS.

@@ -17,7 +17,7 @@ use forkful_os::cores::usable_cores;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::fix::Change;
-use super::targets::{apps, client_for, expand};
+use super::targets::{client_for, described, expand};
 use crate::cli::DoctorArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -63,10 +63,10 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     }
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
-    let began_ago = Duration::from_secs(looks) + args.ago.unwrap_or_default();
+    let seen = report::Time { seconds: looks, ago: args.ago.unwrap_or_default() };
     let mut reports: Vec<DoctorReport> = Vec::new();
     for (_, app, diagnosis) in &diagnosed {
-        reports.push(report::report(&mut client, &app.name, diagnosis, began_ago).await);
+        reports.push(report::report(&mut client, &app.name, diagnosis, seen).await);
     }
     let unseen = unseen_by(&mut client, &watched).await?;
     let mut reply = DoctorReply { apps: reports, profile, fix: None, unseen };
@@ -106,8 +106,8 @@ pub(super) async fn past(
     let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
     let mut apps = Vec::new();
     for (_, app) in &watched {
-        let began_ago = Duration::from_secs(seconds) + ago;
-        apps.push(report::report(client, &app.name, &examine(app), began_ago).await);
+        let seen = report::Time { seconds, ago };
+        apps.push(report::report(client, &app.name, &examine(app), seen).await);
     }
     let unseen = unseen_by(client, &watched).await?;
     Ok(DoctorReply { apps, profile: None, fix: None, unseen })
@@ -161,7 +161,7 @@ async fn watch(
 ) -> Result<Vec<(AppView, App)>, Failure> {
     let progress = (!is_quiet).then(|| Progress::start("watching".to_owned()));
     // The first request makes the agents measure; it contains no data about the last second yet.
-    let mut found = apps(client, targets).await?;
+    let mut found = described(client, targets).await?;
     let mut seen = Seen::new();
     let mut refusals: BTreeMap<String, RefusalWatch> = BTreeMap::new();
     let mut ticks = interval(LOOK_EVERY);
@@ -170,7 +170,7 @@ async fn watch(
     for look in 0..looks {
         ticks.tick().await;
         progress.iter().for_each(|progress| progress.say(format!("watching, {} s left", looks - look)));
-        found = apps(client, targets).await?;
+        found = described(client, targets).await?;
         for app in &found {
             refusals.entry(app.definition.name.clone()).or_default().look(&app.outgoing);
             let slots = seen.entry(app.definition.name.clone()).or_default();

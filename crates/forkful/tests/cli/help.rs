@@ -131,7 +131,7 @@ fn help_of_start() {
           --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
           --max-restart-delay <DURATION>          Longest pause of those that grow; 15 s by default
           --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
-          --alerts <URL>                          Where alerts go: a URL or a command; `false` for none
+          --alerts <URL|COMMAND>                  Send alerts to this URL or command; `false` for none
 
     Renewing and limiting workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths
@@ -262,7 +262,7 @@ fn help_of_reload() {
           --exp-backoff-restart-delay <DURATION>  First step of a pause that grows with each restart
           --max-restart-delay <DURATION>          Longest pause of those that grow; 15 s by default
           --stop-exit-codes <CODES>               Exit codes after which a worker stays stopped
-          --alerts <URL>                          Where alerts go: a URL or a command; `false` for none
+          --alerts <URL|COMMAND>                  Send alerts to this URL or command; `false` for none
 
     Renewing and limiting workers:
           --watch[=<PATHS>]             Reload when files change: here, or at these paths

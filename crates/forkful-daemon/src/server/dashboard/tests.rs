@@ -198,9 +198,17 @@ async fn a_page_may_read_incidents_and_stalls_and_nothing_beside_them() {
     let session = opened.session(false).await;
     let answer = opened.get("/api/incidents?after=3", &session.headers()).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "{\"incidents\":[]}"));
-    for path in
-        ["/api/incidents/", "/api/incidents/x", "/api/incidents/1/", "/api/incidents/..%2fapps", "/api/apps"]
-    {
+    let answer = opened.get("/api/stalls/my%20app", &session.headers()).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "{\"apps\":[]}"));
+    for path in [
+        "/api/incidents/",
+        "/api/incidents/x",
+        "/api/incidents/1/",
+        "/api/incidents/..%2fapps",
+        "/api/apps",
+        "/api/stalls/",
+        "/api/stalls/a/b",
+    ] {
         assert_eq!(opened.get(path, &session.headers()).await.status, 404, "{path}");
     }
     assert_eq!(opened.post("/api/incidents", &session.headers(), "{}").await.status, 404);

@@ -1,14 +1,14 @@
 //! What limits each app, for open pages: the rules of `forkful doctor` over the last seconds of the history. Apps
 //! are examined only while there is a page, and only those with a worker that is online.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
 use forkful_api::types::{AppList, AppView, DoctorReport, Status};
 use forkful_core::doctor::{Diagnosis, Signs, Unclear, Verdict, examine};
 use forkful_core::metrics::history::Query;
-use forkful_core::outgoing::RefusalWatch;
+use forkful_core::outgoing::{HostLoad, RefusalWatch};
 use forkful_os::cores::usable_cores;
 use forkful_os::wall_clock::now_ms;
 use serde_json::Value;
@@ -22,8 +22,10 @@ use crate::history::HistoryOrder;
 
 /// Pause between two examinations.
 const EXAMINE_EVERY: Duration = Duration::from_secs(10);
-/// The seconds of a verdict: three times the least, so that a verdict does not change with every short burst.
+/// The seconds of a verdict: three times `SECONDS_MIN`, so that a verdict does not change with every short burst.
 const SECONDS: u64 = 30;
+/// The examinations in this time.
+const EXAMINATIONS: usize = (SECONDS / EXAMINE_EVERY.as_secs()) as usize;
 
 /// Verdicts by app, as they are sent.
 pub(super) type Verdicts = BTreeMap<String, Value>;
@@ -33,28 +35,48 @@ pub(super) type Verdicts = BTreeMap<String, Value>;
 pub(super) struct Examiner {
     verdicts: Verdicts,
     examined_at: Option<Instant>,
-    /// Hosts that refused connections since the last examination; the history has no hosts.
-    refusals: BTreeMap<String, RefusalWatch>,
+    /// Hosts that refused connections, by app; the history has no hosts.
+    refusals: BTreeMap<String, Refusals>,
+}
+
+/// Hosts that refused connections in the last seconds.
+#[derive(Debug, Default)]
+struct Refusals {
+    watch: RefusalWatch,
+    /// The host that refused most before each of the last examinations.
+    worst: VecDeque<Option<HostLoad>>,
+}
+
+impl Refusals {
+    /// The host that refused most in the time of a verdict; counts anew for the next one.
+    fn examine(&mut self) -> Option<HostLoad> {
+        self.worst.push_back(self.watch.worst().cloned());
+        self.watch.begin_anew();
+        if self.worst.len() > EXAMINATIONS {
+            self.worst.pop_front();
+        }
+        self.worst.iter().flatten().max_by_key(|load| load.refused).cloned()
+    }
 }
 
 impl Examiner {
     /// The verdicts of these apps; looks again if it is time. Without an answer of the engine the last ones stay.
     pub(super) async fn look(&mut self, list: &AppList, commands: &mpsc::Sender<Command>) -> &Verdicts {
         for app in &list.apps {
-            self.refusals.entry(app.definition.name.clone()).or_default().look(&app.outgoing);
+            self.refusals.entry(app.definition.name.clone()).or_default().watch.look(&app.outgoing);
         }
         if self.examined_at.is_none_or(|at| at.elapsed() >= EXAMINE_EVERY) {
             self.examined_at = Some(Instant::now());
             if let Some(verdicts) = self.examine(list, commands).await {
                 self.verdicts = verdicts;
             }
-            self.refusals.clear();
         }
         &self.verdicts
     }
 
-    async fn examine(&self, list: &AppList, commands: &mpsc::Sender<Command>) -> Option<Verdicts> {
+    async fn examine(&mut self, list: &AppList, commands: &mpsc::Sender<Command>) -> Option<Verdicts> {
         let mut apps = Vec::new();
+        self.refusals.retain(|name, _| list.apps.iter().any(|app| app.definition.name == *name));
         for view in &list.apps {
             if !view.workers.iter().any(|worker| worker.status == Status::Online) {
                 continue;
@@ -63,8 +85,8 @@ impl Examiner {
             let order = ask(commands, |reply| Command::History { target, reply }).await;
             // An app may be gone since the list was made.
             if let Ok(order) = order {
-                let refusals = self.refusals.get(&view.definition.name);
-                apps.push((view.clone(), order, refusals.and_then(RefusalWatch::worst).cloned()));
+                let refusals = self.refusals.get_mut(&view.definition.name);
+                apps.push((view.clone(), order, refusals.and_then(Refusals::examine)));
             }
         }
         let examined = tokio::task::spawn_blocking(move || {
@@ -72,12 +94,14 @@ impl Examiner {
             let diagnose = |(view, order, refusing): (AppView, HistoryOrder, _)| {
                 let cores = cores.of_app(view.definition.cpu_max_millicores);
                 let diagnosis = examine(&view.watched(cores, seconds(order)?, refusing));
-                Ok((view.definition.name, diagnosis))
+                io::Result::Ok((view.definition.name, diagnosis))
             };
-            apps.into_iter().map(diagnose).collect::<io::Result<Vec<(String, Diagnosis)>>>()
+            // A history that cannot be read leaves its app without a verdict.
+            let all = apps.into_iter().filter_map(|app| diagnose(app).ok());
+            all.collect::<Vec<(String, Diagnosis)>>()
         });
         let mut verdicts = Verdicts::new();
-        for (name, diagnosis) in examined.await.ok()?.ok()? {
+        for (name, diagnosis) in examined.await.ok()? {
             // An app that has just begun gets its verdict by a later examination.
             if diagnosis.verdict == Verdict::Unclear(Unclear::TooShort) {
                 continue;
