@@ -1,7 +1,6 @@
 // The daemon's history of an app's workers, and the series for plots.
 
-import { useEffect, useState } from 'preact/hooks';
-import { ask } from './session';
+import { useRepeated } from './repeated';
 import { known, sum } from './types';
 
 export type Values = (number | null)[];
@@ -43,29 +42,16 @@ export function checked(value: unknown): History | null {
 
 /** The history of an app, requested repeatedly while the page is visible. */
 export function useHistory(app: string, range: Range): { history: History | null; fault: string } {
-  const [found, setFound] = useState<{ history: History | null; fault: string }>({ history: null, fault: '' });
-  useEffect(() => {
-    const control = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = async () => {
-      if (!document.hidden) {
-        try {
-          const to = Math.floor(Date.now() / 1000 / range.step) * range.step * 1000;
-          const query = new URLSearchParams({ app, from: String(to - range.seconds * 1000), to: String(to), step: String(range.step), metrics: METRICS });
-          const history = checked(await (await ask(`history?${query}`, { signal: control.signal })).json());
-          setFound({ history, fault: history ? '' : 'The history cannot be read.' });
-        } catch (error) {
-          if (control.signal.aborted) return;
-          setFound((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
-        }
-      }
-      timer = setTimeout(look, range.every_ms);
-    };
-    setFound({ history: null, fault: '' });
-    void look();
-    return () => { control.abort(); clearTimeout(timer); };
+  const { answer, fault } = useRepeated({
+    path: () => {
+      const to = Math.floor(Date.now() / 1000 / range.step) * range.step * 1000;
+      return `history?${new URLSearchParams({ app, from: String(to - range.seconds * 1000), to: String(to), step: String(range.step), metrics: METRICS })}`;
+    },
+    every_ms: range.every_ms,
+    read: checked,
+    unreadable: 'The history cannot be read.',
   }, [app, range]);
-  return found;
+  return { history: answer, fault };
 }
 
 export const series = (worker: WorkerHistory, name: string): Values => worker.series[name] ?? [];

@@ -1,7 +1,6 @@
 // The stall ledger of an app: when and where its event loops stood still.
 
-import { useEffect, useState } from 'preact/hooks';
-import { ask } from './session';
+import { useRepeated } from './repeated';
 
 export type Cost = { stalls: number; stalled_ms: number; longest_ms: number; requests: number; waited_ms: number };
 type Place = { route?: string | null; function?: string | null };
@@ -33,25 +32,11 @@ export function ledgerOf(reply: unknown, app: string): Ledger | null {
 
 /** The ledger of an app, requested repeatedly while the page is visible. */
 export function useLedger(app: string): { ledger: Ledger | null; fault: string } {
-  const [found, setFound] = useState<{ ledger: Ledger | null; fault: string }>({ ledger: null, fault: '' });
-  useEffect(() => {
-    const control = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = async () => {
-      if (!document.hidden) {
-        try {
-          const ledger = ledgerOf(await (await ask(`stalls/${encodeURIComponent(app)}`, { signal: control.signal })).json(), app);
-          setFound({ ledger, fault: ledger ? '' : 'The stalls cannot be read.' });
-        } catch (error) {
-          if (control.signal.aborted) return;
-          setFound((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
-        }
-      }
-      timer = setTimeout(look, EVERY_MS);
-    };
-    setFound({ ledger: null, fault: '' });
-    if (app !== '') void look();
-    return () => { control.abort(); clearTimeout(timer); };
+  const { answer, fault } = useRepeated({
+    path: () => (app === '' ? null : `stalls/${encodeURIComponent(app)}`),
+    every_ms: EVERY_MS,
+    read: (reply) => ledgerOf(reply, app),
+    unreadable: 'The stalls cannot be read.',
   }, [app]);
-  return found;
+  return { ledger: answer, fault };
 }

@@ -4,7 +4,7 @@ import { isTold } from '../incidents';
 import { to } from '../route';
 import type { Happening, Incident, Worker } from '../types';
 
-/** `href`: where more is told of it. */
+/** `href`: the view with its details. */
 export type Mark = { at: number; sign: string; label: string; href?: string };
 
 const SIGNS: Record<string, [string, string]> = {

@@ -169,7 +169,7 @@ fn frame(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// What the page is told of the daemon's own events.
+/// An event or an incident of the daemon, as it is sent to the page.
 enum Heard {
     Event(Value),
     Incident(IncidentSummary),

@@ -129,7 +129,7 @@ async fn report(name: &str, diagnosis: &Diagnosis, commands: &mpsc::Sender<Comma
     }
 }
 
-/// The last seconds of each worker, without the one that is still being measured.
+/// The last complete seconds of each worker.
 fn seconds(order: HistoryOrder) -> io::Result<BTreeMap<u16, Vec<Signs>>> {
     let to_s = order.now_s;
     let query = Query { from_s: Some(to_s.saturating_sub(SECONDS)), to_s: Some(to_s), step_s: Some(1) };
