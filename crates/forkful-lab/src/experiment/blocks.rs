@@ -27,6 +27,9 @@ use forkful_core::random::Random;
 const WARM_UP_REQUESTS: u64 = 4;
 const WARM_UP: Duration = Duration::from_secs(1);
 
+/// A window of at least this length without an answer is not repeated.
+const WINDOW_MAX: Duration = Duration::from_secs(10);
+
 /// One arm in one block.
 #[derive(Debug)]
 pub(super) struct Measured {
@@ -98,22 +101,35 @@ fn one(
     let observer = Observer::new(false)?;
     let server = start(setting, arm, &task.target, &observer)?;
     let address = server.address().to_string();
-    warm_up(&(task.plan)(&address)?, arm, setting)?;
-    let (before, from) = (server.used(false), now_ms());
-    let report = watched(&(task.plan)(&address)?, arm, &setting.stop, watch)?;
-    let to = now_ms();
-    let cpu = server.used(false).cpu_since(&before);
-    let answers = report.counts.completed + report.counts.late;
-    if answers == 0 {
-        return Err(unanswered(arm, &report, &server));
+    let mut load = (task.plan)(&address)?;
+    warm_up(&load, arm, setting)?;
+    loop {
+        let (before, from) = (server.used(false), now_ms());
+        let report = watched(&load, arm, &setting.stop, watch)?;
+        let to = now_ms();
+        let cpu = server.used(false).cpu_since(&before);
+        let answers = report.counts.completed + report.counts.late;
+        if answers > 0 {
+            return Ok(Measured {
+                block,
+                latency: Latency::of(&report.response),
+                cpu_ms: cpu.as_secs_f64() * 1000.0 / answers as f64,
+                workers: observer.seen_whole(from, to),
+                report,
+            });
+        }
+        load.stop =
+            longer(load.stop, report.errors_total()).ok_or_else(|| unanswered(arm, &report, &server))?;
     }
-    Ok(Measured {
-        block,
-        latency: Latency::of(&report.response),
-        cpu_ms: cpu.as_secs_f64() * 1000.0 / answers as f64,
-        workers: observer.seen_whole(from, to),
-        report,
-    })
+}
+
+/// Twice the time of a window that ended before its first answer, as on a machine that stood still
+/// meanwhile; `None` when another window would not help: requests failed, or the time was long already.
+fn longer(stop: Stop, failed: u64) -> Option<Stop> {
+    match stop {
+        Stop::Duration(time) if failed == 0 && time < WINDOW_MAX => Some(Stop::Duration(time * 2)),
+        _ => None,
+    }
 }
 
 /// Sends a few requests; if they are very fast, also runs the load itself for a while.
@@ -397,3 +413,22 @@ fn checks(series: &[Series], connections: usize) -> Vec<Check> {
 
 /// How long to wait for answers after the end of a measurement.
 pub(super) const DRAIN: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_an_answer_is_repeated_for_longer_up_to_a_bound() {
+        let mut stop = Stop::Duration(Duration::from_millis(200));
+        let mut windows = Vec::new();
+        while let Some(next) = longer(stop, 0) {
+            windows.push(next);
+            stop = next;
+        }
+        let seconds = [0.4, 0.8, 1.6, 3.2, 6.4, 12.8];
+        assert_eq!(windows, seconds.map(|time| Stop::Duration(Duration::from_secs_f64(time))));
+        assert_eq!(longer(Stop::Duration(Duration::from_millis(200)), 1), None, "failures are told at once");
+        assert_eq!(longer(Stop::Requests(8), 0), None, "all requests were made already");
+    }
+}
