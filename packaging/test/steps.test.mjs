@@ -1,7 +1,7 @@
 // Steps of dev/release that refuse before anything is published.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -27,4 +27,34 @@ test('nothing is published when a package is missing', (t) => {
 test('without a step it publishes nothing', () => {
   assert.equal(step().status, 2);
   assert.match(step('--help').stdout, /^Builds, checks and publishes/);
+});
+
+/** Runs packaging/docker/build with a stand-in for Docker, which writes down its arguments. @param {import('node:test').TestContext} t @param {...string} args */
+function images(t, ...args) {
+  const directory = folder(t);
+  const log = join(directory, 'log');
+  mkdirSync(join(directory, 'bin'));
+  const standIn = `#!/usr/bin/env bash
+printf '%s\\n' "$*" >>"$LOG"
+while (($#)); do if [[ "$1" == --metadata-file ]]; then printf '{ "containerimage.digest": "sha256:%064d" }\\n' 7 >"$2"; fi; shift; done
+`;
+  writeFileSync(join(directory, 'bin/docker'), standIn, { mode: 0o755 });
+  writeFileSync(join(directory, 'output'), '');
+  const env = { ...process.env, PATH: `${directory}/bin:${process.env.PATH}`, LOG: log, GITHUB_OUTPUT: join(directory, 'output') };
+  const told = spawnSync(join(PACKAGING, 'docker/build'), args, { encoding: 'utf8', env });
+  assert.equal(told.status, 0, told.stderr);
+  const tags = readFileSync(log, 'utf8').trim().split('\n').map((line) => [...line.matchAll(/--tag (\S+)/g)].map(([, tag]) => tag));
+  return { tags, lines: readFileSync(log, 'utf8').trim().split('\n'), output: readFileSync(join(directory, 'output'), 'utf8') };
+}
+
+test('the images of a release: three for both architectures, with their tags, and the digest of the first', (t) => {
+  const { tags, lines, output } = images(t, 'context', 'example/forkful', '1.2.3', '--push');
+  assert.deepEqual(tags, [['example/forkful:1.2.3', 'example/forkful:latest'], ['example/forkful:1.2.3-node24'], ['example/forkful:1.2.3-node24-alpine']]);
+  for (const line of lines) assert.match(line, /^buildx build --platform linux\/amd64,linux\/arm64 .*--push context$/);
+  assert.deepEqual(lines.slice(1).map((line) => /NODE=(\S+)/.exec(line)?.[1]), ['24-slim', '24-alpine']);
+  assert.equal(output, `digest=sha256:${'7'.padStart(64, '0')}\n`);
+});
+
+test('a version before a release does not become the latest image', (t) => {
+  assert.deepEqual(images(t, 'context', 'example/forkful', '1.2.3-rc.1').tags[0], ['example/forkful:1.2.3-rc.1']);
 });

@@ -13,6 +13,11 @@ export default [
   ['close open requests on SIGTERM', '/graceful-shutdown'],
   ['limit the memory of a worker', '/memory'],
   ['what is the default of max_memory_restart', '/config'],
+  // The way from an installation over a load and a reload to a reboot, as dev/roots-inside goes it.
+  ['how fast is my server', '/measuring'],
+  ['reload without losing requests', '/reload'],
+  ['systemd unit', '/systemd'],
+  ['save the list of apps', '/reboot'],
   // Messages, in their own words.
   ['no daemon is running at', '/troubleshooting'],
   ['cannot listen on port it is taken by pid', '/troubleshooting'],
