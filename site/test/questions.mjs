@@ -14,10 +14,10 @@ export default [
   ['limit the memory of a worker', '/memory'],
   ['what is the default of max_memory_restart', '/config'],
   // The way from an installation over a load and a reload to a reboot, as dev/roots-inside goes it.
-  ['how fast is my server', '/measuring'],
+  ['load test my server', '/measuring'],
   ['reload without losing requests', '/reload'],
   ['systemd unit', '/systemd'],
-  ['save the list of apps', '/reboot'],
+  ['are my apps back after a reboot', '/reboot'],
   // Messages, in their own words.
   ['no daemon is running at', '/troubleshooting'],
   ['cannot listen on port it is taken by pid', '/troubleshooting'],
