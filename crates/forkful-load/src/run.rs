@@ -5,6 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use forkful_os::edges::MECHANISM;
+
 use crate::cause::ErrorCause;
 use crate::clock::{NEVER, Nanos, nanos};
 use crate::compiled::Compiled;
@@ -339,11 +341,11 @@ impl<'c> Conductor<'c> {
         let elapsed = Duration::from_nanos(end.saturating_sub(measure_from));
         let after = self.after.unwrap_or_else(Snapshot::take);
         let mut report = Report::empty(match plan.http {
-            HttpVersion::Http10 => "raw epoll, HTTP/1.0",
-            HttpVersion::Http11 => "raw epoll, HTTP/1.1",
-            HttpVersion::Http2 => "h2, HTTP/2",
-            HttpVersion::WebSocket => "tungstenite, WebSocket",
-            HttpVersion::EventStream => "event stream, HTTP/1.1",
+            HttpVersion::Http10 => format!("raw {MECHANISM}, HTTP/1.0"),
+            HttpVersion::Http11 => format!("raw {MECHANISM}, HTTP/1.1"),
+            HttpVersion::Http2 => "h2, HTTP/2".to_owned(),
+            HttpVersion::WebSocket => "tungstenite, WebSocket".to_owned(),
+            HttpVersion::EventStream => "event stream, HTTP/1.1".to_owned(),
         });
         report.elapsed = elapsed;
         report.stopped_early = self.stopped_early;

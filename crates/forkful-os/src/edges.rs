@@ -7,9 +7,9 @@ mod by_epoll;
 mod by_kqueue;
 
 #[cfg(target_os = "linux")]
-pub use by_epoll::{Edges, Ready};
+pub use by_epoll::{Edges, MECHANISM, Ready};
 #[cfg(not(target_os = "linux"))]
-pub use by_kqueue::{Edges, Ready};
+pub use by_kqueue::{Edges, MECHANISM, Ready};
 
 /// What has changed about a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

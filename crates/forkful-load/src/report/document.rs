@@ -141,7 +141,7 @@ struct Traffic {
 
 #[derive(Debug, Serialize)]
 struct Generator<'a> {
-    engine: &'static str,
+    engine: &'a str,
     #[serde(serialize_with = "json::number")]
     cpu_seconds: f64,
     #[serde(serialize_with = "json::number")]
@@ -319,7 +319,7 @@ fn generator<'a>(findings: &Findings<'a>) -> Generator<'a> {
     let busy = report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max);
     let answers = report.counts.completed.max(1) as f64;
     Generator {
-        engine: report.engine,
+        engine: &report.engine,
         cpu_seconds: report.cpu_seconds,
         cpu_us_per_request: report.cpu_seconds * 1e6 / answers,
         saturated: findings.trust.saturated(),

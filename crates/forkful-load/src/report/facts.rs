@@ -67,7 +67,7 @@ impl DerefMut for Histogram {
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The engine: `raw epoll, HTTP/1.1` or `h2, HTTP/2`.
-    pub engine: &'static str,
+    pub engine: String,
     /// Wall-clock time of the measurement: the requested duration to the microsecond, or the time that the
     /// requests took.
     pub elapsed: Duration,
@@ -155,8 +155,8 @@ impl Report {
     pub const WORKERS_MAX: usize = 1_024;
 
     /// An empty report: the engine's starting point, also used by tests.
-    pub fn empty(engine: &'static str) -> Self {
-        Self { engine, ..Self::default() }
+    pub fn empty(engine: impl Into<String>) -> Self {
+        Self { engine: engine.into(), ..Self::default() }
     }
 
     /// Complete answers per second of the measurement.

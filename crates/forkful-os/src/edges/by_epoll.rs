@@ -9,6 +9,9 @@ use rustix::time::Timespec;
 
 use super::Change;
 
+/// What waits, as reports name it.
+pub const MECHANISM: &str = "epoll";
+
 /// A change in the kernel's form, from which [`Change`] is made.
 pub type Ready = epoll::Event;
 

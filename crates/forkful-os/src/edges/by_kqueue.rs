@@ -8,6 +8,9 @@ use rustix::io::Errno;
 
 use super::Change;
 
+/// What waits, as reports name it.
+pub const MECHANISM: &str = "kqueue";
+
 /// A change in the kernel's form, from which [`Change`] is made.
 pub type Ready = Event;
 
