@@ -25,7 +25,7 @@ const packageVersion = (directory) => JSON.parse(readFileSync(path.join(director
 
 /** Starts a server, and stops it again if it does not become ready. */
 async function up(name, options, node, begin) {
-  const server = new Server(name, { app: APP, ...options, node });
+  const server = new Server(name, { ...options, app: options.app ?? APP, node });
   server.port = await freePort();
   try {
     await begin(server);
@@ -65,17 +65,16 @@ function nodeCluster(name, policy, about) {
   };
 }
 
-/** @returns {Arm} */
-function forkful(balance) {
-  const name = `forkful-${balance}`;
+/** @param {string} balance @param {string} [name] @param {string[]} [more] options of `start` @returns {Arm} */
+function forkful(balance, name = `forkful-${balance}`, more = []) {
   return {
-    about: `this project, --balance ${balance}`,
+    about: ['this project, --balance', balance, ...more].join(' '),
     missing: () => (existsSync(forkfulBinary()) ? null : 'run `cargo build --release`, or set FORKFUL_BIN'),
     version: () => {
       const commit = versionOf('git', '-C', REPOSITORY, 'rev-parse', '--short', 'HEAD');
       return `${versionOf(forkfulBinary(), '--version')} (${commit})`;
     },
-    start: (options) => up(name, options, process.execPath, (server) => startForkful(server, balance)),
+    start: (options) => up(name, options, process.execPath, (server) => startForkful(server, balance, forkfulBinary(), more)),
   };
 }
 
@@ -113,6 +112,7 @@ export const ARMS = {
   'forkful-least': forkful('least'),
   'forkful-shared': forkful('shared'),
   'forkful-sticky': forkful('sticky'),
+  'forkful-bare': forkful('auto', 'forkful-bare', ['--no-agent']),
   'baseline-auto': baseline('auto'),
 };
 

@@ -46,12 +46,13 @@ export const areDisturbed = (pieces) => pieces.filter(({ cpu }) => cpu.disturbed
  * @template Piece
  * @param {import('./context.mjs').Context} context
  * @param {object} how
+ * @param {string} [how.app] another script than the usual one
  * @param {number} how.turns of each round
  * @param {(server: import('./server.mjs').Server) => Promise<void>} how.warmUp
  * @param {((server: import('./server.mjs').Server) => Promise<Piece & {cpu: {disturbed: boolean}}>)[]} how.pieces of each turn
  * @param {(pieces: Piece[][]) => object} how.sum makes the sample of the pieces, a list for each function of `pieces`
  */
-export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
+export async function takeTurns(context, { app, turns, warmUp, pieces, sum }) {
   const random = seededRandom(context.seed);
   for (let round = 0; round < context.rounds; round += 1) {
     const at = new Date().toISOString();
@@ -71,7 +72,7 @@ export async function takeTurns(context, { turns, warmUp, pieces, sum }) {
     try {
       for (const name of shuffled(context.arms, random)) {
         await attempt(name, async () => {
-          servers.set(name, await ARMS[name].start({ workers: context.workers }));
+          servers.set(name, await ARMS[name].start({ app, workers: context.workers }));
           taken.set(name, pieces.map(() => []));
           await warmUp(servers.get(name));
         });

@@ -29,13 +29,13 @@ export function prepareForkful(server, binary = forkfulBinary()) {
   };
 }
 
-/** @param {import('../server.mjs').Server} server @param {string} balance @param {string} binary */
-export async function startForkful(server, balance, binary = forkfulBinary()) {
+/** @param {import('../server.mjs').Server} server @param {string} balance @param {string} binary @param {string[]} more options of `start` */
+export async function startForkful(server, balance, binary = forkfulBinary(), more = []) {
   prepareForkful(server, binary);
   server.reload = () => server.forkful('reload', APP_NAME);
   server.forgive = () => server.forkful('reset', APP_NAME);
   const { code, stdout, stderr } = await server.forkful(
-    'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, '--balance', balance, ...server.listenTimeout,
+    'start', server.app, '-i', String(server.workersWanted), '--name', APP_NAME, '--balance', balance, ...more, ...server.listenTimeout,
   );
   if (code !== 0) throw new Error(`forkful start exited with ${code}\n${stdout}${stderr}`);
   await server.ready();
