@@ -144,7 +144,7 @@ for (const [what, execArgv] of [
 ]) {
   test(`an app goes on as before ${what}`, async (t) => {
     const worker = launch(t, { execArgv, args: ['fastify'] });
-    const port = (await waitUntil('a port', () => worker.said.find((m) => m.port), 60_000)).port;
+    const port = (await waitUntil('a port', () => worker.said.find((m) => m.port))).port;
     worker.watch(50);
     for (let number = 0; number < 3; number += 1) assert.equal(await get(port, '/orders'), 200);
     await waitUntil('a stall', () => worker.stalls.some((stall) => stall.route === 'GET /orders'));

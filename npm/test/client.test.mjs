@@ -56,8 +56,7 @@ test('incidents are told with and without a daemon', async (t) => {
   const { workers: [{ pid }] } = (await client.list())[0];
   process.kill(pid, 'SIGKILL');
   const told = async () => (await client.incidents({ targets: 'api' }))[0];
-  let incident = await told();
-  for (const until = Date.now() + 60_000; !incident && Date.now() < until; incident = await told());
+  const incident = await waitUntil('the incident', told);
   assert.deepEqual([incident.kind, incident.app, incident.pm_id], ['crash', 'api', 0]);
   const whole = await client.incident(incident.id);
   assert.deepEqual([whole.end.signal, whole.end.pid, whole.reason], ['SIGKILL', pid, incident.reason]);

@@ -75,12 +75,12 @@ for (const [balance, majors] of Object.entries({ direct: MAJORS, exact: [18, NEW
       t.after(() => load.stop());
       for (let kill = 1; kill <= KILLS; kill += 1) {
         const reached = load.counts.success + 2000;
-        await waitUntil('a busy app', () => load.counts.success >= reached || load.failed > KILLS * CLOSING, 120_000);
+        await waitUntil('a busy app', () => load.counts.success >= reached || load.failed > KILLS * CLOSING);
         await killDaemon(forkful);
         assert.deepEqual(await workers(), before, `kill ${kill}`);
       }
       const reached = load.counts.success + 2000;
-      await waitUntil('the app to go on', () => load.counts.success >= reached || load.failed > KILLS * CLOSING, 120_000);
+      await waitUntil('the app to go on', () => load.counts.success >= reached || load.failed > KILLS * CLOSING);
       const { success, ...failed } = await load.stop();
       assert.ok(success > 0);
       const lost = Object.values(failed).reduce((sum, count) => sum + count, 0);

@@ -43,7 +43,7 @@ for (const balance of ['direct', 'auto', 'exact']) {
     t.after(() => Promise.all(loads.map((load) => load.stop())));
     const busy = async () => {
       const reached = loads.map((load) => load.counts.success + BETWEEN);
-      await waitUntil('busy apps', () => loads.every((load, n) => load.counts.success >= reached[n] || load.failed > 0), 120_000);
+      await waitUntil('busy apps', () => loads.every((load, n) => load.counts.success >= reached[n] || load.failed > 0));
     };
     await busy();
     for (let n = 0; n < UPDATES; n += 1) {

@@ -15,9 +15,12 @@ function call(pm2, name, ...values) {
   });
 }
 
+/** As in tests/e2e/lib/wait.mjs: no busy machine reaches it. */
+const BOUND_MS = 180_000;
+
 /** Waits until something holds. */
 async function until(what, predicate) {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + BOUND_MS;
   while (!(await predicate())) {
     if (Date.now() > end) throw new Error(`not in time: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));

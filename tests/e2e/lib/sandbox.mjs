@@ -23,6 +23,9 @@ const PIPES_MS_MAX = 180_000;
 /** The variables that commands get from the caller's environment: no settings of the test runner, and nothing that would change their output. */
 const FROM_CALLER = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TERM|TMPDIR|FORKFUL_\w+)$/;
 
+/** From the daemon's end to the end of the last of its processes. */
+const PROCESSES_MS_MAX = 60_000;
+
 /** Exit codes of the command, as in `forkful --help`. */
 export const FAILED = 1;
 export const WRONG_USE = 2;
@@ -221,7 +224,7 @@ export class Sandbox {
       const done = killed.code === 0 || killed.code === NO_DAEMON;
       if (!done) faults.push(`forkful kill: exit ${killed.code}: ${killed.stdout}${killed.stderr}`);
     }
-    const gone = await waitUntil('the processes to end', () => processesOf(this.directory).length === 0, 5000)
+    const gone = await waitUntil('the processes to end', () => processesOf(this.directory).length === 0, PROCESSES_MS_MAX)
       .catch(() => false);
     if (!gone) {
       for (const { pid, command } of processesOf(this.directory)) {
