@@ -486,6 +486,18 @@ impl Pending {
         self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
     }
 
+    /// Its process; 0 before there is one.
+    #[cfg(test)]
+    pub(super) fn pid(&self) -> u32 {
+        self.flight.pid()
+    }
+
+    /// Whether its process is about to execute its program.
+    #[cfg(test)]
+    pub(super) fn executes(&self) -> bool {
+        self.flight.pid() != 0 && self.flight.step() == SpawnStep::Execute
+    }
+
     /// The file that its thread looks at.
     fn file(&self) -> Option<BeforeStart> {
         self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -277,9 +277,12 @@ unsafe fn follow(orders: &Orders<'_>, kernel: &impl Kernel) -> c_int {
 mod tests {
     use super::*;
     use crate::process::Exit;
-    use crate::testing::{Guarded, read_all, receive_soon, shell, start_shell, wait_exit, write_executable};
+    use crate::testing::{
+        Guarded, read_all, receive_soon, shell, start_shell, wait_exit, wait_until, write_executable,
+    };
     use std::io::Read;
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     #[test]
     fn a_child_has_its_arguments_environment_directory_and_an_empty_stdin() {
@@ -373,6 +376,37 @@ mod tests {
         assert_eq!(plan(|p| p.argv.push("a\0b".to_owned())).0, SpawnStep::Arguments);
         assert_eq!(plan(|p| p.env.push(("A=B".to_owned(), String::new()))).0, SpawnStep::Arguments);
         assert_eq!(plan(|p| p.argv.clear()).0, SpawnStep::Arguments);
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_before_its_program_holds_no_other_start_and_can_be_given_up() {
+        // In the place of a control group's file: the process waits until there is room.
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let room = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+        assert_eq!(rustix::io::write(&writer, &vec![0; room]).unwrap(), room);
+        let (mut plan, output) = shell("echo executed", &[]);
+        plan.groups = Some(crate::cgroup::Membership { files: vec![writer], is_required: false });
+        let flight = Arc::new(Flight::default());
+        let watched = Arc::clone(&flight);
+        let start = std::thread::spawn(move || spawn_watched(plan, &watched));
+        let state = |pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+        };
+        wait_until("it waits", || flight.step() == SpawnStep::Group && state(flight.pid()) == Some('S'));
+        let pid = rustix::process::Pid::from_raw(flight.pid().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        wait_until("it is stopped", || state(flight.pid()) == Some('T'));
+        // Now the stop alone holds it.
+        assert_eq!(rustix::io::read(&reader, &mut vec![0; room]).unwrap(), room);
+        let (other, said) = start_shell("echo other", &[]);
+        assert_eq!(read_all(said), "other\n");
+        assert_eq!(wait_exit(&other.0), Exit::Code(0));
+        assert!(!start.is_finished() && flight.step() == SpawnStep::Group);
+        flight.cancel();
+        let child = Guarded(start.join().unwrap().unwrap());
+        assert_eq!(wait_exit(&child.0), Exit::Signal(libc::SIGKILL, false));
+        assert_eq!(read_all(output), "", "it did not come to its program");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Starts that hang: nobody else waits for them, they can be stopped, and they end at their deadline. As root, on a FUSE
-//! file system whose server never answers.
+//! file system whose server never answers, or with a process that somebody has stopped.
 
 use std::os::fd::OwnedFd;
 use std::process::Command;
@@ -60,6 +60,18 @@ fn hangs(engine: &Engine) -> bool {
     engine.starts.pending.values().any(starting::Pending::is_in_its_directory)
 }
 
+/// The time of all starts is over: what the command for the first app is told.
+async fn error_at_the_deadline(world: &mut World, started: Started) -> String {
+    let now = world.engine.clock.now();
+    for pending in world.engine.starts.pending.values_mut() {
+        pending.deadline = now;
+    }
+    world.turn_until_answered().await;
+    let app = &started.await.unwrap().unwrap().apps[0];
+    assert!(!app.ok);
+    app.error.clone().unwrap_or_default()
+}
+
 #[test]
 fn a_start_that_hangs_holds_nobody_else_and_can_be_stopped() {
     locally(async {
@@ -86,22 +98,68 @@ fn a_start_that_hangs_fails_at_its_deadline_and_names_what_it_waits_for() {
         let mut world = World::new();
         let started = world.engine.start_now(vec![hung.spec("hung")]);
         world.turn_until("it hangs", hangs).await;
-        let now = world.engine.clock.now();
-        for pending in world.engine.starts.pending.values_mut() {
-            pending.deadline = now;
-        }
-        world.turn_until_answered().await;
-        let app = &started.await.unwrap().unwrap().apps[0];
-        let error = app.error.clone().unwrap_or_default();
+        let error = error_at_the_deadline(&mut world, started).await;
         let expected = format!(
             "cannot enter the working directory {}: no answer within 10 s",
             hung.folder.path().display()
         );
-        assert!(!app.ok && error.contains(&expected), "{error}");
+        assert!(error.contains(&expected), "{error}");
         // Its process was killed, and its thread is free again.
         world.turn_until("the thread has come back", |engine| engine.starts.stuck.is_empty()).await;
         let other = world.start("other", SLEEP, 1);
         world.turn_until("another app runs", |engine| running(engine, other) == 1).await;
+        world.close().await;
+    });
+}
+
+#[test]
+fn a_process_that_is_stopped_before_its_program_holds_nobody_else_and_is_killed_at_the_deadline() {
+    locally(async {
+        let Some(mut hung) = Hung::mount() else { return };
+        let mut world = World::new();
+        let started = world.engine.start_now(vec![hung.spec("stopped")]);
+        world.turn_until("it hangs", hangs).await;
+        let pid = world.engine.starts.pending.values().map(starting::Pending::pid).next().unwrap();
+        let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+        // The file system is gone, so that now the stop alone holds it.
+        drop(hung.server.take());
+        let state = || {
+            let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+        };
+        world.turn_until("it is stopped", |_| state() == Some('T')).await;
+        let other = world.start("other", SLEEP, 2);
+        world.turn_until("the other app runs", |engine| running(engine, other) == 2).await;
+        assert!(hangs(&world.engine) && state() == Some('T'));
+        let error = error_at_the_deadline(&mut world, started).await;
+        assert!(
+            error.contains("no answer within 10 s") && error.contains("the new process was stopped"),
+            "{error}"
+        );
+        world.turn_until("the thread has come back", |engine| engine.starts.stuck.is_empty()).await;
+        world.turn_until("the process is dead", |_| matches!(state(), None | Some('Z'))).await;
+        world.close().await;
+    });
+}
+
+#[test]
+fn an_interpreter_on_a_file_system_that_hangs_holds_nobody_else() {
+    locally(async {
+        let Some(hung) = Hung::mount() else { return };
+        let mut world = World::new();
+        let mut spec = spec("hung", SLEEP, 1);
+        spec.launch.program = hung.folder.path().join("node");
+        let started = world.engine.start_now(vec![spec]);
+        let executes = |engine: &Engine| engine.starts.pending.values().any(starting::Pending::executes);
+        world.turn_until("it hangs", executes).await;
+        let other = world.start("other", SLEEP, 2);
+        world.turn_until("the other app runs", |engine| running(engine, other) == 2).await;
+        assert!(executes(&world.engine));
+        let error = error_at_the_deadline(&mut world, started).await;
+        let expected = format!("cannot execute {}/node: no answer within 10 s", hung.folder.path().display());
+        assert!(error.contains(&expected), "{error}");
+        world.turn_until("the thread has come back", |engine| engine.starts.stuck.is_empty()).await;
         world.close().await;
     });
 }
