@@ -1,8 +1,8 @@
 // Attacks on files of a root daemon that runs apps of two users: the app of one user replaces its logs,
-// folders and pid files with links to files of root or the other user. No byte outside of the app's own
-// folder changes.
+// folders, pid files and environment files with links to files of root or the other user, and asks the daemon
+// for unix sockets in their folders. No byte outside of the app's own folder changes, and none is read for it.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync, chownSync, existsSync, lchownSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync,
 } from 'node:fs';
@@ -87,6 +87,8 @@ async function prepare(t) {
       writeFileSync(at('forkful.config.json'), JSON.stringify({ apps: [app] }));
       return forkful.ok(['start', at('forkful.config.json')]);
     },
+    /** The files of root and Bob that none of their programs changes. */
+    others: () => [tree(at('root')), tree(at('bob'))],
     /** Nothing of root and Bob has changed, and Bob's app is still running. */
     async untouched() {
       assert.deepEqual(all(), before);
@@ -189,4 +191,104 @@ test('a FIFO or a link in place of what was set aside holds up no reader and sho
   assert.doesNotMatch((await forkful.ok(['logs', 'app', '--nostream'])).stdout, /passwd of root/);
   await forkful.run(['flush', 'app']);
   await untouched();
+});
+
+test("an environment file that has become a link gives the app no variable of the other user's or root's file", { skip }, async (t) => {
+  const { forkful, at, link, start } = await prepare(t);
+  const script = at('app.cjs');
+  writeFileSync(script, 'setInterval(() => {}, 1000);');
+  const file = at('ann/conf/.env');
+  /** A file that its owner alone can read. */
+  const secret = (owner, uid, name, text) => {
+    mkdirSync(at('secrets', owner), { recursive: true });
+    const path = at('secrets', owner, name);
+    writeFileSync(path, text, { mode: 0o600 });
+    for (const one of [at('secrets', owner), path]) chownSync(one, uid, uid);
+    return path;
+  };
+  const own = () => {
+    rmSync(at('ann/conf'), { recursive: true, force: true });
+    mkdirSync(at('ann/conf'));
+    writeFileSync(file, 'COLOUR=blue\n');
+    for (const path of [at('ann/conf'), file]) chownSync(path, ANN, ANN);
+  };
+  const cases = [
+    ["a link to Bob's file", () => { rmSync(file); link(secret('bob', BOB, '.env', 'STOLEN=of-bob\n'), file); }],
+    ["a link to root's file, which is no environment file", () => { rmSync(file); link(secret('root', 0, 'shadow', 'of-root:$6$x:1:\n'), file); }],
+    ["a link to Bob's folder", () => { rmSync(at('ann/conf'), { recursive: true }); link(at('secrets/bob'), at('ann/conf')); }],
+  ];
+  const worker = async () => readFileSync(`/proc/${(await forkful.jlist('app'))[0].pid}/environ`, 'latin1');
+  for (const [what, attack] of cases) {
+    own();
+    await start(script, { env_file: file });
+    assert.match(await worker(), /COLOUR=blue/, what);
+    attack();
+    // What root asks for reads the file again.
+    const asked = await forkful.fails(['start', at('forkful.config.json')]);
+    assert.match(asked.stderr, /\.env/, what);
+    assert.doesNotMatch(await worker(), /STOLEN|of-root/, what);
+    await forkful.killDaemon();
+    const { stdout, stderr } = await forkful.fails(['resurrect']);
+    assert.match(stderr, /app: its environment file .*\.env cannot be read/, what);
+    assert.doesNotMatch(stdout + stderr + asked.stderr, /of-bob|of-root/, what);
+    assert.deepEqual((await forkful.jlist()).map(({ name }) => name), ['bobs'], what);
+    own();
+    await forkful.ok(['resurrect']);
+    assert.match(await worker(), /COLOUR=blue/, what);
+    await forkful.ok(['delete', 'app']);
+  }
+});
+
+/** A socket that nobody listens on, as a program leaves it that was killed. */
+function leaveSocket(path, uid) {
+  const program = "require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'))";
+  assert.equal(spawnSync(nodeBinary(NEWEST), ['-e', program, path], { stdio: 'inherit' }).signal, 'SIGKILL');
+  chownSync(path, uid, uid);
+}
+
+test('for an app, the daemon makes no unix socket where its user may make none, and removes none there', { skip }, async (t) => {
+  const { forkful, at, link, start, others } = await prepare(t);
+  for (const [owner, uid] of [['root', 0], ['bob', BOB]]) {
+    for (const name of ['stale.sock', 'app.sock']) leaveSocket(at(owner, 'run', name), uid);
+  }
+  const before = others();
+  link(at('bob/run'), at('ann/away'));
+  const script = at('app.cjs');
+  writeFileSync(script, `
+    const ask = (path) => new Promise((resolve) => {
+      const server = require('net').createServer();
+      server.on('error', ({ code }) => resolve(code)).listen(path, () => resolve('listens'));
+    });
+    (async () => {
+      const outcomes = {};
+      for (const path of JSON.parse(process.env.TARGETS)) outcomes[path] = await ask(path);
+      require('fs').writeFileSync('draft', JSON.stringify(outcomes));
+      require('fs').renameSync('draft', 'asked');
+      await ask(process.env.OWN);
+    })();
+  `);
+  const folders = ['root/run', 'bob/run', 'ann/away'];
+  const targets = [...folders.flatMap((folder) => ['new.sock', 'stale.sock'].map((name) => at(folder, name))), at('bob/passwd')];
+  await start(script, { exec_mode: 'cluster', env: { TARGETS: JSON.stringify(targets), OWN: at('ann/run/app.sock') } });
+  const outcomes = JSON.parse(await waitUntil('the attempts', () => readFileSync(at('ann/asked'), 'utf8')));
+  assert.deepEqual(Object.keys(outcomes), targets);
+  for (const [path, outcome] of Object.entries(outcomes)) assert.match(outcome, /^(EACCES|EADDRINUSE)$/, path);
+  await waitUntil('a socket of its own', () => lstatSync(at('ann/run/app.sock')).uid === ANN);
+  assert.deepEqual(others(), before);
+
+  // What a killed daemon has left is removed by the next one, and only where it was left.
+  for (const owner of ['bob', 'root']) {
+    await forkful.killDaemon();
+    rmSync(at('ann/run'), { recursive: true });
+    link(at(owner, 'run'), at('ann/run'));
+    await forkful.run(['resurrect']);
+    assert.deepEqual(others(), before, owner);
+    await forkful.run(['delete', 'app']);
+    rmSync(at('ann/run'));
+    mkdirSync(at('ann/run'));
+    chownSync(at('ann/run'), ANN, ANN);
+    rmSync(at('ann/asked'));
+    await start(script, { exec_mode: 'cluster', env: { TARGETS: '[]', OWN: at('ann/run/app.sock') } });
+    await waitUntil('a socket of its own', () => lstatSync(at('ann/run/app.sock')).uid === ANN);
+  }
 });

@@ -130,6 +130,11 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Its descriptor, which only leads to names.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.descriptor
+    }
+
     /// The identity of the folder.
     pub fn identity(&self) -> Identity {
         self.manner.identity

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 
 use super::single::clamp_backlog;
 use super::unix_options::UnixOptions;
-use crate::behalf::as_user;
+use crate::behalf::{Entry, Find, Identity, as_user};
 
 /// The file of a bound socket. Drop it before the socket: this removes the file, unless something else has
 /// its name.
@@ -116,11 +116,12 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes a stale unix socket, on which nobody listens. Other files, and sockets with a listener, stay. Does
-/// not wait. Returns whether it is gone.
+/// Removes a stale unix socket, on which nobody listens. Other files, and sockets with a listener, stay, and so do sockets to
+/// which a link of another user leads. Does not wait. Returns whether it is gone.
 pub fn remove_left_over(path: &Path) -> io::Result<bool> {
-    let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty())?;
-    let (file, found) = look(&folder, name_of(path))?;
+    // Since the socket was bound, an app of another user may have replaced a folder along the path by a link.
+    let entry = Entry::find(&std::path::absolute(path)?, TO_REMOVE)?;
+    let (file, found) = look(entry.folder().descriptor(), entry.name())?;
     if !found.file_type().is_socket() {
         return Ok(false);
     }
@@ -128,11 +129,11 @@ pub fn remove_left_over(path: &Path) -> io::Result<bool> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let address = SocketAddrUnix::new(through(&file))?;
     let is_left_over = rustix::net::connect(&socket, &address) == Err(Errno::CONNREFUSED);
-    if is_left_over {
-        rustix::fs::unlinkat(&folder, name_of(path), AtFlags::empty())?;
-    }
-    Ok(is_left_over)
+    Ok(is_left_over && entry.remove(Some(Identity::of(&file)?))?)
 }
+
+/// A link in the place of a socket is not followed.
+const TO_REMOVE: Find = Find { make_folders: None, follow_last: false };
 
 /// Opens a folder for lookups without permission to read it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -224,6 +225,27 @@ mod tests {
         assert!(file.exists() && link.exists());
         wait_until("nobody listens", || remove_left_over(&socket).unwrap());
         assert!(!socket.exists());
+    }
+
+    #[test]
+    fn a_left_over_socket_behind_a_link_of_another_user_stays() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root makes files for others");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let [bobs, link] = ["bobs", "link"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&bobs).unwrap();
+        drop(UnixListener::bind(bobs.join("app.sock")).unwrap());
+        std::os::unix::fs::chown(&bobs, Some(65_533), None).unwrap();
+        symlink(&bobs, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        let behind = || remove_left_over(&link.join("app.sock"));
+        assert!(crate::behalf::is_refusal(&behind().unwrap_err()));
+        assert!(bobs.join("app.sock").exists());
+        // A link to what is its owner's is followed.
+        std::os::unix::fs::lchown(&link, Some(65_533), None).unwrap();
+        wait_until("nobody listens", || behind().unwrap());
     }
 
     #[test]
