@@ -187,6 +187,38 @@ for (const major of MAJORS) {
       assert.equal(worker.output, '');
     });
 
+    test('a worker without work reports seldom; the first request and the primary get a report at once', async (t) => {
+      const HOUR_MS = 3_600_000;
+      const [quiet, awake] = await Promise.all([serve(t, major, 'http'), serve(t, major, 'http')]);
+      const reports = (worker) => worker.internal.filter((m) => m.act === 'report');
+      // While this one reports at its usual pace, the other one could, too.
+      const meanwhile = async () => {
+        const before = reports(awake).length;
+        await waitUntil('reports of the other worker', () => reports(awake).length > before + 5);
+        await sync(quiet);
+      };
+      awake.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 100, quiet_ms: 0 });
+      quiet.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 500, quiet_ms: HOUR_MS });
+      await waitUntil('the quiet pace', () => reports(quiet).at(-1)?.quiet === true);
+      const seldom = reports(quiet).length;
+      await meanwhile();
+      assert.equal(reports(quiet).length, seldom);
+      const { get } = client(t, 'http');
+      await get(quiet.port, '/now');
+      const woken = await waitUntil('a report of the request', () => reports(quiet).find((m) => m.requests === 1));
+      assert.equal(woken.quiet, undefined);
+      await waitUntil('the quiet pace again', () => reports(quiet).at(-1).quiet === true);
+      const before = reports(quiet).length;
+      await meanwhile();
+      assert.equal(reports(quiet).length, before);
+      // Without a quiet pace, and the next report is due in an hour.
+      quiet.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: HOUR_MS });
+      await waitUntil('a report on demand', () => reports(quiet).length === before + 1);
+      assert.equal(reports(quiet).at(-1).quiet, undefined);
+      assert.ok(reports(awake).every((m) => m.quiet === undefined));
+      assert.deepEqual([quiet.output, awake.output], ['', '']);
+    });
+
     test('garbage collection is measured', async (t) => {
       const script = join(directory, `garbage-${major}.cjs`);
       await writeFile(script, "process.on('message', () => {}); setInterval(() => { for (let i = 0; i < 1e5; i += 1) globalThis.kept = new Array(10).fill(i); }, 5);");
