@@ -13,10 +13,10 @@ import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const SECRET = 'correct-horse-battery-staple';
-const READS = ['list_apps', 'describe_app', 'app_logs', 'doctor', 'stalls', 'metrics'];
+const READS = ['list_apps', 'describe_app', 'app_logs', 'doctor', 'stalls', 'metrics', 'incidents'];
 const CHANGES = ['restart_app', 'reload_app', 'scale_app', 'stop_app'];
 
-/** Writes its secret to its log, and blocks its event loop at `/report/…`. */
+/** Writes its secret to its log, blocks its event loop at `/report/…`, and throws an error with its secret at `/crash`. */
 function app({ require }) {
   console.log(`connecting with ${process.env.DATABASE_PASSWORD}`);
   function renderReport() {
@@ -26,6 +26,7 @@ function app({ require }) {
   require('http').createServer((request, response) => {
     if (request.url.startsWith('/report')) renderReport();
     response.end('done');
+    if (request.url === '/crash') setImmediate(() => { throw new Error(`no access with ${process.env.DATABASE_PASSWORD}`); });
   }).listen(process.env.SOCKET);
 }
 
@@ -88,6 +89,41 @@ test('a client reads everything, and no answer has a secret in it', async (t) =>
   assert.equal(verdict.app, 'api');
   assert.ok(verdict.headline && verdict.workers.length === 2);
   assert.match((await call('doctor', { app: 'api', ago: 3600 })).text, /the history does not have the 30 s/);
+  assert.ok(answers.every((text) => !text.includes(SECRET)), 'a secret was told');
+});
+
+test('incidents are listed and read, within bounds and without secrets, also those of a deleted app', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = await start(forkful);
+  const { call, answers } = await connect(forkful);
+  const list = async (given) => JSON.parse((await call('incidents', given)).text);
+  assert.deepEqual(await list({ app: 'api' }), { incidents: [], left_out: 0 });
+  for (const count of [1, 2]) {
+    await get(socket, '/crash');
+    await waitUntil(`${count} crashes`, async () => (await list({ app: 'api' })).incidents.length === count);
+    await waitUntil('the worker again', async () => (await forkful.jlist('api')).every(({ pm2_env: { status } }) => status === 'online'));
+  }
+  const { incidents: [first, last] } = await list({});
+  assert.deepEqual([first.kind, first.app], ['crash', 'api']);
+  assert.equal(first.reason, 'uncaught error (exit code 1): Error: no access with [redacted]');
+  assert.deepEqual(await list({ limit: 1, since: 3600 }), { incidents: [last], left_out: 1 });
+  const whole = JSON.parse((await call('incidents', { id: first.id })).text);
+  assert.deepEqual([whole.id, whole.end.exit_code], [first.id, 1]);
+  assert.ok(whole.stderr_tail.includes('Error: no access with [redacted]'), JSON.stringify(whole.stderr_tail));
+  await forkful.ok(['delete', 'api']);
+  assert.deepEqual((await list({ app: 'api' })).incidents, [first, last]);
+  await call('incidents', { id: first.id });
+  for (const [given, why] of [
+    [{ id: 999 }, /999/],
+    [{ id: first.id, app: 'api' }, /`id` is for one incident/],
+    [{ limit: 0 }, /`limit` must be 1 to 200/],
+    [{ limit: 201 }, /`limit` must be 1 to 200/],
+    [{ app: 'nobody' }, /nobody/],
+    [{ since: -1 }, /the arguments are wrong/],
+  ]) {
+    const { text, isError } = await call('incidents', given);
+    assert.ok(isError && why.test(text), `${JSON.stringify(given)}: ${text}`);
+  }
   assert.ok(answers.every((text) => !text.includes(SECRET)), 'a secret was told');
 });
 

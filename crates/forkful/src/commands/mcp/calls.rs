@@ -5,14 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_api::client::{Client, ClientError};
+use forkful_api::incidents::IncidentsQuery;
 use forkful_api::types::{ActionRequest, ErrorCode, LogStream, LogsQuery, Verb, join_targets};
 use forkful_core::scale::ScaleTarget;
+use forkful_os::wall_clock::now_ms;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::answer::{ANSWER_BYTES_MAX, Secrets, bounded};
-use super::tools::{DOCTOR_SECONDS, LINES_DEFAULT, LINES_MAX, ToolName};
+use super::tools::{DOCTOR_SECONDS, INCIDENTS_DEFAULT, INCIDENTS_MAX, LINES_DEFAULT, LINES_MAX, ToolName};
 use crate::commands::act::request;
 use crate::commands::doctor;
 use crate::connection;
@@ -70,6 +72,15 @@ struct OfDoctor {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct OfIncidents {
+    app: Option<String>,
+    since: Option<u64>,
+    limit: Option<u64>,
+    id: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfReport {
     name: Option<String>,
 }
@@ -123,6 +134,7 @@ async fn asked(mut client: Client, tool: ToolName, arguments: Value) -> Result<V
             value(client.stalls(&named(app.unwrap_or_else(|| "all".to_owned()))?).await)
         }
         ToolName::Metrics => metrics(client, read(arguments)?).await,
+        ToolName::Incidents => incidents(client, read(arguments)?).await,
         ToolName::AppLogs => logs(client, read(arguments)?).await,
         ToolName::Restart | ToolName::Reload | ToolName::Stop => {
             let OfApp { app } = read(arguments)?;
@@ -205,6 +217,28 @@ async fn metrics(mut client: Client, OfSome { app }: OfSome) -> Result<Value, St
         Some(name) if apps.is_empty() => Err(format!("there is no app `{name}`")),
         _ => Ok(json!({ "apps": apps })),
     }
+}
+
+/// The newest incidents in short, the newest last; or one with its details.
+async fn incidents(mut client: Client, wish: OfIncidents) -> Result<Value, String> {
+    let OfIncidents { app, since, limit, id } = wish;
+    if let Some(id) = id {
+        if app.is_some() || since.is_some() || limit.is_some() {
+            return Err("`id` is for one incident, without `app`, `since` and `limit`".to_owned());
+        }
+        return value(client.incident(id).await);
+    }
+    let limit = limit.unwrap_or(INCIDENTS_DEFAULT);
+    if limit == 0 || limit > INCIDENTS_MAX {
+        return Err(format!("`limit` must be 1 to {INCIDENTS_MAX}"));
+    }
+    let targets = app.map(named).transpose()?.map_or_else(String::new, |app| join_targets(&[app]));
+    let since_ms = since.map_or(0, |seconds| now_ms().saturating_sub(seconds.saturating_mul(1000)));
+    let query = IncidentsQuery { targets, since_ms, after: 0 };
+    let mut found = client.incidents(&query).await.map_err(|error| refused(&error))?.incidents;
+    let left_out = found.len().saturating_sub(limit as usize);
+    found.drain(..left_out);
+    Ok(json!({ "incidents": found, "left_out": left_out }))
 }
 
 async fn logs(client: Client, wish: OfLogs) -> Result<Value, String> {

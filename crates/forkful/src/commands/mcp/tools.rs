@@ -11,6 +11,11 @@ pub(super) const LINES_MAX: u32 = 1000;
 /// Default number of log lines.
 pub(super) const LINES_DEFAULT: u32 = 100;
 
+/// Maximum incidents of a list; the daemon keeps no more.
+pub(super) const INCIDENTS_MAX: u64 = 200;
+/// Default number of incidents of a list.
+pub(super) const INCIDENTS_DEFAULT: u64 = 50;
+
 /// Default number of seconds for a verdict.
 pub(super) const DOCTOR_SECONDS: u64 = 30;
 
@@ -23,6 +28,7 @@ pub(super) enum ToolName {
     Doctor,
     Stalls,
     Metrics,
+    Incidents,
     LabReports,
     Restart,
     Reload,
@@ -31,13 +37,14 @@ pub(super) enum ToolName {
 }
 
 impl ToolName {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::ListApps,
         Self::DescribeApp,
         Self::AppLogs,
         Self::Doctor,
         Self::Stalls,
         Self::Metrics,
+        Self::Incidents,
         Self::LabReports,
         Self::Restart,
         Self::Reload,
@@ -53,6 +60,7 @@ impl ToolName {
             Self::Doctor => "doctor",
             Self::Stalls => "stalls",
             Self::Metrics => "metrics",
+            Self::Incidents => "incidents",
             Self::LabReports => "lab_reports",
             Self::Restart => "restart_app",
             Self::Reload => "reload_app",
@@ -87,6 +95,9 @@ impl ToolName {
             }
             Self::Metrics => {
                 "Current metrics of each worker: event loop, heap, garbage collection, requests."
+            }
+            Self::Incidents => {
+                "Crashes, failed reloads and other incidents of apps, also of deleted ones: without `id` a list, the newest last; with it one incident with its last lines of stderr and last metrics."
             }
             Self::LabReports => {
                 "Saved reports of `forkful bench`, `compare` and `tune`: without `name` the list, with it one report."
@@ -126,6 +137,16 @@ impl ToolName {
                     "contains": { "type": "string", "maxLength": 256, "description": "Only lines with this text" },
                 }),
                 json!(["app"]),
+            ),
+            Self::Incidents => (
+                json!({
+                    "app": app,
+                    "since": { "type": "integer", "minimum": 0, "description": "Only incidents of this many last seconds" },
+                    "limit": { "type": "integer", "minimum": 1, "maximum": INCIDENTS_MAX, "default": INCIDENTS_DEFAULT,
+                        "description": "Only this many, the newest" },
+                    "id": { "type": "integer", "minimum": 0, "description": "The number of one incident, as the list has it; without other arguments" },
+                }),
+                json!([]),
             ),
             Self::LabReports => (
                 json!({ "name": { "type": "string", "maxLength": 256, "description": "A name from the list" } }),
