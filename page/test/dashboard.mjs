@@ -1,5 +1,5 @@
 // A real daemon with an app, and its dashboard in a real browser.
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
@@ -21,13 +21,33 @@ export const HOSTILE = [
   'turned \u202etxt.exe\u2066 round',
 ];
 
-/** Ends at `/crash`, stands still at `/block`, and writes what is hostile when it begins. */
+/** Ends at `/crash`, stands still at `/block`, waits for a slow disk at `/read`, and writes what is hostile when it begins. */
 const APP = `
 const http = require('node:http');
+const fs = require('node:fs');
+let disk;
+let reading = 0;
+/** A FIFO that gives each thread of the pool a byte every 200 ms: seldom, so that a busy machine is not what limits the app. */
+function slowDisk() {
+  const file = process.env.SOCKET + '.' + process.pid;
+  require('node:child_process').execFileSync('mkfifo', [file]);
+  disk = fs.openSync(file, 'r+');
+  fs.unlinkSync(file);
+  setInterval(() => {
+    const done = Math.min(reading, Number(process.env.UV_THREADPOOL_SIZE ?? 4));
+    if (done > 0) fs.writeSync(disk, 'x'.repeat(done));
+  }, 200);
+}
+function readDisk(done) {
+  if (disk === undefined) slowDisk();
+  reading += 1;
+  fs.read(disk, Buffer.alloc(1), 0, 1, null, () => { reading -= 1; done(); });
+}
 function standStill() { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200); }
 http.createServer((request, response) => {
   if (request.url === '/crash') { response.end('it ends'); setImmediate(() => { throw new Error('a planned crash'); }); return; }
   if (request.url === '/block') standStill();
+  if (request.url === '/read') { readDisk(() => response.end('ok')); return; }
   response.end('ok');
 }).listen(process.env.SOCKET, () => { for (const line of ${JSON.stringify(HOSTILE)}) console.log(line); console.error('a line of stderr'); });
 `;
@@ -42,6 +62,16 @@ export class Daemon {
 
   forkful(...args) {
     return execFileSync(binary, args, { cwd: this.folder, env: this.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+  }
+
+  /** The same while this process goes on; gives its code and what it printed. */
+  run(...args) {
+    return new Promise((resolve, reject) => {
+      execFile(binary, args, { cwd: this.folder, env: this.env, encoding: 'utf8', timeout: PATIENCE_MS }, (error, stdout) => {
+        if (error && typeof error.code !== 'number') reject(error);
+        else resolve({ code: error ? error.code : 0, stdout });
+      });
+    });
   }
 
   start(name, instances) {

@@ -187,6 +187,34 @@ describe('the dashboard', { skip: reason }, () => {
     daemon.forkful('delete', 'slow');
   });
 
+  test('a change by the doctor is marked, and one plot has the time before and after it', async () => {
+    daemon.start('slow', 1);
+    const end = daemon.load('slow', '/read', 16);
+    const { code, stdout } = await daemon.run('doctor', 'slow', '--fix', '--for', '20s', '--json');
+    const { apps: [report], fix } = JSON.parse(stdout);
+    assert.equal(report.verdict, 'pool-waiting', stdout);
+    assert.equal(code, fix.kept ? 0 : 1);
+    await visit(async (page) => {
+      await page.click(`${row('slow')} a`);
+      await page.waitForSelector('figure.plot:has-text("Requests") .note a:has-text("◆ fix tried")');
+      await page.click('figure.plot:has(h3:text-is("Requests")) summary');
+      // The newest row is the first one.
+      await page.waitForFunction(() => {
+        const rows = [...document.querySelectorAll('figure.plot details[open] tbody tr')].map((one) => [...one.children].map(({ textContent }) => textContent));
+        const at = rows.findIndex((cells) => cells.at(-1).includes('fix tried'));
+        const hasRequests = ([, requests]) => Number.parseFloat(requests) > 0;
+        return at > 0 && rows.slice(0, at).some(hasRequests) && rows.slice(at + 1).some(hasRequests);
+      });
+      assert.equal(await page.locator('figure.plot:has-text("Requests") .note a:has-text("◇ fix reverted")').count() > 0, !fix.kept);
+      assert.deepEqual(await faults(page), []);
+      await page.click('figure.plot .note a:has-text("◆ fix tried") >> nth=0');
+      await page.waitForSelector('h1:has-text("Incident")');
+      await page.waitForSelector(`main:has-text("slow was changed by forkful doctor --fix"):has-text("${fix.change}")`);
+    }, { prepare: null });
+    await end();
+    daemon.forkful('delete', 'slow');
+  });
+
   test('stalls are listed with their route, function and worker', async () => {
     daemon.start('slow', 1);
     await visit(async (page) => {

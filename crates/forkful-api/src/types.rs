@@ -10,6 +10,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
+pub use forkful_core::incidents::{FixNote, FixStep};
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::INSTANCES_MAX;
@@ -119,6 +120,9 @@ pub struct ActionRequest {
     /// definition is unchanged.
     #[serde(default)]
     pub code_changed_at_ms: BTreeMap<String, u64>,
+    /// `reload`, `scale`: the action is a step of `forkful doctor --fix`, which is recorded as an incident of the app.
+    #[serde(default)]
+    pub fix: Option<FixNote>,
 }
 
 impl ActionRequest {
@@ -150,6 +154,13 @@ impl ActionRequest {
         }
         if defined > TARGETS_MAX {
             return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
+        }
+        let Some(fix) = &self.fix else { return Ok(()) };
+        if !matches!(verb, Verb::Reload | Verb::Scale) {
+            return Err("`fix` belongs to `reload` and `scale`".to_owned());
+        }
+        if fix.reason.len() > FixNote::REASON_BYTES_MAX {
+            return Err(format!("`reason` of `fix` has at most {} bytes", FixNote::REASON_BYTES_MAX));
         }
         Ok(())
     }

@@ -37,11 +37,15 @@ pub enum IncidentKind {
     ScaledDown,
     /// The workers are busy, and something speaks against more of them.
     NotScaledUp,
+    /// `forkful doctor --fix` has changed a setting, and measures whether that helps.
+    FixTried,
+    /// The change did not help, and `forkful doctor --fix` has taken it back.
+    FixReverted,
 }
 
 impl IncidentKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Crash,
         Self::CrashLoop,
         Self::FailedReload,
@@ -51,11 +55,16 @@ impl IncidentKind {
         Self::ScaledUp,
         Self::ScaledDown,
         Self::NotScaledUp,
+        Self::FixTried,
+        Self::FixReverted,
     ];
 
-    /// Whether something is wrong. The other kinds are what an app was set up to do.
+    /// Whether something is wrong. The other kinds are what an app was set up to do, or what a user asked the doctor to try.
     pub fn is_fault(self) -> bool {
-        !matches!(self, Self::ScaledUp | Self::ScaledDown | Self::NotScaledUp)
+        !matches!(
+            self,
+            Self::ScaledUp | Self::ScaledDown | Self::NotScaledUp | Self::FixTried | Self::FixReverted
+        )
     }
 
     /// Its name in configurations and in JSON.
@@ -70,6 +79,8 @@ impl IncidentKind {
             Self::ScaledUp => "scaled_up",
             Self::ScaledDown => "scaled_down",
             Self::NotScaledUp => "not_scaled_up",
+            Self::FixTried => "fix_tried",
+            Self::FixReverted => "fix_reverted",
         }
     }
 
@@ -90,6 +101,8 @@ impl IncidentKind {
             Self::ScaledUp => "scaled up",
             Self::ScaledDown => "scaled down",
             Self::NotScaledUp => "not scaled up",
+            Self::FixTried => "fix tried",
+            Self::FixReverted => "fix reverted",
         }
     }
 }
@@ -101,6 +114,42 @@ pub enum Noticed {
     Incident { kind: IncidentKind, slot: Option<u16>, reason: String, next: String },
     /// The process of this slot is about to be killed because its event loop stands still; the text says what it did.
     Stuck(u16, String),
+}
+
+/// A command's note that it is a step of `forkful doctor --fix`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FixNote {
+    /// Which step.
+    pub step: FixStep,
+    /// The change and the verdict behind it, or what was measured; in words, at most 1024 bytes.
+    pub reason: String,
+}
+
+/// A step of `forkful doctor --fix`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FixStep {
+    /// It changes a setting.
+    Try,
+    /// It takes the change back.
+    Revert,
+}
+
+impl FixNote {
+    /// The longest reason.
+    pub const REASON_BYTES_MAX: usize = 1024;
+
+    /// What is to be noted of the step.
+    pub fn noticed(&self) -> Noticed {
+        let (kind, next) = match self.step {
+            FixStep::Try => (IncidentKind::FixTried, "it is kept only if it helps"),
+            FixStep::Revert => (IncidentKind::FixReverted, "the earlier setting is back"),
+        };
+        Noticed::Incident { kind, slot: None, reason: self.reason.clone(), next: next.to_owned() }
+    }
 }
 
 /// Whether an event says that a worker is not well.

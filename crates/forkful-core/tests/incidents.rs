@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::incidents::{
-    BYTES_MAX, Death, ENTRIES_MAX, Entry, IncidentKind, Noticed, ROUTINE_MAX, Role, follows, is_done,
-    noticed, redacted, role, surplus,
+    BYTES_MAX, Death, ENTRIES_MAX, Entry, FixNote, FixStep, IncidentKind, Noticed, ROUTINE_MAX, Role,
+    follows, is_done, noticed, redacted, role, surplus,
 };
 use forkful_core::leaving;
 use forkful_core::slot::{
@@ -170,6 +170,14 @@ fn effects_that_nobody_asked_for_are_noted() {
     let words = ["from 1 to 2 workers", "from 2 to 1 worker"].map(str::to_owned);
     let [up, down] = words;
     assert_eq!(kinds, [(IncidentKind::ScaledUp, up), (IncidentKind::ScaledDown, down)]);
+    let step = |step| FixNote { step, reason: "why".to_owned() }.noticed();
+    let kinds = [FixStep::Try, FixStep::Revert].map(|of| match step(of) {
+        Noticed::Incident { kind, slot: None, reason, .. } => (kind, reason),
+        other => panic!("{other:?}"),
+    });
+    let why = || "why".to_owned();
+    assert_eq!(kinds, [(IncidentKind::FixTried, why()), (IncidentKind::FixReverted, why())]);
+    assert!(kinds.iter().all(|(kind, _)| !kind.is_fault()));
     for kind in IncidentKind::ALL {
         assert_eq!(IncidentKind::named(kind.name()), Some(kind));
     }

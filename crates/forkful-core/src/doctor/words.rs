@@ -147,6 +147,12 @@ fn purpose(remedy: Remedy) -> String {
     }
 }
 
+/// A change and the verdict behind it: `forkful scale web 2: web is limited by …`.
+pub fn tried(diagnosis: &Diagnosis, remedy: Remedy, name: &str) -> String {
+    let change = command(remedy, name).unwrap_or_else(|| purpose(remedy));
+    format!("{change}: {}", headline(diagnosis, name))
+}
+
 /// The command that makes a change.
 pub fn command(remedy: Remedy, name: &str) -> Option<String> {
     Some(match remedy {

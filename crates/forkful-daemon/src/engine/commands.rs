@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, StartRequest,
+    ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, FixNote,
+    StartRequest,
 };
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{self, Verb as SlotVerb};
@@ -184,7 +185,7 @@ impl Engine {
             if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), &request, job) {
                 continue;
             }
-            self.tell_changes(job, app, spec.as_deref());
+            self.tell_changes(job, app, spec.as_deref(), request.fix.as_ref());
             match verb {
                 Verb::Stop | Verb::Delete => {}
                 Verb::Restart => self.order(app, Event::Restart { slots, spec, job }, job),
@@ -254,8 +255,11 @@ impl Engine {
         true
     }
 
-    /// Reports the changes of an app by a configuration file.
-    fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
+    /// Reports the changes of an app by a configuration file, and records a step of `forkful doctor --fix`.
+    fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>, fix: Option<&FixNote>) {
+        if let (Some(entry), Some(fix)) = (self.apps.get_mut(app), fix) {
+            self.conversations.note(fix.noticed(), entry, &self.logs);
+        }
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
         self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
     }

@@ -117,6 +117,7 @@ fn request(target: &str) -> ActionRequest {
         definitions: Vec::new(),
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
+        fix: None,
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, LogLine, LogStream,
-    LogsQuery,
+    ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, FixNote, FixStep,
+    LogLine, LogStream, LogsQuery,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
@@ -144,6 +144,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         definitions: Vec::new(),
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
+        fix: None,
     }
 }
 
@@ -181,12 +182,16 @@ async fn refusals_of_the_engine_reach_the_client_whole() {
 async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let served = Served::start();
     let mut client = served.client().await;
+    let fix = |length| FixNote { step: FixStep::Try, reason: "x".repeat(length) };
+    let tried = |length| ActionRequest { fix: Some(fix(length)), ..request(&["a"]) };
     let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
     for (verb, request, expected) in [
         (Verb::Stop, request(&[]), "an action names 1 to 4096 targets"),
         (Verb::Scale, request(&["a"]), "`instances` belongs to `scale`, which needs it"),
         (Verb::Stop, scale, "`instances` belongs to `scale`, which needs it"),
         (Verb::Signal, request(&["a"]), "`signal` belongs to the action `signal`, which needs it"),
+        (Verb::Restart, tried(1), "`fix` belongs to `reload` and `scale`"),
+        (Verb::Reload, tried(1025), "`reason` of `fix` has at most 1024 bytes"),
     ] {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use forkful_api::client::Client;
 use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, Status};
-use forkful_core::doctor::{App, Diagnosis, Remedy, SECONDS_MIN, Signs, compare, examine, unseen, words};
+use forkful_core::doctor::{App, Diagnosis, SECONDS_MIN, Signs, compare, examine, unseen, words};
 use forkful_core::outgoing::{HostLoad, RefusalWatch};
 use forkful_os::cores::usable_cores;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -81,10 +81,7 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     if let [(view, app, diagnosis)] = diagnosed.as_slice()
         && args.fix
     {
-        let fixed = match diagnosis.remedy {
-            Some(remedy) => fix(&mut client, view, app, remedy, looks, args.json).await?,
-            None => not_tried(),
-        };
+        let fixed = fix(&mut client, view, (app, diagnosis), looks, args.json).await?;
         if !args.json {
             output::print(&doctor::fix(&fixed, Paint::stdout()))?;
         }
@@ -129,26 +126,26 @@ fn not_tried() -> FixView {
 async fn fix(
     client: &mut Client,
     view: &AppView,
-    before: &App,
-    remedy: Remedy,
+    (before, diagnosis): (&App, &Diagnosis),
     looks: u64,
     is_quiet: bool,
 ) -> Result<FixView, Failure> {
+    let Some(remedy) = diagnosis.remedy else { return Ok(not_tried()) };
     let pool =
         before.workers.iter().flat_map(|worker| &worker.seconds).filter_map(|signs| signs.pool_threads);
     let change = Change::new(view, remedy, pool.reduce(f64::max));
-    change.make(client).await?;
+    change.make(client, words::tried(diagnosis, remedy, &before.name)).await?;
     sleep(WARM_UP).await;
     let targets = [before.name.clone()];
     let after = watch(client, &targets, looks, is_quiet).await;
     let outcome =
         after.as_ref().ok().and_then(|watched| watched.first()).map(|(_, app)| compare(before, app));
     let kept = outcome.is_some_and(forkful_core::doctor::Outcome::is_gain);
+    let outcome = outcome.map_or_else(|| "the app could not be measured".to_owned(), words::outcome);
     if !kept {
-        change.take_back(client).await?;
+        change.take_back(client, outcome.clone()).await?;
     }
     after?;
-    let outcome = outcome.map_or_else(|| "the app is gone".to_owned(), words::outcome);
     Ok(FixView { change: words::command(remedy, &before.name), kept, outcome })
 }
 

@@ -2,7 +2,7 @@
 //! load, and reverts the change unless it helped.
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionRequest, AppChange, AppView, BalanceKind, Verb};
+use forkful_api::types::{ActionRequest, AppChange, AppView, BalanceKind, FixNote, FixStep, Verb};
 use forkful_core::doctor::Remedy;
 use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
@@ -47,12 +47,14 @@ impl Change {
         }
     }
 
-    pub(super) async fn make(&self, client: &mut Client) -> Result<(), Failure> {
-        perform(client, &self.there).await
+    /// `reason`: the change and the verdict behind it; the daemon records it.
+    pub(super) async fn make(&self, client: &mut Client, reason: String) -> Result<(), Failure> {
+        perform(client, &self.there, FixNote { step: FixStep::Try, reason }).await
     }
 
-    pub(super) async fn take_back(&self, client: &mut Client) -> Result<(), Failure> {
-        perform(client, &self.back).await
+    /// `reason`: what was measured.
+    pub(super) async fn take_back(&self, client: &mut Client, reason: String) -> Result<(), Failure> {
+        perform(client, &self.back, FixNote { step: FixStep::Revert, reason }).await
     }
 }
 
@@ -75,8 +77,13 @@ fn reload(name: &str, definition: Map<String, Value>, pool: Option<u16>) -> (Ver
     (Verb::Reload, ActionRequest { targets, wait: true, changes: vec![change], ..ActionRequest::default() })
 }
 
-async fn perform(client: &mut Client, (verb, request): &(Verb, ActionRequest)) -> Result<(), Failure> {
-    let reply = client.action(*verb, request).await?;
+async fn perform(
+    client: &mut Client,
+    (verb, request): &(Verb, ActionRequest),
+    note: FixNote,
+) -> Result<(), Failure> {
+    let request = ActionRequest { fix: Some(note), ..request.clone() };
+    let reply = client.action(*verb, &request).await?;
     match reply.apps.iter().find(|app| !app.ok) {
         None => Ok(()),
         Some(failed) => {
