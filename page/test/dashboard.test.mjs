@@ -1,6 +1,6 @@
 // The dashboard in a real browser, against a real daemon with real workers.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createRequire } from 'node:module';
@@ -38,8 +38,8 @@ describe('the dashboard', { skip: reason }, () => {
   const withHistory = (page) => page.route('**/api/history*', (route) => route.fulfill({ json: historyOf(new URL(route.request().url()).searchParams, WORKERS) }));
 
   /** Opens the page with a fresh link, does something there, and holds it against what is true of every page. */
-  async function visit(what, { options = {}, control = false, prepare = withHistory } = {}) {
-    const url = daemon.link(...(control ? ['--control'] : []));
+  async function visit(what, { options = {}, control = false, reports, prepare = withHistory } = {}) {
+    const url = daemon.link(...(control ? ['--control'] : []), ...(reports ? ['--reports', reports] : []));
     const { page, context, said, foreign } = await open(browser, url, { ...options, prepare });
     await page.waitForSelector('.connection.live');
     await what(page, url);
@@ -279,6 +279,39 @@ describe('the dashboard', { skip: reason }, () => {
         assert.deepEqual(await faults(page), [], name);
       }
       assert.equal(await page.evaluate(() => Object.keys(window).filter((key) => /^(harmed|pwned|xss)/i.test(key)).length), 0);
+    });
+  });
+
+  test('reports in a folder are listed, opened and listed again, and hostile ones do no harm', async () => {
+    const folder = path.join(daemon.folder, 'results');
+    mkdirSync(folder);
+    const write = (name, content) => writeFileSync(path.join(folder, name), content);
+    write('compare.json', JSON.stringify(documents.compareDocument()));
+    write('hostile <b>1.json', JSON.stringify(documents.hostileDocument()));
+    write('none.json', 'not a report');
+    write('notes.txt', 'no report');
+    await visit(async (page) => {
+      await page.click('nav >> text=Reports');
+      const names = () => page.$$eval('.reports.saved button', (all) => all.map(({ textContent }) => textContent).sort());
+      await page.waitForSelector('.reports.saved button');
+      assert.deepEqual(await names(), ['compare.json', 'hostile <b>1.json', 'none.json']);
+      for (const name of ['compare.json', 'hostile <b>1.json']) {
+        await page.click(`.reports.saved button:text-is("${name}")`);
+        await page.waitForSelector(`.reports:not(.saved) button[aria-pressed=true]:text-is("${name}")`);
+        await page.waitForFunction(() => document.querySelectorAll('.report table, .report figure.plot').length > 0);
+        assert.deepEqual(await faults(page), [], name);
+      }
+      assert.equal(await page.evaluate(() => Object.keys(window).filter((key) => /^(harmed|pwned|xss)/i.test(key)).length), 0);
+      await page.click('.reports.saved button:text-is("none.json")');
+      await page.waitForSelector('.warning:has-text("none.json: it is no report")');
+      write('tune.json', JSON.stringify(documents.tuneDocument()));
+      await page.click('button:text-is("Look again")');
+      await page.waitForSelector('.reports.saved button:text-is("tune.json")');
+    }, { reports: folder });
+    await visit(async (page) => {
+      await page.click('nav >> text=Reports');
+      await page.waitForSelector('h1:text-is("Reports")');
+      assert.equal(await page.locator('.reports.saved').count(), 0);
     });
   });
 

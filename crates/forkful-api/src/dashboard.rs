@@ -1,15 +1,20 @@
 //! Opening the dashboard. The page's own requests to the daemon are not part of this API.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/dashboard`: opens the dashboard and returns a link to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DashboardRequest {
     /// Whether the page may restart, reload, scale and stop apps.
     #[serde(default)]
     pub control: bool,
+    /// The absolute path of a folder: the page may list and read its reports of the lab (`*.json`, `*.html`).
+    #[serde(default)]
+    pub reports: Option<PathBuf>,
 }
 
 /// A link that works once.

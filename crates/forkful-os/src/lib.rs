@@ -28,6 +28,7 @@ pub mod edges;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod held_folder;
 pub mod identity;
 pub mod keeper;
 pub mod listener;

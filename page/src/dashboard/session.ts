@@ -2,7 +2,7 @@
 // other secret is a cookie that scripts cannot read.
 
 const KEY = 'forkful-session';
-export type Session = { proof: string; control: boolean; version: string };
+export type Session = { proof: string; control: boolean; reports?: boolean; version: string };
 
 const isSession = (value: unknown): value is Session =>
   typeof value === 'object' && value !== null && typeof (value as Session).proof === 'string';

@@ -8,16 +8,18 @@
 //! - `state`: what the page is told of the apps, and how one state differs from the next
 //! - `verdicts`: what limits each app, by the rules of the doctor
 //! - `feed`: the stream of that, once a second, one for all pages
+//! - `reports`: files of the lab in one folder
 //! - `front`: the requests
 //!
 //! **Invariant:** nothing but the page's own files is answered without a session, and a session acts only when its link
-//! was made for that.
+//! was made for that. It reads files only of the folder that its link was made with.
 
 mod access;
 mod answers;
 mod check;
 mod feed;
 mod front;
+mod reports;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -39,7 +41,9 @@ use super::refusal::{Json, Refusal};
 use super::routes::Api;
 use super::{ACCEPT_FAULT_PAUSE, connection};
 use crate::command::Command;
+use access::Grant;
 use front::Front;
+use reports::Reports;
 
 /// The port is closed when no page has been open for so long.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -62,11 +66,7 @@ impl Dashboard {
     }
 
     /// A new link, for which the port is opened unless it is open.
-    fn link(
-        self: &Arc<Self>,
-        request: DashboardRequest,
-        commands: mpsc::Sender<Command>,
-    ) -> io::Result<DashboardReply> {
+    fn link(self: &Arc<Self>, grant: Grant, commands: mpsc::Sender<Command>) -> io::Result<DashboardReply> {
         let mut open = self.front();
         let front = match &*open {
             Some(front) => Arc::clone(front),
@@ -78,7 +78,7 @@ impl Dashboard {
                 front
             }
         };
-        front.link(request.control)
+        front.link(grant)
     }
 
     /// Closes the front if it is still unused.
@@ -97,7 +97,11 @@ pub(super) async fn open(
     State(api): State<Api>,
     Json(request): Json<DashboardRequest>,
 ) -> Result<Json<DashboardReply>, Refusal> {
-    let link = api.dashboard.link(request, api.commands.clone());
+    let reports = match request.reports {
+        Some(folder) => Some(Reports::open(folder).await?),
+        None => None,
+    };
+    let link = api.dashboard.link(Grant { control: request.control, reports }, api.commands.clone());
     link.map(Json).map_err(|error| Refusal::internal(format!("cannot open the dashboard: {error}")))
 }
 

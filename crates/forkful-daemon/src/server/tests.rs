@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forkful_api::client::{Client, ClientError};
+use forkful_api::dashboard::DashboardRequest;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, FixNote, FixStep,
     LogLine, LogStream, LogsQuery,
@@ -196,6 +197,18 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));
         assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_folder_of_the_dashboards_reports_is_an_absolute_one() {
+    let served = Served::start();
+    let mut client = served.client().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for folder in [Path::new("results"), Path::new("/none/there"), file.path()] {
+        let request = DashboardRequest { control: false, reports: Some(folder.to_owned()) };
+        let error = client.dashboard(&request).await.unwrap_err();
+        assert_eq!(error.refusal(), Some(ErrorCode::BadRequest), "{error}");
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct AttachArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Serves one client over stdin and stdout until it closes them; editors and assistants start this command
-themselves. By default it is read-only: apps, logs, stalls, metrics, saved reports. Secrets of an app's
+themselves. By default it is read-only: apps, logs, stalls, metrics, incidents, saved reports. Secrets of an app's
 environment are masked in all answers, including log lines. --control also permits changes of apps.
 
 Examples:

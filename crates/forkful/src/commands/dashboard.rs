@@ -1,5 +1,6 @@
 //! `forkful dashboard`: prints a link to the daemon's page, and opens it in a browser if there is one.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use forkful_api::dashboard::DashboardRequest;
@@ -19,8 +20,9 @@ const DESKTOP: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
 const OPENER: &str = "xdg-open";
 
 pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failure> {
+    let reports = args.reports.as_deref().map(folder).transpose()?;
     let mut client = connection::needed(home).await?;
-    let link = client.dashboard(&DashboardRequest { control: args.control }).await?;
+    let link = client.dashboard(&DashboardRequest { control: args.control, reports }).await?;
     if args.json {
         output::print_json(&link)?;
         return Ok(Exit::Done);
@@ -33,6 +35,12 @@ pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failu
         open(&link.url);
     }
     Ok(Exit::Done)
+}
+
+/// The absolute path of a folder of reports.
+fn folder(path: &Path) -> Result<PathBuf, Failure> {
+    let found = std::path::absolute(path).ok().filter(|path| path.is_dir());
+    found.ok_or_else(|| Failure::new(Exit::WrongUse, format!("there is no folder {}", path.display())))
 }
 
 fn has_desktop() -> bool {

@@ -1,12 +1,16 @@
-// Reports of `bench`, `compare`, `tune` and `experiment`, as on their own pages. They come from the reader's files and are sent
-// nowhere: a report is data of unknown shape, and parts that are not understood are left out (../../read.ts).
+// Reports of `bench`, `compare`, `tune` and `experiment`, as on their own pages. They come from the reader's files, or from the folder of
+// `forkful dashboard --reports`, and are sent nowhere: a report is data of unknown shape, and parts that are not understood are left out
+// (../../read.ts).
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { adapt } from '../../adapt';
 import type { Document } from '../../document';
 import { asList, asObject, asText } from '../../document';
 import { claim } from '../../palette';
 import { Page } from '../../view/Page';
+import { quantity } from '../../format';
+import { ask, session } from '../session';
+import { dated } from '../when';
 
 /** No report of Forkful is longer. */
 const BYTES_MAX = 20_000_000;
@@ -26,10 +30,39 @@ export function reportOf(name: string, text: string): Opened {
   return { name, page };
 }
 
+/** A report in the folder of `--reports`. */
+type Saved = { name: string; bytes: number; modified_ms: number };
+
+const isSaved = (value: unknown): value is Saved => {
+  const { name, bytes, modified_ms } = asObject(value);
+  return typeof name === 'string' && typeof bytes === 'number' && typeof modified_ms === 'number';
+};
+
+const wordsOf = (error: unknown): string => (error instanceof SyntaxError ? 'it is no report' : (error as Error).message);
+
 export function Reports() {
   const [reports, setReports] = useState(opened);
   const [shown, show] = useState(opened.length - 1);
   const [fault, setFault] = useState('');
+  const [saved, setSaved] = useState<Saved[] | null>(null);
+  const list = () => {
+    ask('reports').then((answer) => answer.json()).then(
+      (answer: unknown) => setSaved(asList(asObject(answer).reports).filter(isSaved)),
+      (error: unknown) => setFault(wordsOf(error)),
+    );
+  };
+  useEffect(() => { if (session().reports) list(); }, []);
+  const open = async (name: string) => {
+    try {
+      const text = await (await ask(`report?name=${encodeURIComponent(name)}`)).text();
+      opened = [...opened.filter((one) => one.name !== name), reportOf(name, text)];
+      setFault('');
+      setReports(opened);
+      show(opened.length - 1);
+    } catch (error) {
+      setFault(`${name}: ${wordsOf(error)}`);
+    }
+  };
   const take = async (files: File[]) => {
     const faults: string[] = [];
     for (const file of files) {
@@ -37,7 +70,7 @@ export function Reports() {
         if (file.size > BYTES_MAX) throw new Error('it is too large');
         opened = [...opened.filter(({ name }) => name !== file.name), reportOf(file.name, await file.text())];
       } catch (error) {
-        faults.push(`${file.name}: ${error instanceof SyntaxError ? 'it is no report' : (error as Error).message}`);
+        faults.push(`${file.name}: ${wordsOf(error)}`);
       }
     }
     setFault(faults.join('; '));
@@ -52,6 +85,7 @@ export function Reports() {
       <div class="tools">
         <label>Open reports <input type="file" multiple accept=".json,.html" onChange={(event) => void take([...event.currentTarget.files ?? []])} /></label>
       </div>
+      {saved && <SavedReports saved={saved} open={(name) => void open(name)} refresh={list} />}
       {fault && <p class="warning" role="alert">{fault}</p>}
       {reports.length > 0 && (
         <ul class="reports">
@@ -62,5 +96,21 @@ export function Reports() {
       )}
       {report && <article key={report.name} class="report"><Page page={report.page} inside /></article>}
     </>
+  );
+}
+
+/** The folder's reports, the newest first. */
+function SavedReports({ saved, open, refresh }: { saved: Saved[]; open: (name: string) => void; refresh: () => void }) {
+  return (
+    <section aria-labelledby="saved">
+      <h2 id="saved">In the folder of reports</h2>
+      <div class="tools"><button type="button" onClick={refresh}>Look again</button></div>
+      {saved.length === 0 && <p class="note">It holds no file that ends with .json or .html.</p>}
+      <ul class="reports saved">
+        {saved.map(({ name, bytes, modified_ms }) => (
+          <li key={name}><button type="button" onClick={() => open(name)}>{name}</button> <span class="muted">{dated(modified_ms)}, {quantity(bytes, 'bytes')}</span></li>
+        ))}
+      </ul>
+    </section>
   );
 }

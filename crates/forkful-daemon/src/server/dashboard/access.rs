@@ -10,6 +10,8 @@ use std::time::Duration;
 use subtle::{Choice, ConstantTimeEq as _};
 use tokio::time::Instant;
 
+use super::reports::Reports;
+
 /// For how long a link works: a person copies it, perhaps to another machine with a tunnel.
 pub(super) const LINK_LIFE: Duration = Duration::from_secs(10 * 60);
 /// Links that have not been used; the oldest makes way.
@@ -45,10 +47,19 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// What the sessions of a link may do.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Grant {
+    /// Act.
+    pub(super) control: bool,
+    /// Read these.
+    pub(super) reports: Option<Reports>,
+}
+
 #[derive(Debug)]
 struct Link {
     token: Secret,
-    control: bool,
+    grant: Grant,
     ends: Instant,
 }
 
@@ -57,8 +68,7 @@ pub(super) struct Session {
     pub(super) cookie: Secret,
     /// What the page sends in a header.
     pub(super) proof: Secret,
-    /// Whether it may act.
-    pub(super) control: bool,
+    pub(super) grant: Grant,
     used: Instant,
 }
 
@@ -70,12 +80,12 @@ pub(super) struct Access {
 
 impl Access {
     /// A new link with this token.
-    pub(super) fn add_link(&mut self, token: Secret, control: bool, now: Instant) {
+    pub(super) fn add_link(&mut self, token: Secret, grant: Grant, now: Instant) {
         self.links.retain(|link| link.ends > now);
         if self.links.len() >= LINKS_MAX {
             self.links.remove(0);
         }
-        self.links.push(Link { token, control, ends: now + LINK_LIFE });
+        self.links.push(Link { token, grant, ends: now + LINK_LIFE });
     }
 
     /// Takes a token for a session. It is not valid afterwards.
@@ -89,7 +99,7 @@ impl Access {
         // All are compared, so that the time does not tell which one it is.
         let is_it: Vec<bool> = self.links.iter().map(|link| link.token.is(token).into()).collect();
         let link = self.links.remove(is_it.iter().position(|is_it| *is_it)?);
-        let session = Session { cookie, proof, control: link.control, used: now };
+        let session = Session { cookie, proof, grant: link.grant, used: now };
         if self.sessions.len() >= SESSIONS_MAX {
             let oldest = self.sessions.iter().enumerate().min_by_key(|(_, session)| session.used);
             if let Some(oldest) = oldest.map(|(place, _)| place) {
@@ -100,17 +110,17 @@ impl Access {
         Some(session)
     }
 
-    /// Whether the two secrets are those of a session, and whether it may act.
-    pub(super) fn admit(&mut self, cookie: &str, proof: &str, now: Instant) -> Option<bool> {
+    /// What the session may do whose secrets these are.
+    pub(super) fn admit(&mut self, cookie: &str, proof: &str, now: Instant) -> Option<Grant> {
         self.sessions.retain(|session| session.used + SESSION_LIFE > now);
-        let mut control = None;
+        let mut grant = None;
         for session in &mut self.sessions {
             if bool::from(session.cookie.is(cookie) & session.proof.is(proof)) {
                 session.used = now;
-                control = Some(session.control);
+                grant = Some(session.grant.clone());
             }
         }
-        control
+        grant
     }
 }
 
@@ -122,6 +132,10 @@ mod tests {
         Secret::new([number; 32])
     }
 
+    fn control(control: bool) -> Grant {
+        Grant { control, reports: None }
+    }
+
     fn pair(number: u8) -> (Secret, Secret) {
         (secret(number), secret(number + 100))
     }
@@ -129,11 +143,11 @@ mod tests {
     #[test]
     fn a_token_works_once_and_not_too_late() {
         let (mut access, now) = (Access::default(), Instant::now());
-        access.add_link(secret(1), true, now);
-        access.add_link(secret(2), false, now);
+        access.add_link(secret(1), control(true), now);
+        access.add_link(secret(2), control(false), now);
         assert!(access.redeem("", pair(10), now).is_none());
         assert!(access.redeem(secret(3).text(), pair(10), now).is_none());
-        assert!(access.redeem(secret(1).text(), pair(10), now).unwrap().control);
+        assert!(access.redeem(secret(1).text(), pair(10), now).unwrap().grant.control);
         assert!(access.redeem(secret(1).text(), pair(11), now).is_none(), "it was used");
         assert!(access.redeem(secret(2).text(), pair(11), now + LINK_LIFE).is_none(), "it is too old");
     }
@@ -141,32 +155,35 @@ mod tests {
     #[test]
     fn a_session_needs_both_of_its_secrets() {
         let (mut access, now) = (Access::default(), Instant::now());
-        for (number, control) in [(1, true), (2, false)] {
-            access.add_link(secret(number), control, now);
+        for (number, may_act) in [(1, true), (2, false)] {
+            access.add_link(secret(number), control(may_act), now);
             assert!(access.redeem(secret(number).text(), pair(number), now).is_some());
         }
         let text = |number: u8| secret(number).text().to_owned();
-        assert_eq!(access.admit(&text(1), &text(101), now), Some(true));
-        assert_eq!(access.admit(&text(2), &text(102), now), Some(false));
+        let mut admit = |cookie: &str, proof: &str, now| {
+            access.admit(cookie, proof, now).map(|Grant { control, .. }| control)
+        };
+        assert_eq!(admit(&text(1), &text(101), now), Some(true));
+        assert_eq!(admit(&text(2), &text(102), now), Some(false));
         for (cookie, proof) in [(1, 102), (2, 101), (101, 1), (1, 1), (3, 103)] {
-            assert_eq!(access.admit(&text(cookie), &text(proof), now), None, "{cookie} {proof}");
+            assert_eq!(admit(&text(cookie), &text(proof), now), None, "{cookie} {proof}");
         }
-        assert_eq!(access.admit("", "", now), None);
-        assert_eq!(access.admit(&text(1), &text(101)[..63], now), None);
-        assert_eq!(access.admit(&text(1), &text(101), now + SESSION_LIFE), None, "it is over");
+        assert_eq!(admit("", "", now), None);
+        assert_eq!(admit(&text(1), &text(101)[..63], now), None);
+        assert_eq!(admit(&text(1), &text(101), now + SESSION_LIFE), None, "it is over");
     }
 
     #[test]
     fn links_and_sessions_are_bounded() {
         let (mut access, now) = (Access::default(), Instant::now());
         for number in 0..2 * LINKS_MAX as u8 {
-            access.add_link(secret(number), false, now);
+            access.add_link(secret(number), control(false), now);
         }
         assert_eq!(access.links.len(), LINKS_MAX);
         assert!(access.redeem(secret(0).text(), pair(0), now).is_none(), "the oldest made way");
         for number in 0..2 * SESSIONS_MAX as u8 {
             let now = now + Duration::from_secs(number.into());
-            access.add_link(secret(number), false, now);
+            access.add_link(secret(number), control(false), now);
             assert!(access.redeem(secret(number).text(), pair(number), now).is_some());
         }
         assert_eq!(access.sessions.len(), SESSIONS_MAX);
@@ -175,7 +192,7 @@ mod tests {
     #[test]
     fn a_secret_is_not_shown() {
         let mut access = Access::default();
-        access.add_link(secret(0xab), false, Instant::now());
+        access.add_link(secret(0xab), control(false), Instant::now());
         assert!(!format!("{access:?}").contains("abab"));
     }
 }

@@ -27,7 +27,7 @@ use super::super::log_body::LogBody;
 use super::super::refusal::{Json, Refusal};
 use super::super::routes;
 use super::IDLE_MAX;
-use super::access::{Access, LINK_LIFE, Secret};
+use super::access::{Access, Grant, LINK_LIFE, Secret};
 use super::answers::{Denied, file, guarded};
 use super::check;
 use super::feed::Feed;
@@ -77,6 +77,13 @@ struct AppRequest {
     instances: Option<u16>,
 }
 
+/// Which report a page wants to read.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReportQuery {
+    name: String,
+}
+
 /// Every request, whatever its path: each has to pass the checks first.
 pub(super) fn router(front: Arc<Front>) -> Router {
     Router::new().fallback(answer).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(front)
@@ -102,12 +109,12 @@ impl Front {
     }
 
     /// A new link.
-    pub(super) fn link(&self, control: bool) -> io::Result<DashboardReply> {
+    pub(super) fn link(&self, grant: Grant) -> io::Result<DashboardReply> {
         let token = secret()?;
         // In the fragment, which browsers send to no server.
         let url = format!("http://127.0.0.1:{}/#token={}", self.port, token.text());
         locked(&self.usage).last = Instant::now();
-        locked(&self.access).add_link(token, control, Instant::now());
+        locked(&self.access).add_link(token, grant, Instant::now());
         Ok(DashboardReply { url, expires_in_ms: LINK_LIFE.as_millis() as u64 })
     }
 
@@ -133,10 +140,14 @@ impl Front {
                 _ => Err(Denied::Path.into_response()),
             };
         };
-        let may_act = self.admit(request.headers()).map_err(denied)?;
+        let Grant { control: may_act, reports } = self.admit(request.headers()).map_err(denied)?;
         match (request.method(), api) {
             (&Method::GET, "stream") => self.stream().map_err(denied),
             (&Method::GET, "logs") => self.logs(request.uri()).await,
+            (&Method::GET, "reports" | "report") => {
+                let reports = reports.ok_or_else(|| denied(Denied::Path))?;
+                if api == "reports" { reports.list().await } else { reports.read(name(request.uri())?).await }
+            }
             (&Method::GET, _) => {
                 self.forward(api, request.uri().query()).await.ok_or_else(|| denied(Denied::Path))
             }
@@ -161,7 +172,8 @@ impl Front {
         let cookie =
             format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), session.cookie.text());
         let begun = json!({
-            "proof": session.proof.text(), "control": session.control, "version": env!("CARGO_PKG_VERSION"),
+            "proof": session.proof.text(), "control": session.grant.control, "reports": session.grant.reports.is_some(),
+            "version": env!("CARGO_PKG_VERSION"),
         });
         Ok(([(SET_COOKIE, cookie)], Json(begun)).into_response())
     }
@@ -171,8 +183,8 @@ impl Front {
         format!("forkful-dashboard-{}", self.port)
     }
 
-    /// Whether the sender has a session; then, whether it may act.
-    fn admit(&self, headers: &HeaderMap) -> Result<bool, Denied> {
+    /// What the sender's session may do.
+    fn admit(&self, headers: &HeaderMap) -> Result<Grant, Denied> {
         let proof = headers.get(PROOF).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let name = self.cookie_name();
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -253,6 +265,13 @@ fn forwarded(name: &str) -> Option<String> {
         return is_name.then(|| format!("/v1/stalls/{app}"));
     }
     FORWARDED.iter().find(|(known, _)| *known == name).map(|(_, path)| (*path).to_owned())
+}
+
+/// The name of a report, from a query.
+fn name(uri: &Uri) -> Result<String, Response> {
+    let query = Query::<ReportQuery>::try_from_uri(uri);
+    let query = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()).into_response());
+    query.map(|Query(ReportQuery { name })| name)
 }
 
 /// What a page with control can do.

@@ -75,7 +75,13 @@ impl Opened {
 
     /// A new link: its port and token.
     fn link(&self, control: bool) -> (u16, String) {
-        let link = self.dashboard.link(DashboardRequest { control }, self.commands.clone()).unwrap();
+        self.link_for(&DashboardRequest { control, reports: None })
+    }
+
+    fn link_for(&self, request: &DashboardRequest) -> (u16, String) {
+        let reports = request.reports.as_deref().map(|folder| Reports::held(folder).unwrap());
+        let grant = Grant { control: request.control, reports };
+        let link = self.dashboard.link(grant, self.commands.clone()).unwrap();
         let rest = link.url.strip_prefix("http://127.0.0.1:").unwrap();
         let (port, token) = rest.split_once("/#token=").unwrap();
         assert_eq!(token.len(), 64);
@@ -113,9 +119,14 @@ impl Opened {
     }
 
     async fn session(&self, control: bool) -> Session {
-        let answer = self.redeem(&self.link(control).1).await;
+        self.session_for(&DashboardRequest { control, reports: None }).await
+    }
+
+    async fn session_for(&self, request: &DashboardRequest) -> Session {
+        let answer = self.redeem(&self.link_for(request).1).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
-        assert_eq!(answer.json()["control"], control);
+        assert_eq!(answer.json()["control"], request.control);
+        assert_eq!(answer.json()["reports"], request.reports.is_some());
         let cookie = answer.head.split("set-cookie: ").nth(1).unwrap().lines().next().unwrap();
         assert!(cookie.ends_with("; path=/; httponly; samesite=strict"), "{cookie}");
         let cookie = cookie.split(';').next().unwrap().to_owned();
@@ -336,4 +347,65 @@ async fn an_unused_dashboard_is_closed() {
     forkful_testkit::wait_until("nobody listens", || {
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, opened.port)).is_err()
     });
+}
+
+#[tokio::test]
+async fn reports_are_files_of_the_folder_of_the_link_and_nothing_else() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = outside.path().join("results");
+    fs_err::create_dir_all(root.join("folder.json")).unwrap();
+    for name in ["compare 1.json", "bench.html", ".hidden.json", "notes.txt"] {
+        fs_err::write(root.join(name), "<script>1</script>").unwrap();
+    }
+    fs_err::write(outside.path().join("secret.json"), "secret").unwrap();
+    std::os::unix::fs::symlink("../secret.json", root.join("link.json")).unwrap();
+    let opened = Opened::new();
+    let without = opened.session(true).await;
+    let session = opened.session_for(&DashboardRequest { control: false, reports: Some(root.clone()) }).await;
+    let (list, one) = ("/api/reports", "/api/report?name=compare%201.json");
+    for path in [list, one] {
+        assert_eq!(opened.get(path, "").await.status, 401, "{path}");
+        assert_eq!(opened.get(path, &without.headers()).await.status, 404, "{path}");
+        assert_eq!(opened.post(path, &session.headers(), "{}").await.status, 404, "{path}");
+    }
+    let answer = opened.get(list, &session.headers()).await.json();
+    let mut names: Vec<&str> =
+        answer["reports"].as_array().unwrap().iter().map(|report| report["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["bench.html", "compare 1.json"]);
+    assert_eq!(answer["reports"][0]["bytes"], 18);
+    for path in [one, "/api/report?name=bench.html"] {
+        let answer = opened.get(path, &session.headers()).await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, "<script>1</script>"), "{path}");
+        for header in [
+            "content-type: text/plain; charset=utf-8",
+            "x-content-type-options: nosniff",
+            "content-security-policy: default-src 'none'",
+        ] {
+            assert!(answer.head.contains(header), "{path}: {header}: {}", answer.head);
+        }
+    }
+    for (name, status) in [
+        ("link.json", 404),
+        ("folder.json", 404),
+        (".hidden.json", 404),
+        ("notes.txt", 404),
+        ("none.json", 404),
+        ("../secret.json", 404),
+        ("..%2fsecret.json", 404),
+        ("%2e%2e%2fsecret.json", 404),
+        ("folder.json/../bench.html", 404),
+        ("./bench.html", 404),
+        ("%2fetc%2fpasswd", 404),
+        ("bench.html%00", 404),
+        ("bench.html%0a", 404),
+        ("", 404),
+        ("bench.html&folder=/etc", 400),
+    ] {
+        let answer = opened.get(&format!("/api/report?name={name}"), &session.headers()).await;
+        assert_eq!(answer.status, status, "{name}: {}", answer.body);
+        assert!(!answer.body.contains("secret"), "{name}: {}", answer.body);
+    }
+    assert_eq!(opened.get("/api/report", &session.headers()).await.status, 400);
+    assert_eq!(opened.get("/api/reports/bench.html", &session.headers()).await.status, 404);
 }
