@@ -25,5 +25,6 @@ pub mod strict;
 #[cfg(test)]
 mod tests {
     mod openapi;
+    mod output;
 }
 pub mod types;

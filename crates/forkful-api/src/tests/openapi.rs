@@ -16,7 +16,7 @@ use crate::types::{API_VERSION, ErrorCode, REQUEST_BYTES_MAX};
 use operations::{Operation, Reply};
 
 /// Set to anything, the document is written instead of compared.
-const WRITE: &str = "UPDATE_DOCS";
+pub(super) const WRITE: &str = "UPDATE_DOCS";
 
 /// Where schemas are in the document.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -76,7 +76,7 @@ impl Schemas {
 }
 
 /// A reply may hold keys that are not known yet.
-fn admit_more(schema: &mut Value) {
+pub(super) fn admit_more(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {
             if keys.get("additionalProperties") == Some(&Value::Bool(false)) {
@@ -265,7 +265,7 @@ fn refusals(error: &Value) -> Value {
 }
 
 /// Comments of the sources as texts for readers of the document: one line, links without their ends, JSON's words.
-fn tidy_texts(value: &mut Value) {
+pub(super) fn tidy_texts(value: &mut Value) {
     match value {
         Value::Object(keys) => {
             for (key, value) in keys {
