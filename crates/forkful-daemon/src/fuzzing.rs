@@ -1,8 +1,9 @@
-//! Fuzz targets of the daemon: requests of the control API, saved states, and messages that apps send to their process
-//! manager.
+//! Fuzz targets of the daemon: requests of the control API, saved states, files of incidents, and messages that apps send to
+//! their process manager.
 
 use axum::body::Body;
 use forkful_api::conversation::WorkerReports;
+use forkful_api::incidents::Alert;
 use forkful_api::routes::Route;
 use forkful_api::saved::{SavedApp, SavedState};
 use forkful_api::types::{ActionReply, AppDefinition, ErrorCode, ErrorReply};
@@ -13,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::command::{COMMAND_QUEUE, Command, Keep};
+use crate::incidents::shelf;
 use crate::server::routes;
 use crate::worker_message;
 
@@ -124,6 +126,15 @@ pub fn state(bytes: &[u8]) {
     }
 }
 
+/// A file below `incidents`: what is read is the same after it was written, and can be told as an alert.
+pub fn incident(bytes: &[u8]) {
+    let Ok(incident) = shelf::parse(bytes) else { return };
+    let written = serde_json::to_vec(&incident).expect("an incident is JSON");
+    assert_eq!(shelf::parse(&written).expect("what was written is read"), incident);
+    let alert = Alert::new(incident.clone(), 1, "host".to_owned());
+    assert!(alert.text.contains(&incident.summary.app) && alert.text.contains(&incident.summary.reason));
+}
+
 /// A message of an app; its reports stay within their limits.
 pub fn worker_message(bytes: &[u8]) {
     let mut reports = WorkerReports::default();
@@ -142,6 +153,11 @@ mod tests {
     #[test]
     fn corpus_of_the_api() {
         replay("api", super::api);
+    }
+
+    #[test]
+    fn corpus_of_incidents() {
+        replay("incident", super::incident);
     }
 
     #[test]

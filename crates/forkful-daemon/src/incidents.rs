@@ -1,7 +1,7 @@
 //! Incidents, kept as files below the home. A thread completes, writes and reads them, so that no disk delays a connection.
 //! What is an incident, how it reads and which ones are kept is decided by `forkful_core::incidents`.
 
-mod shelf;
+pub(crate) mod shelf;
 
 use std::io;
 use std::path::PathBuf;

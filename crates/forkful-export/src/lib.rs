@@ -10,6 +10,10 @@
 pub mod compose;
 mod error;
 mod figure;
+/// Targets for `dev/fuzz`; not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod kubernetes;
 pub mod measured;
 mod names;

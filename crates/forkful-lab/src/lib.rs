@@ -9,6 +9,10 @@ pub mod compare;
 pub mod document;
 mod error;
 pub mod experiment;
+/// Targets for `dev/fuzz`; not for programs.
+#[cfg(any(test, forkful_fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gate;
 pub mod machine;
 pub mod markdown;

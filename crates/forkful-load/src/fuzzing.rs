@@ -1,10 +1,12 @@
-//! Fuzz targets of the load engine: arbitrary answers of a server over HTTP/1, HTTP/2 and event streams.
+//! Fuzz targets of the load engine: arbitrary answers of a server over HTTP/1, HTTP/2 and event streams, and recordings of
+//! requests.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::http1::{HeadCache, Reader, ReaderContext};
-use crate::plan::Expect;
-use crate::tasks;
+use crate::plan::{Expect, Plan, Request};
+use crate::template::Template;
+use crate::{Url, har, tasks};
 
 /// Capacity of an in-memory connection in each direction.
 const PIPE_BYTES: usize = 64 << 10;
@@ -68,6 +70,40 @@ async fn answer_http2(bytes: &[u8]) {
     tokio::join!(tasks::fuzzing::ask(ours), write, read);
 }
 
+/// A HAR file, with and without another server. Each request that can be sent is one request: no part of the recording ends
+/// its head or its body early.
+pub fn har(bytes: &[u8]) {
+    let Ok(recording) = har::read(bytes, None) else { return };
+    let to = Url::parse("https://user:password@127.0.0.1:8443/").expect("a URL");
+    let other = har::read(bytes, Some(&to)).expect("it does not depend on the server");
+    assert_eq!((other.elsewhere, other.unusable), (recording.elsewhere, recording.unusable));
+    assert_eq!(other.requests.len(), recording.requests.len());
+    let origin = recording.requests[0].url.origin();
+    for (request, moved) in recording.requests.iter().zip(&other.requests) {
+        assert_eq!((request.url.origin(), moved.url.origin()), (origin.clone(), to.origin()));
+        assert_eq!((&request.url.path, &request.body), (&moved.url.path, &moved.body));
+        is_one(request);
+        is_one(moved);
+        tasks::fuzzing::send(request);
+    }
+}
+
+/// The bytes of a request have the head and the body that the request has.
+fn is_one(request: &Request) {
+    let plan = Plan::of(vec![request.clone()]);
+    let Ok(template) = Template::new(request, &plan) else { return };
+    let mut bytes = Vec::new();
+    template.write(0, &mut bytes);
+    let end = memchr::memmem::find(&bytes, b"\r\n\r\n").expect("a head");
+    assert_eq!(bytes[end + 4..], request.body);
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.split("\r\n");
+    assert_eq!(lines.next(), Some(format!("{} {} HTTP/1.1", request.method, request.url.path).as_str()));
+    let lengths: Vec<&str> = lines.filter_map(|line| line.strip_prefix("Content-Length: ")).collect();
+    let is_framed = !request.body.is_empty() || ["POST", "PUT", "PATCH"].contains(&request.method.as_str());
+    assert_eq!(lengths, if is_framed { vec![request.body.len().to_string()] } else { Vec::new() });
+}
+
 #[cfg(test)]
 mod tests {
     use forkful_testkit::replay;
@@ -75,6 +111,11 @@ mod tests {
     #[test]
     fn corpus_of_event_stream() {
         replay("event-stream", super::event_stream);
+    }
+
+    #[test]
+    fn corpus_of_har() {
+        replay("har", super::har);
     }
 
     #[test]

@@ -62,6 +62,8 @@ use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 
 pub(crate) use daemon::is_wanted as daemon_has_keeper;
+#[cfg(any(test, forkful_fuzzing))]
+pub use mcp::fuzzing::requests as fuzz_mcp;
 
 /// Becomes the keeper, if the command line requests exactly that.
 pub(crate) fn keeper() -> Option<Result<Exit, Failure>> {

@@ -145,8 +145,12 @@ fn id_of(name: &str) -> Option<u64> {
 fn read(path: &Path) -> io::Result<(Incident, u64)> {
     let mut bytes = Vec::new();
     fs_err::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    let incident = serde_json::from_slice(&bytes)?;
-    Ok((incident, bytes.len() as u64))
+    Ok((parse(&bytes)?, bytes.len() as u64))
+}
+
+/// The contents of a file.
+pub(crate) fn parse(bytes: &[u8]) -> serde_json::Result<Incident> {
+    serde_json::from_slice(bytes)
 }
 
 #[cfg(test)]

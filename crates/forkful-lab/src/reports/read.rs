@@ -140,11 +140,18 @@ pub(crate) fn at<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
 
 fn plain(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(on_one_line(text)),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(truth) => Some(if *truth { "yes" } else { "no" }.to_owned()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// A text of someone else's report with control characters escaped, so that it cannot add a line or move the cursor.
+fn on_one_line(text: &str) -> String {
+    let escaped = |letter: char| letter.is_control().then(|| letter.escape_default());
+    let plain = |letter: char| (!letter.is_control()).then_some(letter);
+    text.chars().flat_map(|letter| escaped(letter).into_iter().flatten().chain(plain(letter))).collect()
 }
 
 /// A value for a message, truncated if long.

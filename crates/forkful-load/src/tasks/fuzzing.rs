@@ -1,4 +1,5 @@
-//! The client side of an HTTP/2 connection or an event stream with a hostile server, without the engine.
+//! The client side of an HTTP/2 connection or an event stream with a hostile server, without the engine; requests of a
+//! recording in HTTP/2 form.
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -7,6 +8,8 @@ use super::events::Head;
 use super::events::reader::{EventBody, LINE_KEPT};
 use super::fault::Fault;
 use super::link;
+use super::request::{Template, check};
+use crate::plan::{HttpVersion, Plan, Request};
 
 /// Requests sent one after the other.
 const REQUESTS: usize = 2;
@@ -35,6 +38,19 @@ pub(crate) async fn ask(io: impl AsyncRead + AsyncWrite + Unpin) {
     for error in [end.err(), requests.err()].into_iter().flatten() {
         let fault = Fault::of(&error, false);
         assert!(!fault.cause.key().is_empty(), "a fault has a cause");
+    }
+}
+
+/// Builds a request for HTTP/2, if it can be sent so.
+pub(crate) fn send(request: &Request) {
+    let mut plan = Plan::of(vec![request.clone()]);
+    plan.http = HttpVersion::Http2;
+    if check(&plan).is_ok() {
+        let (built, body) = Template::new(request, &plan).of(0).expect("it was checked");
+        assert_eq!(
+            (built.method().as_str(), &body),
+            (request.method.as_str(), &Bytes::from(request.body.clone()))
+        );
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 
 /// Maximum bytes of an answer.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Space for what stands around a list.
+const REST_BYTES: usize = 1024;
 /// Shorter values are not masked: they would match in any text.
 const SECRET_BYTES_MIN: usize = 4;
 /// Replaces a secret.
@@ -75,6 +78,25 @@ pub(super) fn bounded(text: String, advice: &str) -> String {
     format!("{}\n… cut here: {} of {} bytes. {advice}", &text[..end], end, text.len())
 }
 
+/// The last `limit` values of a list, fewer if they would not fit into an answer (one at least), and the number of
+/// those before them: what [`bounded`] cuts off would be the newest.
+pub(super) fn newest<T: Serialize>(mut list: Vec<T>, limit: usize) -> (Vec<T>, usize) {
+    let mut left = ANSWER_BYTES_MAX - REST_BYTES;
+    let fitting = list.iter().rev().take(limit).take_while(|value| {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        // In the answer each line stands four columns further to the right.
+        let bytes = text.len() + 5 * text.lines().count();
+        left.checked_sub(bytes).is_some_and(|less| {
+            left = less;
+            true
+        })
+    });
+    let kept = fitting.count().max(1).min(list.len());
+    let left_out = list.len() - kept;
+    list.drain(..left_out);
+    (list, left_out)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -116,5 +138,22 @@ mod tests {
         let cut = bounded(long, "Ask for less.");
         assert!(cut.len() < ANSWER_BYTES_MAX + 200 && cut.ends_with("Ask for less."), "{}", cut.len());
         assert_eq!(bounded("short".to_owned(), ""), "short");
+    }
+
+    #[test]
+    fn of_a_long_list_the_newest_are_kept_and_the_others_counted() {
+        let reasons =
+            |bytes: usize| (0..200).map(|id| json!({ "id": id, "reason": "x".repeat(bytes) })).collect();
+        let (all, left_out) = newest(reasons(10), 200);
+        assert_eq!((all.len(), left_out), (200, 0));
+        let (few, left_out) = newest(reasons(10), 3);
+        assert_eq!((few.len(), left_out, &few[2]["id"]), (3, 197, &json!(199)));
+        let (fitting, left_out) = newest(reasons(2000), 200);
+        assert_eq!((fitting.len() + left_out, &fitting[fitting.len() - 1]["id"]), (200, &json!(199)));
+        let answer =
+            serde_json::to_string_pretty(&json!({ "incidents": fitting, "left_out": left_out })).unwrap();
+        assert!(answer.len() <= ANSWER_BYTES_MAX && answer.len() > ANSWER_BYTES_MAX / 2, "{}", answer.len());
+        assert_eq!(newest(reasons(ANSWER_BYTES_MAX), 200).0.len(), 1, "one at least");
+        assert_eq!(newest(Vec::<Value>::new(), 200), (Vec::new(), 0));
     }
 }
