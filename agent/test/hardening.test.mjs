@@ -195,7 +195,7 @@ for (const major of MAJORS) {
           const server = http.createServer((_request, response) => response.end()).listen(0, '127.0.0.1', () => http.get({ port: server.address().port, host: '127.0.0.1' }));`,
         'when there is nothing to do': "process.channel.unref(); setTimeout(() => console.log('done'), 300);",
         'with a listener for messages that is gone': "const ignore = () => {}; process.on('message', ignore); setTimeout(() => process.removeListener('message', ignore), 300);",
-        'by abort of a timer': "const timer = setTimeout(() => process.exit(1), 1000); timer.unref(); process.channel.unref();",
+        'by abort of a timer': "const timer = setTimeout(() => process.exit(1), 600_000); timer.unref(); process.channel.unref();",
         'as it drains': "require('http').createServer().listen(0).on('close', () => process.exit(7)); setTimeout(() => process.exit(7), 400);",
       };
       await Promise.all(Object.entries(scripts).map(async ([when, text]) => {
