@@ -131,6 +131,7 @@ impl Folder {
     }
 
     /// Its descriptor, which only leads to names.
+    #[cfg(target_os = "linux")]
     pub(crate) fn descriptor(&self) -> &OwnedFd {
         &self.descriptor
     }
