@@ -24,7 +24,7 @@ pub struct HeldFile {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// When it was last written, in milliseconds since the Unix epoch.
+    /// When it was last written, in milliseconds since the Unix epoch; the whole second.
     pub modified_ms: u64,
 }
 
@@ -49,8 +49,7 @@ impl HeldFolder {
             // Gone, or replaced meanwhile: it is left out.
             let Ok(stat) = statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if self.is_own_file(&stat) {
-                let modified_ms =
-                    stat.st_mtime as u64 * 1000 + u64::try_from(stat.st_mtime_nsec).unwrap_or(0) / 1_000_000;
+                let modified_ms = stat.st_mtime as u64 * 1000;
                 found.push(HeldFile { name: name.to_owned(), bytes: stat.st_size as u64, modified_ms });
             }
         }
