@@ -95,6 +95,15 @@ export class Daemon {
     return () => { isOver = true; return sent; };
   }
 
+  /** The status of a reload as a step of `doctor --fix`, asked of the daemon's API. */
+  reload(name, fix) {
+    const body = JSON.stringify({ targets: [name], wait: true, fix });
+    return new Promise((resolve, reject) => {
+      const options = { socketPath: path.join(this.env.FORKFUL_HOME, 'forkful.sock'), path: '/v1/actions/reload', method: 'POST', headers: { 'content-type': 'application/json' } };
+      http.request(options, (response) => response.resume().on('end', () => resolve(response.statusCode)).on('error', reject)).on('error', reject).end(body);
+    });
+  }
+
   link(...options) {
     return JSON.parse(this.forkful('dashboard', '--json', ...options)).url;
   }

@@ -145,8 +145,8 @@ impl FixNote {
     /// What is to be noted of the step.
     pub fn noticed(&self) -> Noticed {
         let (kind, next) = match self.step {
-            FixStep::Try => (IncidentKind::FixTried, "it is kept only if it helps"),
-            FixStep::Revert => (IncidentKind::FixReverted, "the earlier setting is back"),
+            FixStep::Try => (IncidentKind::FixTried, "the change is kept only if it helps"),
+            FixStep::Revert => (IncidentKind::FixReverted, "the earlier setting is restored"),
         };
         Noticed::Incident { kind, slot: None, reason: self.reason.clone(), next: next.to_owned() }
     }

@@ -208,3 +208,15 @@ fn secrets_are_not_kept() {
         "login with [redacted] at 10:11"
     );
 }
+
+#[test]
+fn secrets_are_redacted_the_longest_first_short_ones_and_line_by_line() {
+    let secrets =
+        ["abcdef", "abcdef-more", "four", "one", "-----BEGIN KEY-----\n  MIIEvQ==\n-----END KEY-----\n"];
+    let secrets = secrets.map(str::to_owned);
+    let shown = |line: &str| redacted(line.to_owned(), &secrets);
+    assert_eq!(shown("token abcdef-more and abcdef"), "token [redacted] and [redacted]");
+    assert_eq!(shown("pin four, one"), "pin [redacted], one", "a very short value would match anywhere");
+    assert_eq!(shown("key: MIIEvQ=="), "key: [redacted]");
+    assert_eq!(shown("nothing of the kind"), "nothing of the kind");
+}

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::process::geteuid;
 
 /// Entries that are looked at in one listing, so that millions of files do not take unbounded time.
-const ENTRIES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 100_000;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -62,7 +63,13 @@ impl HeldFolder {
         if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
             return Err(not_found());
         }
-        // A pipe does not wait for a writer.
+        // What is no file of ours is not even opened: that would wake the writer of a pipe.
+        match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if self.is_own_file(&stat) => {}
+            Ok(_) | Err(rustix::io::Errno::NAMETOOLONG) => return Err(not_found()),
+            Err(errno) => return Err(errno.into()),
+        }
+        // It may be another one by now. A pipe does not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.descriptor, name, flags, Mode::empty());
         let file = opened.map_err(|errno| match errno {
@@ -82,9 +89,11 @@ impl HeldFolder {
         Ok(bytes)
     }
 
-    /// A regular file of the folder's owner: with a hard link, another user could make a file of somebody else appear here.
+    /// A regular file of the folder's owner or of this process's user, with one name: with a hard link, another user could
+    /// make a file of somebody else appear in a folder such as /tmp.
     fn is_own_file(&self, stat: &Stat) -> bool {
-        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_uid == self.owner
+        let is_ours = stat.st_uid == self.owner || stat.st_uid == geteuid().as_raw();
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && is_ours && stat.st_nlink == 1
     }
 }
 
@@ -109,6 +118,7 @@ mod tests {
         fs_err::write(outside.path().join("secret.json"), "secret").unwrap();
         symlink("../secret.json", root.join("link.json")).unwrap();
         symlink("a.json", root.join("alias.json")).unwrap();
+        fs_err::hard_link(outside.path().join("secret.json"), root.join("second-name.json")).unwrap();
         let _socket = UnixListener::bind(root.join("socket.json")).unwrap();
         let folder = HeldFolder::open(&root).unwrap();
         let files = folder.files(|name| name.ends_with(".json")).unwrap();
@@ -129,6 +139,7 @@ mod tests {
             "folder.json",
             "link.json",
             "alias.json",
+            "second-name.json",
             "socket.json",
             "none.json",
             "a.json\0",

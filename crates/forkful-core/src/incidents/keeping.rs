@@ -12,7 +12,7 @@ pub const BYTES_MAX: u64 = 10 << 20;
 pub const ROUTINE_MAX: usize = 30;
 
 /// Shorter secrets are not looked for in lines: a password such as `1` would take every digit away.
-const SECRET_BYTES_MIN: usize = 6;
+const SECRET_BYTES_MIN: usize = 4;
 
 /// An incident that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +57,13 @@ pub fn surplus(entries: &[Entry<'_>]) -> Vec<u64> {
     gone
 }
 
-/// A line without the values of secrets.
+/// A line without the values of secrets. Of a secret of several lines, such as a key in PEM form, each line is looked for.
 pub fn redacted(line: String, secrets: &[String]) -> String {
-    let known = secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN);
-    known.fold(line, |line, secret| {
-        if line.contains(secret.as_str()) { line.replace(secret.as_str(), REDACTED) } else { line }
-    })
+    let parts = secrets.iter().flat_map(|secret| secret.lines().map(str::trim));
+    let mut parts: Vec<&str> = parts.filter(|part| part.len() >= SECRET_BYTES_MIN).collect();
+    // The longest first: one may be a part of another.
+    parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
+    parts
+        .into_iter()
+        .fold(line, |line, part| if line.contains(part) { line.replace(part, REDACTED) } else { line })
 }

@@ -13,7 +13,7 @@ import { ask, session } from '../session';
 import { dated } from '../when';
 
 /** No report of Forkful is longer. */
-const BYTES_MAX = 20_000_000;
+const BYTES_MAX = 16 * 2 ** 20;
 const DATA = /<script type="application\/json" id="report-data">([\s\S]*?)<\/script>/;
 
 export type Opened = { name: string; page: Document };
@@ -47,7 +47,10 @@ export function Reports() {
   const [saved, setSaved] = useState<Saved[] | null>(null);
   const list = () => {
     ask('reports').then((answer) => answer.json()).then(
-      (answer: unknown) => setSaved(asList(asObject(answer).reports).filter(isSaved)),
+      (answer: unknown) => {
+        setFault('');
+        setSaved(asList(asObject(answer).reports).filter(isSaved));
+      },
       (error: unknown) => setFault(wordsOf(error)),
     );
   };
@@ -105,7 +108,7 @@ function SavedReports({ saved, open, refresh }: { saved: Saved[]; open: (name: s
     <section aria-labelledby="saved">
       <h2 id="saved">In the folder of reports</h2>
       <div class="tools"><button type="button" onClick={refresh}>Look again</button></div>
-      {saved.length === 0 && <p class="note">It holds no file that ends with .json or .html.</p>}
+      {saved.length === 0 && <p class="note">It holds no report: files that end with .json or .html, and that the owner of the folder or the user of the daemon has written.</p>}
       <ul class="reports saved">
         {saved.map(({ name, bytes, modified_ms }) => (
           <li key={name}><button type="button" onClick={() => open(name)}>{name}</button> <span class="muted">{dated(modified_ms)}, {quantity(bytes, 'bytes')}</span></li>

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::refusal::{Json, Refusal};
 use super::answers::Denied;
 
-/// The largest report that is sent; the page takes no larger one either.
+/// The largest report that is sent; `page/src/dashboard/views/Reports.tsx` takes no larger one from a file either.
 const BYTES_MAX: u64 = 16 << 20;
 /// The newest reports are listed.
 const LISTED_MAX: usize = 200;
