@@ -318,5 +318,5 @@ fn an_http_1_run_is_still_one() {
     let mut plan = plan(&server);
     plan.http = HttpVersion::Http11;
     let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
-    assert_eq!((report.counts.completed, report.engine), (12, "raw epoll, HTTP/1.1"));
+    assert_eq!((report.counts.completed, report.engine.as_str()), (12, "raw epoll, HTTP/1.1"));
 }
