@@ -13,6 +13,8 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, clippy::dbg_macro)]
 
 pub mod areas;
+#[cfg(target_os = "linux")]
+mod connection;
 pub mod keeper;
 #[cfg(target_os = "linux")]
 mod manager;

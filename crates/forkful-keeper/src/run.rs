@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Timelike as _, Utc};
-use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, receive_frame, seat, send_frame};
+use forkful_os::keeper::{End, Frame, Kind, PLACES_MAX, seat, send_frame};
 use forkful_os::process::{
     Exit, SpawnPlan, Standing, become_program, how_child_ended, pidfd_of, reap_child, signal_by_pidfd,
 };
@@ -15,6 +15,7 @@ use forkful_os::{cgroup, memory, memory_file, process, procinfo, tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::connection::Connection;
 use crate::keeper::{Action, After, Keeper};
 use crate::manager::Manager;
 use crate::passage::Passage;
@@ -45,9 +46,7 @@ const STORED_PLACE: u32 = 3;
 struct Daemon {
     pid: u32,
     pidfd: OwnedFd,
-    socket: OwnedFd,
-    /// The other end is closed.
-    is_deaf: bool,
+    connection: Connection,
 }
 
 struct Process {
@@ -152,10 +151,11 @@ impl Process {
         let mut fds: [PollFd<'_>; 4] = std::array::from_fn(|_| PollFd::new(&self.signals, PollFlags::IN));
         let mut count = 1;
         if let Some(daemon) = &self.daemon {
-            let wants = self.keeper.outgoing().is_some() && self.send_again.is_none();
+            let wants =
+                self.keeper.outgoing().is_some() && self.send_again.is_none() && daemon.connection.sends();
             let what = if wants { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            if !daemon.is_deaf {
-                fds[count] = PollFd::new(&daemon.socket, what);
+            if daemon.connection.receives() {
+                fds[count] = PollFd::new(daemon.connection.socket(), what);
                 count += 1;
             }
             fds[count] = PollFd::new(&daemon.pidfd, PollFlags::IN);
@@ -207,7 +207,7 @@ impl Process {
             Action::Nothing | Action::End(_) => {}
             Action::Reap(pid) if pid == daemon.pid => {}
             Action::Reap(pid) => reap_child(pid),
-            Action::Answer(pid) => answer(daemon.socket.as_fd(), pid),
+            Action::Answer(pid) => answer(daemon.connection.socket().as_fd(), pid),
             Action::Tell(text) => {
                 self.manager.iter().for_each(|manager| manager.tell(text.as_bytes()));
             }
@@ -232,10 +232,11 @@ impl Process {
     /// Continues as the daemon's program; returns only if that is impossible.
     fn become_successor(&self, daemon: &Daemon) -> io::Error {
         let Some(program) = self.keeper.program() else { return Errno::NOENT.into() };
-        let (file, mut open) = match passage::write(&self.keeper.table, daemon.pid, &daemon.socket) {
-            Ok(written) => written,
-            Err(error) => return error,
-        };
+        let (file, mut open) =
+            match passage::write(&self.keeper.table, daemon.pid, daemon.connection.socket()) {
+                Ok(written) => written,
+                Err(error) => return error,
+            };
         open.push(file.as_fd());
         let mut argv = self.successor.clone();
         argv.push(file.as_raw_fd().to_string());
@@ -244,20 +245,13 @@ impl Process {
 
     fn hear_daemon(&mut self) {
         for _ in 0..FRAMES_PER_TURN {
-            let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
-            match receive_frame(daemon.socket.as_fd()) {
-                Ok(Some((frame, descriptor))) => {
-                    if let (Some(manager), Some(socket)) = (&self.manager, self.keeper.forgets(&frame)) {
-                        manager.forget(socket);
-                    }
-                    let action = self.keeper.on_frame(frame, descriptor, self.began.elapsed());
-                    self.act(action);
-                }
-                Ok(None) => daemon.is_deaf = true,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // An unknown message: nothing of it is used.
-                Err(_) => daemon.is_deaf = true,
+            let received = self.daemon.as_mut().and_then(|daemon| daemon.connection.receive());
+            let Some((frame, descriptor)) = received else { return };
+            if let (Some(manager), Some(socket)) = (&self.manager, self.keeper.forgets(&frame)) {
+                manager.forget(socket);
             }
+            let action = self.keeper.on_frame(frame, descriptor, self.began.elapsed());
+            self.act(action);
         }
     }
 
@@ -296,7 +290,7 @@ impl Process {
         let started = seat().and_then(|(ours, theirs)| {
             let other = self.keeper.program().map(AsFd::as_fd);
             let (pid, pidfd) = self.standing.start(theirs.as_fd(), other)?;
-            Ok(Daemon { pid, pidfd, socket: ours, is_deaf: false })
+            Ok(Daemon { pid, pidfd, connection: Connection::new(ours) })
         });
         match started {
             Ok(daemon) => {
@@ -315,17 +309,17 @@ impl Process {
         if self.send_again.is_some() {
             return;
         }
-        let Some(daemon) = self.daemon.as_mut().filter(|daemon| !daemon.is_deaf) else { return };
+        let Some(daemon) = self.daemon.as_mut().filter(|daemon| daemon.connection.sends()) else { return };
+        let too_many = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::TOOMANYREFS);
+        let may_repeat = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock || too_many(error);
         while let Some(outgoing) = self.keeper.outgoing() {
-            match send_frame(daemon.socket.as_fd(), &outgoing.frame, outgoing.descriptor.map(AsFd::as_fd)) {
+            let descriptor = outgoing.descriptor.map(AsFd::as_fd);
+            match daemon.connection.send(&outgoing.frame, descriptor, may_repeat) {
                 Ok(()) => self.keeper.sent(),
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
-                    self.send_again = Some(Instant::now() + AGAIN);
-                    return;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    daemon.is_deaf = true;
+                Err(error) => {
+                    if too_many(&error) {
+                        self.send_again = Some(Instant::now() + AGAIN);
+                    }
                     return;
                 }
             }
@@ -353,7 +347,7 @@ fn first(ready: Option<OwnedFd>, stored: Vec<OwnedFd>) -> io::Result<Keeper<Owne
 fn go_on(passage: &OwnedFd) -> io::Result<(Keeper<OwnedFd>, Option<Daemon>)> {
     let Passage { table, daemon: pid, socket } = passage::read(passage)?;
     let keeper = Keeper::resume(std::process::id(), table);
-    Ok((keeper, Some(Daemon { pid, pidfd: pidfd_of(pid)?, socket, is_deaf: false })))
+    Ok((keeper, Some(Daemon { pid, pidfd: pidfd_of(pid)?, connection: Connection::new(socket) })))
 }
 
 fn answer(socket: BorrowedFd<'_>, pid: u32) {
