@@ -79,7 +79,7 @@ export class Daemon {
     execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances)], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
   }
 
-  /** The status of a request to an app, on a connection of its own: one that is kept may be closed by a reload just as it is used. */
+  /** The status of a request to an app. Each request has a new connection, because a reload may close a kept connection just before its next request. */
   request(name, url) {
     return new Promise((resolve, reject) => {
       http.get({ socketPath: path.join(this.folder, `${name}.sock`), path: url, agent: false }, (response) => response.resume().on('end', () => resolve(response.statusCode)).on('error', reject))

@@ -12,7 +12,7 @@ use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
 use crate::words;
 
 pub use death::{Death, Role, role};
-pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, redacted, surplus};
+pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, surplus};
 
 /// What kind of incident it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use forkful_api::incidents::{Incident, IncidentList, IncidentSummary};
 use forkful_api::types::{ErrorCode, ErrorReply};
-use forkful_core::incidents::{Death, redacted};
+use forkful_core::incidents::Death;
 use forkful_core::pages::Page;
+use forkful_core::spec::environment::KnownSecrets;
 use forkful_core::stderr_excerpt;
 use tokio::sync::oneshot;
 
@@ -196,14 +197,15 @@ fn work(mut shelf: Shelf, orders: &Receiver<Order>, tell: &Tell) {
 /// Puts what the process wrote last into the incident, and the reason into words.
 fn complete(draft: Draft) -> Incident {
     let Draft { mut incident, death, tail, secrets, cwd } = draft;
+    let secrets = KnownSecrets::new(secrets);
     // The log service answers as soon as it has read what is in the pipes; it waits for no disk.
     let lines = tail.and_then(|tail| tail.blocking_recv().ok()).unwrap_or_default();
-    let lines: Vec<String> = lines.into_iter().map(|line| redacted(line, &secrets)).collect();
+    let lines: Vec<String> = lines.into_iter().map(|line| secrets.redact(line)).collect();
     if let Some(death) = &death {
         incident.summary.reason = death.reason(&lines);
     }
     let reason = std::mem::take(&mut incident.summary.reason);
-    incident.summary.reason = redacted(reason, &secrets);
+    incident.summary.reason = secrets.redact(reason);
     let cause = stderr_excerpt::cause(&lines);
     incident.hint = cause.and_then(|cause| stderr_excerpt::next_step(cause, &cwd)).map(|hint| hint.text);
     incident.stderr_tail = lines;

@@ -1,8 +1,6 @@
-//! How many incidents are kept, and which lines of output are kept with them.
+//! How many incidents are kept.
 
 use std::collections::BTreeMap;
-
-use crate::spec::environment::REDACTED;
 
 /// Incidents that are kept at most.
 pub const ENTRIES_MAX: usize = 200;
@@ -10,9 +8,6 @@ pub const ENTRIES_MAX: usize = 200;
 pub const BYTES_MAX: u64 = 10 << 20;
 /// Maximum incidents of an app that are not faults. An app that scales up and down every day must not push its crashes out.
 pub const ROUTINE_MAX: usize = 30;
-
-/// Shorter secrets are not looked for in lines: a password such as `1` would take every digit away.
-const SECRET_BYTES_MIN: usize = 4;
 
 /// An incident that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,15 +50,4 @@ pub fn surplus(entries: &[Entry<'_>]) -> Vec<u64> {
         gone.push(oldest.id);
     }
     gone
-}
-
-/// A line without the values of secrets. Of a secret of several lines, such as a key in PEM form, each line is looked for.
-pub fn redacted(line: String, secrets: &[String]) -> String {
-    let parts = secrets.iter().flat_map(|secret| secret.lines().map(str::trim));
-    let mut parts: Vec<&str> = parts.filter(|part| part.len() >= SECRET_BYTES_MIN).collect();
-    // The longest first: one may be a part of another.
-    parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
-    parts
-        .into_iter()
-        .fold(line, |line, part| if line.contains(part) { line.replace(part, REDACTED) } else { line })
 }

@@ -3,6 +3,7 @@
 //! files.
 
 mod env_file;
+mod known_secrets;
 mod names;
 mod secrets;
 
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use env_file::{ENV_FILE_BYTES_MAX, EnvFileFault, parse_env_file};
+pub use known_secrets::KnownSecrets;
 pub use names::{belongs_to_login, is_for_other_users, is_harmless, is_of_shell, looks_app_specific};
 pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_value};
 

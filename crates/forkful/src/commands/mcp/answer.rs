@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::spec::environment::KnownSecrets;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,14 +10,10 @@ use serde_json::Value;
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Space for what stands around a list.
 const REST_BYTES: usize = 1024;
-/// Shorter values are not masked: they would match in any text.
-const SECRET_BYTES_MIN: usize = 4;
-/// Replaces a secret.
-const MASK: &str = "[redacted]";
 
-/// Values that answers must not contain, longest first.
+/// Values that answers must not contain.
 #[derive(Debug, Default)]
-pub(super) struct Secrets(Vec<String>);
+pub(super) struct Secrets(KnownSecrets);
 
 impl Secrets {
     /// The values that differ between the real and the shown environments.
@@ -24,44 +21,29 @@ impl Secrets {
         whole: &BTreeMap<String, BTreeMap<String, String>>,
         shown: &BTreeMap<String, BTreeMap<String, String>>,
     ) -> Self {
-        let mut values = Vec::new();
-        for (app, variables) in whole {
-            for (name, value) in variables {
-                let is_shown = shown.get(app).and_then(|shown| shown.get(name)) == Some(value);
-                if !is_shown && value.len() >= SECRET_BYTES_MIN {
-                    // A value of several lines may appear in a log line by line.
-                    let lines = value.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN);
-                    values.extend(lines.map(str::to_owned));
-                    values.push(value.clone());
-                }
-            }
-        }
-        values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
-        values.dedup();
-        Self(values)
+        let is_shown = |app, name, value| shown.get(app).and_then(|shown| shown.get(name)) == Some(value);
+        let all = whole
+            .iter()
+            .flat_map(|(app, variables)| variables.iter().map(move |(name, value)| (app, name, value)));
+        let hidden = all.filter(|(app, name, value)| !is_shown(*app, *name, *value));
+        Self(KnownSecrets::new(hidden.map(|(_, _, value)| value.clone())))
     }
 
     /// A text with these values masked.
-    pub(super) fn mask(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in &self.0 {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), MASK);
-            }
-        }
-        text
+    pub(super) fn mask(&self, text: String) -> String {
+        self.0.redact(text)
     }
 
     /// A JSON value with these values masked, also in keys.
     pub(super) fn mask_value(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.mask(&text)),
+            Value::String(text) => Value::String(self.mask(text)),
             Value::Array(items) => {
                 Value::Array(items.into_iter().map(|item| self.mask_value(item)).collect())
             }
             Value::Object(entries) => {
                 let masked =
-                    entries.into_iter().map(|(name, value)| (self.mask(&name), self.mask_value(value)));
+                    entries.into_iter().map(|(name, value)| (self.mask(name), self.mask_value(value)));
                 Value::Object(masked.collect())
             }
             other => other,

@@ -37,7 +37,7 @@ pub(super) async fn call(home: &Home, reports: Option<&Path>, call: Call) -> Res
         (call, Some(client)) => asked(client, call).await,
         (_, None) => Err("no daemon is running, so there are no apps".to_owned()),
     };
-    let answer = answer.map_err(|why| bounded(secrets.mask(&why), ""))?;
+    let answer = answer.map_err(|why| bounded(secrets.mask(why), ""))?;
     let text = match secrets.mask_value(answer) {
         Value::String(text) => text,
         value => serde_json::to_string_pretty(&value).map_err(|error| error.to_string())?,
