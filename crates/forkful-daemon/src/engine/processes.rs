@@ -138,8 +138,8 @@ impl Processes {
     }
 
     /// Whether processes are about that others have left to us.
-    pub(super) fn has_orphans(&self) -> bool {
-        tree::has_foreign_children(&|pid| self.pids.contains(&pid))
+    pub(super) fn has_orphans(&self, is_being_started: impl Fn(u32) -> bool) -> bool {
+        tree::has_foreign_children(&|pid| self.pids.contains(&pid) || is_being_started(pid))
     }
 
     /// Puts the process id of a worker into its file, once.

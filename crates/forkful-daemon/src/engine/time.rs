@@ -92,7 +92,9 @@ impl Engine {
         let mut done = Done::default();
         let began = self.clock.now();
         // One look serves all that have ended before it.
-        let orphans_since = (self.starts.work.has_clears() && self.processes.has_orphans()).then_some(began);
+        let is_being_started = |pid| self.starts.is_being_started(pid);
+        let has_orphans = self.starts.work.has_clears() && self.processes.has_orphans(is_being_started);
+        let orphans_since = has_orphans.then_some(began);
         while let Some(key) = self.starts.work.next_clear(&mut done) {
             self.clear_tree(key, orphans_since);
         }
