@@ -29,6 +29,15 @@ pub struct HeldFile {
     pub modified_ms: u64,
 }
 
+/// Files of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// In no order.
+    pub files: Vec<HeldFile>,
+    /// How many entries were looked at, if the folder has more: files among the others are missing.
+    pub cut_at: Option<usize>,
+}
+
 impl HeldFolder {
     /// Opens a folder. Links in the path are followed: whoever names it means what it leads to now.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -38,11 +47,18 @@ impl HeldFolder {
         Ok(Self { descriptor, owner })
     }
 
-    /// Its files whose names are wanted, in no order.
-    pub fn files(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HeldFile>> {
+    /// Its files whose names are wanted, among the first 100,000 entries.
+    pub fn files(&self, is_wanted: impl Fn(&str) -> bool) -> io::Result<Listing> {
+        self.first_files(ENTRIES_MAX, is_wanted)
+    }
+
+    fn first_files(&self, entries_max: usize, is_wanted: impl Fn(&str) -> bool) -> io::Result<Listing> {
         let mut found = Vec::new();
-        for entry in Dir::read_from(&self.descriptor)?.take(ENTRIES_MAX) {
+        for (at, entry) in Dir::read_from(&self.descriptor)?.enumerate() {
             let entry = entry?;
+            if at == entries_max {
+                return Ok(Listing { files: found, cut_at: Some(entries_max) });
+            }
             let Ok(name) = entry.file_name().to_str() else { continue };
             if !is_wanted(name) {
                 continue;
@@ -54,7 +70,7 @@ impl HeldFolder {
                 found.push(HeldFile { name: name.to_owned(), bytes: stat.st_size as u64, modified_ms });
             }
         }
-        Ok(found)
+        Ok(Listing { files: found, cut_at: None })
     }
 
     /// The content of a file. `NotFound` if it is no regular file of this folder, `FileTooLarge` if it has more bytes.
@@ -121,7 +137,9 @@ mod tests {
         fs_err::hard_link(outside.path().join("secret.json"), root.join("second-name.json")).unwrap();
         let _socket = UnixListener::bind(root.join("socket.json")).unwrap();
         let folder = HeldFolder::open(&root).unwrap();
-        let files = folder.files(|name| name.ends_with(".json")).unwrap();
+        let Listing { files, cut_at: None } = folder.files(|name| name.ends_with(".json")).unwrap() else {
+            panic!("all entries are looked at")
+        };
         let [HeldFile { name, bytes: 4, modified_ms }] = files.as_slice() else { panic!("{files:?}") };
         assert_eq!(name, "a.json");
         assert!(*modified_ms > 1_500_000_000_000);
@@ -161,6 +179,21 @@ mod tests {
         fs_err::rename(&root, outside.path().join("moved")).unwrap();
         symlink(&other, &root).unwrap();
         assert_eq!(folder.read("a.json", 100).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_listing_tells_that_it_is_cut() {
+        let root = tempfile::tempdir().unwrap();
+        (0..3).for_each(|number| fs_err::write(root.path().join(number.to_string()), "").unwrap());
+        let folder = HeldFolder::open(root.path()).unwrap();
+        let listed = |entries_max| {
+            let Listing { files, cut_at } = folder.first_files(entries_max, |_| true).unwrap();
+            (files.len(), cut_at)
+        };
+        // The folder itself and its parent are entries, too.
+        assert_eq!(listed(5), (3, None));
+        let (files, cut_at) = listed(4);
+        assert!(files < 4 && cut_at == Some(4), "{files} {cut_at:?}");
     }
 
     #[test]

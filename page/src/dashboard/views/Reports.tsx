@@ -45,11 +45,14 @@ export function Reports() {
   const [shown, show] = useState(opened.length - 1);
   const [fault, setFault] = useState('');
   const [saved, setSaved] = useState<Saved[] | null>(null);
+  const [lacks, setLacks] = useState('');
   const list = () => {
     ask('reports').then((answer) => answer.json()).then(
       (answer: unknown) => {
         setFault('');
-        setSaved(asList(asObject(answer).reports).filter(isSaved));
+        const { reports: listed, note } = asObject(answer);
+        setSaved(asList(listed).filter(isSaved));
+        setLacks(typeof note === 'string' ? note : '');
       },
       (error: unknown) => setFault(wordsOf(error)),
     );
@@ -88,7 +91,7 @@ export function Reports() {
       <div class="tools">
         <label>Open reports <input type="file" multiple accept=".json,.html" onChange={(event) => void take([...event.currentTarget.files ?? []])} /></label>
       </div>
-      {saved && <SavedReports saved={saved} open={(name) => void open(name)} refresh={list} />}
+      {saved && <SavedReports saved={saved} lacks={lacks} open={(name) => void open(name)} refresh={list} />}
       {fault && <p class="warning" role="alert">{fault}</p>}
       {reports.length > 0 && (
         <ul class="reports">
@@ -103,12 +106,13 @@ export function Reports() {
 }
 
 /** The folder's reports, the newest first. */
-function SavedReports({ saved, open, refresh }: { saved: Saved[]; open: (name: string) => void; refresh: () => void }) {
+function SavedReports({ saved, lacks, open, refresh }: { saved: Saved[]; lacks: string; open: (name: string) => void; refresh: () => void }) {
   return (
     <section aria-labelledby="saved">
       <h2 id="saved">In the folder of reports</h2>
       <div class="tools"><button type="button" onClick={refresh}>Look again</button></div>
       {saved.length === 0 && <p class="note">It holds no report: files that end with .json or .html, and that the owner of the folder or the user of the daemon has written.</p>}
+      {lacks && <p class="note">{lacks}</p>}
       <ul class="reports saved">
         {saved.map(({ name, bytes, modified_ms }) => (
           <li key={name}><button type="button" onClick={() => open(name)}>{name}</button> <span class="muted">{dated(modified_ms)}, {quantity(bytes, 'bytes')}</span></li>

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
-use forkful_os::held_folder::HeldFolder;
+use forkful_os::held_folder::{HeldFile, HeldFolder, Listing};
 use hyper::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ use super::answers::Denied;
 const BYTES_MAX: u64 = 16 << 20;
 /// The newest reports are listed.
 const LISTED_MAX: usize = 200;
+const LISTED_MORE: usize = LISTED_MAX + 1;
 
 /// The folder of a session; shared by the sessions of a link.
 #[derive(Debug, Clone)]
@@ -76,15 +77,51 @@ fn unreadable(error: &io::Error) -> Response {
 }
 
 fn listed(folder: &HeldFolder) -> io::Result<Value> {
-    let mut files = folder.files(is_report)?;
+    Ok(newest(folder.files(is_report)?))
+}
+
+/// The newest files, and a note if there may be others.
+fn newest(Listing { mut files, cut_at }: Listing) -> Value {
+    let note = match (cut_at, files.len()) {
+        (Some(entries), _) => Some(format!(
+            "The folder has more than {entries} entries: only so many were looked at, and reports may be missing here. Give forkful \
+             dashboard --reports a folder with fewer files."
+        )),
+        (None, all @ LISTED_MORE..) => Some(format!("These are the newest {LISTED_MAX} of {all} reports.")),
+        (None, _) => None,
+    };
     files.sort_unstable_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.name.cmp(&b.name)));
     files.truncate(LISTED_MAX);
-    let report = |file: &forkful_os::held_folder::HeldFile| json!({ "name": file.name, "bytes": file.bytes, "modified_ms": file.modified_ms });
-    Ok(json!({ "reports": files.iter().map(report).collect::<Vec<_>>() }))
+    let report =
+        |file: &HeldFile| json!({ "name": file.name, "bytes": file.bytes, "modified_ms": file.modified_ms });
+    json!({ "reports": files.iter().map(report).collect::<Vec<_>>(), "note": note })
 }
 
 /// Whether a file may be a report, by its name.
 fn is_report(name: &str) -> bool {
     let ends = Path::new(name).extension().is_some_and(|ending| ending == "json" || ending == "html");
     ends && !name.starts_with('.') && !name.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_tells_which_reports_it_lacks() {
+        let file = |number: u64| HeldFile { name: format!("{number}.json"), bytes: 1, modified_ms: number };
+        let listed = |files: u64, cut_at| newest(Listing { files: (0..files).map(file).collect(), cut_at });
+        assert_eq!(listed(200, None)["note"], Value::Null);
+        let more = listed(201, None);
+        assert_eq!(more["note"], "These are the newest 200 of 201 reports.");
+        assert_eq!(
+            (more["reports"].as_array().unwrap().len(), &more["reports"][0]["name"]),
+            (200, &json!("200.json"))
+        );
+        let cut = listed(1, Some(100_000));
+        assert!(
+            cut["note"].as_str().unwrap().starts_with("The folder has more than 100000 entries"),
+            "{cut}"
+        );
+    }
 }
