@@ -194,6 +194,39 @@ fn seconds_that_disagree_make_a_verdict_less_sure_or_none() {
 }
 
 #[test]
+fn an_app_that_hardly_runs_waits_for_a_cpu_only_where_its_requests_do() {
+    // 100 requests per second that wait 200 ms for another service, on a machine whose cores others use.
+    let service = Signs {
+        loop_busy: Some(0.25),
+        main_cpu: Some(0.03),
+        cpu_wait: Some(0.2),
+        requests: Some(100.0),
+        latency_p50_ms: Some(200.0),
+        ..waiting()
+    };
+    for (signs, expected) in [
+        // 2 ms of 200.
+        (service, Verdict::OtherWaiting),
+        (Signs { outgoing: Some(19.0), ..service }, Verdict::Upstream),
+        (Signs { pool_busy: Some(1.0), pool_wait_ms: Some(200.0), ..service }, Verdict::PoolWaiting),
+        // 2 ms of 10.
+        (Signs { latency_p50_ms: Some(10.0), ..service }, Verdict::CpuContention),
+        // Nothing of it is known, so that it is not said.
+        (Signs { latency_p50_ms: None, requests: None, ..service }, Verdict::OtherWaiting),
+        // It would run for most of the time, whatever its requests wait for.
+        (Signs { loop_busy: Some(0.6), cpu_wait: Some(0.55), ..service }, Verdict::CpuContention),
+        // It runs.
+        (Signs { main_cpu: Some(0.11), ..service }, Verdict::CpuContention),
+    ] {
+        assert_eq!(verdict(&signs), expected, "{signs:?}");
+    }
+    let found = diagnose(&[Signs { latency_p50_ms: Some(10.0), ..service }]);
+    assert_eq!(found.certainty, Certainty::Likely);
+    let row = found.evidence.iter().find(|row| row.label == "of a request's time").unwrap();
+    assert!((row.value - 0.2).abs() < 1e-9, "{row:?}");
+}
+
+#[test]
 fn an_app_that_is_busy_and_has_room_is_no_case() {
     let found = diagnose(&[usual()]);
     assert_eq!(

@@ -16,6 +16,12 @@ const LOOP_WAITS: f64 = 0.6;
 const THROTTLED: f64 = 0.05;
 /// A main thread that waits longer for a core gets too little CPU.
 const CPU_WAIT: f64 = 0.15;
+/// A main thread that is less on a core hardly runs: its waits matter only to requests that wait for little else.
+const HARDLY_RUNS: f64 = 0.1;
+/// The share of a request's time in which it waits for a core, from which on the wait matters.
+const CPU_WAIT_OF_REQUEST: f64 = 0.1;
+/// A main thread that waits longer would run for most of the time.
+const STARVED: f64 = 0.5;
 /// A heap or control group above this is nearly full.
 pub(super) const MEMORY_FULL: f64 = 0.9;
 /// A process with a larger share of its memory in swap is short of memory.
@@ -123,12 +129,27 @@ fn quota(signs: &Signs, _cores: f64) -> Option<Finding> {
 }
 
 fn contention(signs: &Signs, cores: f64) -> Option<Finding> {
-    over(signs.cpu_wait, CPU_WAIT).then(|| {
-        let rows = Rows::default()
-            .above("main thread waiting for a core", Quantity::Share, signs.cpu_wait, CPU_WAIT)
-            .row("main thread on a core", Quantity::Share, signs.main_cpu)
-            .row("usable cores", Quantity::Count, Some(cores));
-        finding(Verdict::CpuContention, over(signs.cpu_wait, 2.0 * CPU_WAIT), rows)
+    let hardly_runs = signs.main_cpu.is_some_and(|on_core| on_core < HARDLY_RUNS);
+    let of_request = signs.cpu_wait_of_request().filter(|_| hardly_runs);
+    let matters = |times: f64| {
+        !hardly_runs || over(signs.cpu_wait, STARVED) || over(of_request, times * CPU_WAIT_OF_REQUEST)
+    };
+    (over(signs.cpu_wait, CPU_WAIT) && matters(1.0)).then(|| {
+        let mut rows = Rows::default().above(
+            "main thread waiting for a core",
+            Quantity::Share,
+            signs.cpu_wait,
+            CPU_WAIT,
+        );
+        if of_request.is_some() {
+            rows = rows.above("of a request's time", Quantity::Share, of_request, CPU_WAIT_OF_REQUEST);
+        }
+        let rows = rows.row("main thread on a core", Quantity::Share, signs.main_cpu).row(
+            "usable cores",
+            Quantity::Count,
+            Some(cores),
+        );
+        finding(Verdict::CpuContention, over(signs.cpu_wait, 2.0 * CPU_WAIT) && matters(2.0), rows)
     })
 }
 

@@ -142,6 +142,13 @@ impl Signs {
         Some(self.loop_busy? * 1000.0 / requests)
     }
 
+    /// The share of a request's time in which the main thread waits for a core on its behalf; `None` without requests.
+    pub fn cpu_wait_of_request(&self) -> Option<f64> {
+        let requests = self.requests.filter(|requests| *requests > 0.0)?;
+        let latency_ms = self.latency_p50_ms.filter(|latency| *latency > 0.0)?;
+        Some(self.cpu_wait? * 1000.0 / requests / latency_ms)
+    }
+
     /// Concurrent requests. A request that is answered within one callback is never observed in flight: then
     /// this is the number of requests that one turn of the event loop handles.
     pub fn together(&self) -> Option<f64> {
