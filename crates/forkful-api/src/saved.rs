@@ -257,6 +257,25 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_of_incidents_that_only_a_newer_version_knows_is_kept() {
+        let mut newer = entry();
+        newer["definition"]["alerts"] =
+            json!({ "command": ["./tell"], "on": ["crash", "fire"], "every_ms": 60_000, "timeout_ms": 1000 });
+        let (app, unknown) = SavedApp::read(&newer).unwrap();
+        assert!(unknown.is_empty());
+        assert_eq!(app.entry(&unknown)["definition"]["alerts"]["on"], json!(["crash", "fire"]));
+        let refusal = app.definition.check_kinds().unwrap_err();
+        assert!(
+            refusal.starts_with(r#"`alerts.on` has "fire", which is none of crash, crash_loop,"#),
+            "{refusal}"
+        );
+        let spec = forkful_core::spec::AppSpec::try_from(app.definition).unwrap();
+        assert_eq!(spec.alerts.unwrap().on.len(), 2);
+        newer["definition"]["alerts"]["on"] = json!(["crash"]);
+        SavedApp::read(&newer).unwrap().0.definition.check_kinds().unwrap();
+    }
+
+    #[test]
     fn an_unknown_key_whose_place_is_gone_is_left_out() {
         let mut newer = entry();
         newer["definition"]["health"]["jitter_ms"] = json!(7);

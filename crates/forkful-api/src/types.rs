@@ -155,6 +155,8 @@ impl ActionRequest {
         if defined > TARGETS_MAX {
             return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
         }
+        self.definitions.iter().try_for_each(AppDefinition::check_kinds)?;
+        self.changes.iter().try_for_each(AppChange::check_kinds)?;
         let Some(fix) = &self.fix else { return Ok(()) };
         if !matches!(verb, Verb::Reload | Verb::Scale) {
             return Err("`fix` belongs to `reload` and `scale`".to_owned());

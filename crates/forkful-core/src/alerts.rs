@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Time;
 use crate::incidents::IncidentKind;
@@ -27,7 +27,8 @@ pub struct AlertPolicy {
     #[serde(default)]
     pub webhook: Option<String>,
     /// The kinds for which alerts are sent.
-    pub on: BTreeSet<IncidentKind>,
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeSet<IncidentKind>"))]
+    pub on: BTreeSet<AlertKind>,
     /// The shortest time between two alerts of the same kind, at least 10 s.
     #[serde(rename = "every_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
@@ -36,6 +37,37 @@ pub struct AlertPolicy {
     #[serde(rename = "timeout_ms", with = "crate::millis")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub timeout: Duration,
+}
+
+/// A kind of incidents in an app's alerts. A kind of another version is kept, so that a state which that version has saved can be
+/// read and is saved again as it was; it never occurs here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AlertKind {
+    Known(IncidentKind),
+    /// Its name.
+    Unknown(String),
+}
+
+impl AlertKind {
+    fn name(&self) -> &str {
+        match self {
+            Self::Known(kind) => kind.name(),
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
+impl Serialize for AlertKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for AlertKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Ok(IncidentKind::named(&name).map_or(Self::Unknown(name), Self::Known))
+    }
 }
 
 impl AlertPolicy {
@@ -52,10 +84,24 @@ impl AlertPolicy {
         Self {
             command: Vec::new(),
             webhook: None,
-            on: IncidentKind::ALL.into_iter().filter(|kind| kind.is_fault()).collect(),
+            on: IncidentKind::ALL.into_iter().filter(|kind| kind.is_fault()).map(AlertKind::Known).collect(),
             every: Self::EVERY_DEFAULT,
             timeout: Self::TIMEOUT_DEFAULT,
         }
+    }
+
+    /// Whether all kinds are known to this version. A request needs that; a saved state, which another version may have written, does not.
+    ///
+    /// # Errors
+    /// The unknown kind and the known ones, in a sentence.
+    pub fn check_kinds(&self) -> Result<(), String> {
+        let unknown = self.on.iter().find_map(|kind| match kind {
+            AlertKind::Known(_) => None,
+            AlertKind::Unknown(name) => Some(name),
+        });
+        let Some(unknown) = unknown else { return Ok(()) };
+        let known = IncidentKind::ALL.map(IncidentKind::name);
+        Err(format!("`alerts.on` has {unknown:?}, which is none of {}", known.join(", ")))
     }
 
     /// Whether something may be posted to a URL: over https, or over http to the machine itself.
@@ -165,7 +211,7 @@ impl AlertBook {
     /// Decides whether an alert is sent for an incident of an app. `Some` sends it, with the number of incidents of this kind since
     /// the last alert; `None` does not.
     pub fn step(&mut self, app: &str, kind: IncidentKind, alerts: &AlertPolicy, now: Time) -> Option<u64> {
-        if !alerts.on.contains(&kind) {
+        if !alerts.on.contains(&AlertKind::Known(kind)) {
             return None;
         }
         let key = (app.to_owned(), kind);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::alerts::{AlertBook, AlertPolicy, UnderWay};
+use forkful_core::alerts::{AlertBook, AlertKind, AlertPolicy, UnderWay};
 use forkful_core::incidents::IncidentKind;
 
 fn at(secs: u64) -> Time {
@@ -28,7 +28,10 @@ fn a_burst_is_told_once_and_counted() {
 
 #[test]
 fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
-    let alerts = AlertPolicy { on: [IncidentKind::CrashLoop].into(), ..AlertPolicy::of_all_faults() };
+    let alerts = AlertPolicy {
+        on: [AlertKind::Known(IncidentKind::CrashLoop)].into(),
+        ..AlertPolicy::of_all_faults()
+    };
     let mut book = AlertBook::default();
     assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), None);
     assert_eq!(book.step("api", IncidentKind::CrashLoop, &alerts, at(0)), Some(0));

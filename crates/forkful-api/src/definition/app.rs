@@ -341,6 +341,16 @@ fn longest(initial: Duration, max: Duration) -> Option<u64> {
     (!follows).then(|| millis(max))
 }
 
+impl AppDefinition {
+    /// Whether it names only kinds of incidents that this version knows, as a request has to.
+    ///
+    /// # Errors
+    /// The unknown kind and the known ones, in a sentence.
+    pub fn check_kinds(&self) -> Result<(), String> {
+        self.alerts.as_ref().map_or(Ok(()), AlertPolicy::check_kinds)
+    }
+}
+
 impl TryFrom<AppDefinition> for AppSpec {
     type Error = DefinitionError;
 

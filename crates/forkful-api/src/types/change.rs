@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::spec::EnvBlocks;
 use forkful_core::spec::environment::is_harmless;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,13 @@ pub struct AppChange {
 }
 
 impl AppChange {
+    /// Whether it names only kinds of incidents that this version knows.
+    pub(super) fn check_kinds(&self) -> Result<(), String> {
+        // Alerts of another form are refused when the change is applied.
+        let alerts = self.definition.get("alerts").map(AlertPolicy::deserialize);
+        alerts.and_then(Result::ok).map_or(Ok(()), |alerts| alerts.check_kinds())
+    }
+
     /// Applies the change. `present` is complete, with its environment.
     pub fn apply(self, present: &AppDefinition) -> Result<AppDefinition, ErrorReply> {
         let refuse = |what: String| {

@@ -1,6 +1,6 @@
 //! `alerts`.
 
-use forkful_core::alerts::AlertPolicy;
+use forkful_core::alerts::{AlertKind, AlertPolicy};
 use forkful_core::incidents::IncidentKind;
 use serde_json::Value as Json;
 
@@ -36,7 +36,10 @@ fn set(alerts: &mut AlertPolicy, Entry { key, node, .. }: &Entry) -> Checked<()>
         "command" => alerts.command = words(node)?,
         "on" => {
             let kinds = names(node)?;
-            let known = kinds.iter().map(|name| IncidentKind::named(name)).collect::<Option<_>>();
+            let known = kinds
+                .iter()
+                .map(|name| IncidentKind::named(name).map(AlertKind::Known))
+                .collect::<Option<_>>();
             let all = IncidentKind::ALL.map(IncidentKind::name).join(", ");
             alerts.on = known
                 .filter(|_| !kinds.is_empty())

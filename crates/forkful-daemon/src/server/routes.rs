@@ -14,8 +14,8 @@ use forkful_api::apply::{ApplyReply, ApplyRequest};
 use forkful_api::routes::Route;
 use forkful_api::stalls::StallsReply;
 use forkful_api::types::{
-    API_VERSION, ActionReply, ActionRequest, AppList, AppTable, DescribeQuery, HistoryQuery, HistoryReply,
-    LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, MetricsQuery, Ping, StartRequest, TARGETS_MAX,
+    API_VERSION, ActionReply, ActionRequest, AppDefinition, AppList, AppTable, DescribeQuery, HistoryQuery,
+    HistoryReply, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, MetricsQuery, Ping, StartRequest, TARGETS_MAX,
 };
 use forkful_core::metrics::{self, exposition::Format};
 use serde::Deserialize;
@@ -140,6 +140,7 @@ async fn start(
     if request.apps.is_empty() || request.apps.len() > TARGETS_MAX {
         return Err(Refusal::bad_request(format!("a start names 1 to {TARGETS_MAX} apps")));
     }
+    request.apps.iter().try_for_each(AppDefinition::check_kinds).map_err(Refusal::bad_request)?;
     api.ask(|reply| Command::Start { request, reply }).await.map(Json)
 }
 
@@ -160,6 +161,7 @@ async fn apply(
     if request.apps.is_empty() || request.apps.len() > TARGETS_MAX {
         return Err(Refusal::bad_request(format!("a configuration names 1 to {TARGETS_MAX} apps")));
     }
+    request.apps.iter().try_for_each(AppDefinition::check_kinds).map_err(Refusal::bad_request)?;
     api.ask(|reply| Command::Apply { request, reply }).await.map(Json)
 }
 
