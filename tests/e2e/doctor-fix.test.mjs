@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Contract } from './lib/contract.mjs';
 import { freePort } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
-import { FAILED, sandbox } from './lib/sandbox.mjs';
+import { FAILED, INTERRUPTED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const example = (name) => fileURLToPath(new URL(`../../examples/doctor/${name}.js`, import.meta.url));
@@ -56,7 +56,7 @@ async function underLoad(t, { name, script = example(name), threads, keeping }) 
     return all.filter(({ at_ms: at, rate }) => at >= from && rate > 0);
   };
   await waitUntil('measured requests', async () => (await requests()).length > 0);
-  return { forkful, load, requests };
+  return { forkful, load, api, requests };
 }
 
 const threadsOf = async (forkful, name) => Number(JSON.parse((await forkful.ok(['env', name, '--json'])).stdout).apps[name].UV_THREADPOOL_SIZE);
@@ -118,6 +118,48 @@ describe('doctor --fix', { concurrency: 3 }, () => {
     // On a machine whose cores are all in use, the doctor says so and changes nothing, or something else is the limit.
     if (report.verdict === 'pool-cpu') assert.match(fixed.change ?? 'none', /^(none|forkful reload pool-cpu --env UV_THREADPOOL_SIZE=\d+)$/);
   });
+});
+
+/** What is known of a change that nobody has decided about. */
+const trialOf = async (api, name) => (await api.ask('GET', `/v1/apps/${name}`)).reply.apps[0].trial;
+
+/** Begins `doctor --fix`; nothing if the doctor finds nothing to change. */
+async function beginFix({ forkful, api }, name) {
+  const { child, outcome } = forkful.spawn(['doctor', name, '--fix', '--for', '10s', '--json']);
+  const found = await waitUntil('the change', async () => (await trialOf(api, name)) ?? (child.exitCode !== null && 'none'));
+  return found === 'none' ? undefined : { child, outcome, trial: found };
+}
+
+test('doctor --fix that is interrupted undoes its change; one that is killed leaves a note', async (t) => {
+  const app = await underLoad(t, { name: 'disk', script: disk, threads: 4, keeping: 16 });
+  const { forkful, load, api } = app;
+  const interrupted = await beginFix(app, 'disk');
+  // On a busy machine it may wait for a CPU. Then nothing is changed.
+  if (!interrupted) return;
+  assert.equal(interrupted.trial.undo, 'forkful reload disk --env UV_THREADPOOL_SIZE=4');
+  interrupted.child.kill('SIGINT');
+  const { code, stdout } = await interrupted.outcome;
+  assert.equal(code, INTERRUPTED, stdout);
+  const { fix: fixed } = JSON.parse(stdout);
+  assert.deepEqual([fixed.kept, fixed.interrupted], [false, true]);
+  assert.equal(await threadsOf(forkful, 'disk'), 4);
+  assert.equal(await trialOf(api, 'disk'), undefined);
+  const { incidents } = JSON.parse((await forkful.ok(['events', 'disk', '--json'])).stdout);
+  const reverted = incidents.at(-1);
+  assert.deepEqual([reverted.kind, reverted.reason], ['fix_reverted', fixed.outcome]);
+  assert.match(fixed.outcome, /^interrupted /);
+
+  const killed = await beginFix(app, 'disk');
+  if (!killed) return;
+  killed.child.kill('SIGKILL');
+  await killed.outcome;
+  await waitUntil('the change', async () => (await threadsOf(forkful, 'disk')) === 16);
+  const later = await forkful.ok(['doctor', 'disk', '--ago', '0s', '--json']);
+  assert.match(JSON.parse(later.stdout).apps[0].notes[0], /was killed.*undo the change with `forkful reload disk --env UV_THREADPOOL_SIZE=4`/);
+  await forkful.ok(killed.trial.undo.split(' ').slice(1));
+  assert.deepEqual([await trialOf(api, 'disk'), await threadsOf(forkful, 'disk')], [undefined, 4]);
+  await load.stop();
+  assert.equal(load.failed, 0, JSON.stringify(load.failures));
 });
 
 /** Tells which reports the daemon asks of its agent. */

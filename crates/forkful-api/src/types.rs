@@ -10,6 +10,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
+pub use forkful_core::doctor::{OpenTrial, TrialCommands};
 pub use forkful_core::incidents::{FixNote, FixStep};
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;
@@ -120,7 +121,8 @@ pub struct ActionRequest {
     /// definition is unchanged.
     #[serde(default)]
     pub code_changed_at_ms: BTreeMap<String, u64>,
-    /// `reload`, `scale`: the action is a step of `forkful doctor --fix`, which is recorded as an incident of the app.
+    /// `reload`, `scale`, `keep_fix`: the action is a step of `forkful doctor --fix`. A change, and its reversal, are recorded as
+    /// incidents of the app once they are done.
     #[serde(default)]
     pub fix: Option<FixNote>,
 }
@@ -157,14 +159,16 @@ impl ActionRequest {
         }
         self.definitions.iter().try_for_each(AppDefinition::check_kinds)?;
         self.changes.iter().try_for_each(AppChange::check_kinds)?;
-        let Some(fix) = &self.fix else { return Ok(()) };
-        if !matches!(verb, Verb::Reload | Verb::Scale) {
-            return Err("`fix` belongs to `reload` and `scale`".to_owned());
+        let Some(fix) = &self.fix else {
+            return if verb == Verb::KeepFix { Err("`keep_fix` needs `fix`".to_owned()) } else { Ok(()) };
+        };
+        if !matches!(verb, Verb::Reload | Verb::Scale | Verb::KeepFix) {
+            return Err("`fix` belongs to `reload`, `scale` and `keep_fix`".to_owned());
         }
-        if fix.reason.len() > FixNote::REASON_BYTES_MAX {
-            return Err(format!("`reason` of `fix` has at most {} bytes", FixNote::REASON_BYTES_MAX));
+        if (fix.step == FixStep::Keep) != (verb == Verb::KeepFix) {
+            return Err("the step `keep` of `fix` belongs to `keep_fix`".to_owned());
         }
-        Ok(())
+        fix.check()
     }
 }
 
@@ -202,6 +206,8 @@ forkful_core::named! {
         ReloadLogs = "reload_logs",
         /// Reset the restart counters to zero.
         Reset = "reset",
+        /// Keep the change of `forkful doctor --fix`: its trial is over.
+        KeepFix = "keep_fix",
     }
 }
 

@@ -6,7 +6,7 @@
 //!   confidence
 //! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect
 //! - `places`: where in the app the cause is, by the stall ledger
-//! - `trial`: whether a change has helped · `unseen`: what is not measured in the portable mode
+//! - `trial`: whether a change has helped · `open_trial`: changes that nobody has decided about · `unseen`: what is not measured in the portable mode
 //! - `words`: all texts for people
 //!
 //! The rules are those of `docs/DOCTOR.md`. A verdict is never based on a single second: it needs
@@ -14,6 +14,7 @@
 
 mod app;
 mod evidence;
+mod open_trial;
 mod places;
 mod remedy;
 mod rules;
@@ -27,6 +28,7 @@ mod worker;
 
 pub use app::{App, Diagnosis, WorkerDiagnosis, WorkerSeconds, examine};
 pub use evidence::{Evidence, Quantity};
+pub use open_trial::{End, OpenTrial, Role, TrialCommands};
 pub use places::{Place, places};
 pub use remedy::{Gain, Remedy};
 pub use signs::Signs;

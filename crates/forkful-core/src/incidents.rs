@@ -7,6 +7,7 @@ mod keeping;
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
+use crate::doctor::TrialCommands;
 use crate::slot::{Exit, FailReason, State};
 use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
 use crate::words;
@@ -125,6 +126,9 @@ pub struct FixNote {
     pub step: FixStep,
     /// The change and the verdict behind it, or what was measured; in words, at most 1024 bytes.
     pub reason: String,
+    /// With `try`: how to settle the trial by hand. The daemon shows it until the trial is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<TrialCommands>,
 }
 
 /// A step of `forkful doctor --fix`.
@@ -136,19 +140,39 @@ pub enum FixStep {
     Try,
     /// It takes the change back.
     Revert,
+    /// It keeps the change.
+    Keep,
 }
 
 impl FixNote {
-    /// The longest reason.
-    pub const REASON_BYTES_MAX: usize = 1024;
+    /// The longest reason or command.
+    pub const TEXT_BYTES_MAX: usize = 1024;
 
-    /// What is to be noted of the step.
-    pub fn noticed(&self) -> Noticed {
+    /// What is to be noted of the step, once it is done.
+    pub fn noticed(&self) -> Option<Noticed> {
         let (kind, next) = match self.step {
             FixStep::Try => (IncidentKind::FixTried, "the change is kept only if it helps"),
             FixStep::Revert => (IncidentKind::FixReverted, "the earlier setting is restored"),
+            FixStep::Keep => return None,
         };
-        Noticed::Incident { kind, slot: None, reason: self.reason.clone(), next: next.to_owned() }
+        Some(Noticed::Incident { kind, slot: None, reason: self.reason.clone(), next: next.to_owned() })
+    }
+
+    /// Whether its texts are no longer than they may be.
+    ///
+    /// # Errors
+    /// The violated requirement, in a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let commands =
+            self.commands.iter().flat_map(|commands| [("keep", &commands.keep), ("undo", &commands.undo)]);
+        match [("reason", &self.reason)]
+            .into_iter()
+            .chain(commands)
+            .find(|(_, text)| text.len() > Self::TEXT_BYTES_MAX)
+        {
+            Some((name, _)) => Err(format!("`{name}` of `fix` has at most {} bytes", Self::TEXT_BYTES_MAX)),
+            None => Ok(()),
+        }
     }
 }
 

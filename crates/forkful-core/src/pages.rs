@@ -48,6 +48,7 @@ pages! {
     Portable = "MACOS.md#what-is-lacking",
     Boot = "REBOOT.md#which-service",
     Dashboard = "DASHBOARD.md",
+    DoctorFix = "DOCTOR.md#--fix",
     Profiles = "PROFILES.md",
     Deploy = "DEPLOY.md#by-forkful-deploy",
     FromPm2 = "FROM-PM2.md",

@@ -170,9 +170,10 @@ fn effects_that_nobody_asked_for_are_noted() {
     let words = ["from 1 to 2 workers", "from 2 to 1 worker"].map(str::to_owned);
     let [up, down] = words;
     assert_eq!(kinds, [(IncidentKind::ScaledUp, up), (IncidentKind::ScaledDown, down)]);
-    let step = |step| FixNote { step, reason: "why".to_owned() }.noticed();
+    let step = |step| FixNote { step, reason: "why".to_owned(), commands: None }.noticed();
+    assert_eq!(step(FixStep::Keep), None);
     let kinds = [FixStep::Try, FixStep::Revert].map(|of| match step(of) {
-        Noticed::Incident { kind, slot: None, reason, .. } => (kind, reason),
+        Some(Noticed::Incident { kind, slot: None, reason, .. }) => (kind, reason),
         other => panic!("{other:?}"),
     });
     let why = || "why".to_owned();

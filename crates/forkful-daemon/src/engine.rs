@@ -69,6 +69,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod time;
+mod trials;
 mod update;
 mod upkeep;
 mod view;

@@ -28,12 +28,14 @@ pub(crate) enum Exit {
     NotTrustworthy,
     /// `bench`: the target cannot be reached.
     Unreachable,
+    /// A signal interrupted the command, which has undone or ended what it had begun.
+    Interrupted,
     /// `run`: the app's own code, 128 and more for a signal.
     App(u8),
 }
 
 /// Each code with its meaning, for docs/CLI.md and the man pages.
-pub(crate) const MEANINGS: [(&str, &str); 9] = [
+pub(crate) const MEANINGS: [(&str, &str); 10] = [
     ("0", "done"),
     ("1", "an app failed, or the action did not succeed"),
     ("2", "the command line or the configuration is wrong"),
@@ -42,6 +44,10 @@ pub(crate) const MEANINGS: [(&str, &str); 9] = [
     ("5", "`bench`: an expectation was missed"),
     ("6", "`bench`: the results are not reliable"),
     ("7", "`bench`: the target cannot be reached"),
+    (
+        "130",
+        "interrupted by a signal: `doctor --fix` has undone its change, `bench`, `compare`, `tune` and `experiment` have ended what they started",
+    ),
     ("other", "`forkful run` ends with the app's own code (128 + n after signal n)"),
 ];
 
@@ -56,6 +62,7 @@ impl From<Exit> for ExitCode {
             Exit::ExpectationMissed => 5,
             Exit::NotTrustworthy => 6,
             Exit::Unreachable => 7,
+            Exit::Interrupted => 130,
             Exit::App(code) => code,
         })
     }

@@ -31,6 +31,7 @@ export const FAILED = 1;
 export const WRONG_USE = 2;
 export const NO_SUCH_APP = 3;
 export const NO_DAEMON = 4;
+export const INTERRUPTED = 130;
 
 /** The command under test: `FORKFUL_BIN`, or cargo's build, release first. */
 export function binary() {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use forkful_core::doctor::{
-    App, Diagnosis, Evidence, Place, Signs, Split, Verdict, WorkerDiagnosis, WorkerSeconds, places, words,
+    App, Diagnosis, Evidence, OpenTrial, Place, Signs, Split, Verdict, WorkerDiagnosis, WorkerSeconds,
+    places, words,
 };
 use forkful_core::outgoing::HostLoad;
 use forkful_core::profile::{CpuProfile, FunctionTime, Functions};
@@ -123,6 +124,9 @@ pub struct FixView {
     pub change: Option<String>,
     /// Whether it helped; otherwise it was taken back.
     pub kept: bool,
+    /// Whether a signal ended the measurement; the change was taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// What was measured, as a sentence.
     pub outcome: String,
 }
@@ -141,6 +145,9 @@ pub struct DoctorReport {
     pub headline: String,
     /// What it means.
     pub meaning: String,
+    /// What else to know: a change of `--fix` that nobody has decided about, and how to undo it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The most seconds that were seen of a worker.
     pub seconds: u32,
     /// The numbers behind it.
@@ -257,6 +264,7 @@ impl DoctorReport {
             certainty: diagnosis.certainty.name().to_owned(),
             headline: words::headline(diagnosis, app),
             meaning: words::meaning(diagnosis.verdict).to_owned(),
+            notes: Vec::new(),
             seconds: diagnosis.seconds as u32,
             evidence: views(&diagnosis.evidence),
             places: Vec::new(),
@@ -274,6 +282,13 @@ impl DoctorReport {
 }
 
 impl DoctorReport {
+    /// With a note on the trial of the app, if it is open.
+    #[must_use]
+    pub fn with_trial(mut self, trial: Option<&OpenTrial>, now_ms: u64) -> Self {
+        self.notes.extend(trial.map(|trial| words::undecided(trial, now_ms)));
+        self
+    }
+
     /// With the places of the app's stall ledger that explain its verdict and had a stall since this time.
     #[must_use]
     pub fn with_places(self, verdict: Verdict, stalls: &AppStalls, since_ms: u64) -> Self {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::doctor::OpenTrial;
 use forkful_core::outgoing::{HostLoad, HostUse};
 use forkful_core::stalls::StallCost;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct AppView {
     /// Event loops that stood still since the app was added, if any did; more by `GET /v1/stalls/{target}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallCost>,
+    /// A change of `forkful doctor --fix` that is in place, and that nobody has decided about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<OpenTrial>,
     /// How its memory is divided over its workers, with `memory: auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_plan: Option<MemoryPlanView>,

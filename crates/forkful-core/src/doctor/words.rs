@@ -1,8 +1,10 @@
 //! All texts of a diagnosis.
 
+use super::open_trial::OpenTrial;
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
 use crate::outgoing::HostLoad;
+use crate::spec::{Balance, Named};
 use crate::words::count;
 
 /// The verdict in a few words.
@@ -152,6 +154,44 @@ pub fn tried(diagnosis: &Diagnosis, remedy: Remedy, name: &str) -> String {
     let change = command(remedy, name).unwrap_or_else(|| purpose(remedy));
     format!("{change}: {}", headline(diagnosis, name))
 }
+
+/// A setting that a change gives an app, or that the app had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    Workers(u16),
+    PoolSize(u16),
+    /// The arguments of the interpreter, as one word of a shell; `null` for none.
+    NodeArgs(String),
+    Balance(Balance),
+}
+
+/// The command that gives an app a setting.
+pub fn setting(setting: &Setting, name: &str) -> String {
+    match setting {
+        Setting::Workers(workers) => format!("forkful scale {name} {workers}"),
+        Setting::PoolSize(threads) => format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}"),
+        Setting::NodeArgs(word) => format!("forkful reload {name} --node-args={word}"),
+        Setting::Balance(balance) => format!("forkful reload {name} --balance {}", balance.name()),
+    }
+}
+
+/// A trial that nobody has decided about.
+pub fn undecided(trial: &OpenTrial, now_ms: u64) -> String {
+    let OpenTrial { since_ms, keep, undo } = trial;
+    let seconds = now_ms.saturating_sub(*since_ms) / 1000;
+    let ago = match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    };
+    format!(
+        "forkful doctor --fix has changed a setting {ago} ago, and has not decided about it: it still measures, or was killed. \
+         Then undo the change with `{undo}`, or keep it with `{keep}`"
+    )
+}
+
+/// The result of a trial that was interrupted.
+pub const INTERRUPTED: &str = "interrupted before it was known whether the change helps";
 
 /// The command that makes a change.
 pub fn command(remedy: Remedy, name: &str) -> Option<String> {

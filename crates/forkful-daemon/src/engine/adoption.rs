@@ -92,6 +92,7 @@ impl Owners<'_> {
         entry.told.lacks.clone_from(&written.told_lacks);
         entry.stalls = written.stalls.clone().into_owned();
         entry.resume_upkeep(written.upkeep, self.now);
+        entry.upkeep.trial.clone_from(&written.trial);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();
         for WrittenPlace { slot, pm_id, started_at_ms, exit_cause, processes } in places {

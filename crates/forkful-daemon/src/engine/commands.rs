@@ -142,7 +142,9 @@ impl Engine {
         let job = self.jobs.begin(waiting);
         for (app, slots) in self.apps.in_order(selection) {
             self.jobs.join(job, app, &self.apps);
-            self.supervise(app, Event::Restart { slots, spec: specs.remove(&app), job });
+            let spec = specs.remove(&app);
+            self.begin_trial_part(job, app, None, (Verb::Restart, spec.is_some()));
+            self.supervise(app, Event::Restart { slots, spec, job });
         }
         for spec in new {
             let stopped = request.stopped.then(|| (0..spec.instances).collect());
@@ -167,8 +169,8 @@ impl Engine {
             Err(refusal) => return answer(reply, Err(refusal)),
         };
         let may_be_done = if verb == Verb::Delete { self.apps.check_deletion(&selection) } else { Ok(()) };
-        let scaled = may_be_done.and_then(|()| self.apps.scaled(&selection, request.instances));
-        let mut scaled = match scaled {
+        let may_be_done = may_be_done.and_then(|()| self.apps.check_trial(&selection, request.fix.as_ref()));
+        let mut scaled = match may_be_done.and_then(|()| self.apps.scaled(&selection, request.instances)) {
             Ok(scaled) => scaled,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -185,9 +187,10 @@ impl Engine {
             if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), &request, job) {
                 continue;
             }
-            self.tell_changes(job, app, spec.as_deref(), request.fix.as_ref());
+            self.tell_changes(job, app, spec.as_deref());
+            self.begin_trial_part(job, app, request.fix.as_ref(), (verb, spec.is_some()));
             match verb {
-                Verb::Stop | Verb::Delete => {}
+                Verb::Stop | Verb::Delete | Verb::KeepFix => {}
                 Verb::Restart => self.order(app, Event::Restart { slots, spec, job }, job),
                 Verb::Reload => self.order_reload(app, &slots, spec, job),
                 Verb::Scale => {
@@ -255,13 +258,23 @@ impl Engine {
         true
     }
 
-    /// Reports the changes of an app by a configuration file, and records a step of `forkful doctor --fix`.
-    fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>, fix: Option<&FixNote>) {
-        if let (Some(entry), Some(fix)) = (self.apps.get_mut(app), fix) {
-            self.conversations.note(fix.noticed(), entry, &self.logs);
-        }
+    /// Reports the changes of an app by a configuration file.
+    fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
         self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
+    }
+
+    /// Notes what a command is for the trial of an app. `spec`: it gives the app another definition.
+    fn begin_trial_part(
+        &mut self,
+        job: JobId,
+        app: AppId,
+        fix: Option<&FixNote>,
+        (verb, spec): (Verb, bool),
+    ) {
+        let gives_settings = spec || verb == Verb::Scale;
+        let part = self.apps.begin_trial_part(app, fix, (verb, gives_settings));
+        self.jobs.note_trial(job, app, part);
     }
 
     /// Stops or deletes slots of several apps, dependents first.
@@ -363,7 +376,8 @@ fn ending(verb: Verb) -> Option<SlotVerb> {
         | Verb::Signal
         | Verb::Flush
         | Verb::ReloadLogs
-        | Verb::Reset => None,
+        | Verb::Reset
+        | Verb::KeepFix => None,
     }
 }
 

@@ -18,6 +18,7 @@ use super::apps::Apps;
 use super::commands::{answer, refuse};
 use super::faults::Ours;
 use super::persistence::SaveTicket;
+use super::trials::TrialPart;
 use crate::command::Reply;
 use crate::logs::LogService;
 
@@ -56,6 +57,8 @@ pub(crate) struct Part {
     pub(crate) scaled: Option<Scaled>,
     /// Workers that ignored the stop signal and were killed.
     pub(crate) killed: Killed,
+    /// What the command is for the app's trial.
+    pub(super) trial: TrialPart,
 }
 
 /// Workers that ignored the stop signal, and the signal.
@@ -90,6 +93,11 @@ pub(crate) struct SlotFailure {
 }
 
 impl Job {
+    /// The results by app.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (AppId, &Part)> {
+        self.parts.iter().map(|(app, part)| (*app, part))
+    }
+
     fn has_client_left(&self) -> bool {
         self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
     }
@@ -283,6 +291,13 @@ impl Jobs {
     pub(crate) fn note(&mut self, job: JobId, app: AppId, notes: impl IntoIterator<Item = String>) {
         if let Some(part) = self.part(job, app) {
             notes.into_iter().for_each(|note| part.note(note));
+        }
+    }
+
+    /// What a command is for the trial of an app that takes part.
+    pub(super) fn note_trial(&mut self, job: JobId, app: AppId, trial: TrialPart) {
+        if let Some(part) = self.part(job, app) {
+            part.trial = trial;
         }
     }
 

@@ -83,10 +83,11 @@ impl App {
         self.current(0).filter(|process| process.ended.is_none())
     }
 
-    /// What does not work as the app expects: of its workers, and of its chosen balance.
+    /// What does not work as the app expects, of its workers and of its chosen balance; and a change that nobody has decided about.
     pub(super) fn notes(&self) -> Vec<String> {
         let lacks = self.lacks();
-        lacks.iter().map(ToString::to_string).chain(balance_note(self.spec()).map(str::to_owned)).collect()
+        let lacks = lacks.iter().map(ToString::to_string);
+        lacks.chain(balance_note(self.spec()).map(str::to_owned)).chain(self.trial_note()).collect()
     }
 
     /// The unmet expectations of its current workers.

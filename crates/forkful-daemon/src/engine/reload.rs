@@ -12,6 +12,7 @@ impl Part {
         let ReloadResult { rolling, replaced, total, failure } = result;
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
         let replaced: Vec<u32> = replaced.iter().filter_map(pm_id).collect();
+        self.trial.reloaded = true;
         let old_serves = failure.as_ref().is_some_and(|failure| failure.old_serves);
         let failure = failure.map(|ReloadFailure { slot, fault, listen_fault, .. }| SlotFailure {
             pm_id: pm_id(&slot).unwrap_or(0),

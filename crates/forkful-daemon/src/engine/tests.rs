@@ -9,6 +9,7 @@ mod keeper;
 mod reload;
 mod saved;
 mod takeover;
+mod trials;
 mod written;
 
 use std::time::{Duration, Instant};

@@ -120,6 +120,9 @@ impl Engine {
         if done.is_empty() {
             return;
         }
+        for job in &done {
+            self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
+        }
         // What a reply says holds after a crash too.
         self.save_changes();
         for job in done {

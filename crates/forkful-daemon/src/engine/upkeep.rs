@@ -19,6 +19,7 @@ use chrono::Local;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
+use forkful_core::doctor::OpenTrial;
 use forkful_core::memory_plan::MemoryPlan;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::{Event, RenewedBy};
@@ -48,6 +49,8 @@ pub(crate) struct AppUpkeep {
     pub(crate) watch_fault: Option<String>,
     /// The division of its memory, at the last start or check.
     pub(super) memory: Option<MemoryPlan>,
+    /// A change of `forkful doctor --fix` that nobody has decided about.
+    pub(super) trial: Option<OpenTrial>,
 }
 
 impl AppUpkeep {

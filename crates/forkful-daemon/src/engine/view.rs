@@ -133,6 +133,7 @@ impl App {
             definition,
             env_names,
             notes: self.notes(),
+            trial: self.upkeep.trial.clone(),
             listening: dispatch.iter().map(|view| view.address.clone()).collect(),
             created_at_ms: self.created_at_ms,
             usage,

@@ -15,6 +15,7 @@ use forkful_api::saved::UnknownKey;
 use forkful_cluster::WrittenPrimary;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_core::Time;
+use forkful_core::doctor::OpenTrial;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::Generation;
 use forkful_core::snapshot::{self, Fault};
@@ -88,6 +89,9 @@ pub(super) struct WrittenApp<'a, S = AppSupervisor, P = WrittenPlace> {
     /// What is due, and what was seen of its files.
     #[serde(default)]
     pub(super) upkeep: WrittenUpkeep,
+    /// A change of `forkful doctor --fix` that nobody has decided about.
+    #[serde(default)]
+    pub(super) trial: Option<OpenTrial>,
     pub(super) places: Vec<P>,
 }
 
@@ -357,6 +361,7 @@ pub(super) fn written_app<S, P>(id: AppId, app: &App, supervisor: S, places: Vec
         counted: Cow::Borrowed(app.metrics.own.written()),
         stalls: Cow::Borrowed(&app.stalls),
         upkeep: app.upkeep.write_down(),
+        trial: app.upkeep.trial.clone(),
         places,
     }
 }

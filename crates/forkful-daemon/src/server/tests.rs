@@ -183,7 +183,7 @@ async fn refusals_of_the_engine_reach_the_client_whole() {
 async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let served = Served::start();
     let mut client = served.client().await;
-    let fix = |length| FixNote { step: FixStep::Try, reason: "x".repeat(length) };
+    let fix = |length| FixNote { step: FixStep::Try, reason: "x".repeat(length), commands: None };
     let tried = |length| ActionRequest { fix: Some(fix(length)), ..request(&["a"]) };
     let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
     for (verb, request, expected) in [
@@ -191,8 +191,10 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
         (Verb::Scale, request(&["a"]), "`instances` belongs to `scale`, which needs it"),
         (Verb::Stop, scale, "`instances` belongs to `scale`, which needs it"),
         (Verb::Signal, request(&["a"]), "`signal` belongs to the action `signal`, which needs it"),
-        (Verb::Restart, tried(1), "`fix` belongs to `reload` and `scale`"),
+        (Verb::Restart, tried(1), "`fix` belongs to `reload`, `scale` and `keep_fix`"),
         (Verb::Reload, tried(1025), "`reason` of `fix` has at most 1024 bytes"),
+        (Verb::KeepFix, tried(1), "the step `keep` of `fix` belongs to `keep_fix`"),
+        (Verb::KeepFix, request(&["a"]), "`keep_fix` needs `fix`"),
     ] {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));

@@ -38,7 +38,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FOLDER", default_value = ".", hide_default_value = true, requires = "profile")]
     pub(crate) out: PathBuf,
     /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as
-    /// long, and revert it unless it helped. The exit code is 1 if nothing helped.
+    /// long, and revert it unless it helped. The exit code is 1 if nothing helped. Ctrl-C reverts it, too.
     #[arg(long)]
     pub(crate) fix: bool,
     /// Print JSON.

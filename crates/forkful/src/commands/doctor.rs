@@ -2,6 +2,7 @@
 //! a second; `forkful_core::doctor` makes the diagnosis.
 
 mod fix;
+mod interrupts;
 mod past;
 mod profile;
 mod report;
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{AppView, DoctorReply, DoctorReport, FixView, Status};
-use forkful_core::doctor::{App, Diagnosis, SECONDS_MIN, Signs, compare, examine, unseen, words};
+use forkful_api::types::{AppView, DoctorReply, DoctorReport, Status};
+use forkful_core::doctor::{App, Diagnosis, SECONDS_MIN, Signs, examine, unseen};
 use forkful_core::outgoing::{HostLoad, RefusalWatch};
 use forkful_os::cores::usable_cores;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
-use self::fix::Change;
+use self::fix::Trial;
 use super::targets::{client_for, described, expand};
 use crate::cli::DoctorArgs;
 use crate::exit::{Exit, Failure};
@@ -30,9 +31,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A verdict never needs more than an hour of seconds.
 const LOOKS_MAX: u64 = 3600;
-
-/// New workers compile their code in this time, which would distort the measurement of a change.
-const WARM_UP: Duration = Duration::from_secs(5);
 
 /// Seconds of each worker, by app and slot.
 type Seen = BTreeMap<String, BTreeMap<u16, Vec<Signs>>>;
@@ -65,8 +63,8 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
     let seen = report::Time { seconds: looks, ago: args.ago.unwrap_or_default() };
     let mut reports: Vec<DoctorReport> = Vec::new();
-    for (_, app, diagnosis) in &diagnosed {
-        reports.push(report::report(&mut client, &app.name, diagnosis, seen).await);
+    for (view, _, diagnosis) in &diagnosed {
+        reports.push(report::report(&mut client, view, diagnosis, seen).await);
     }
     let unseen = unseen_by(&mut client, &watched).await?;
     let mut reply = DoctorReply { apps: reports, profile, fix: None, unseen };
@@ -81,7 +79,8 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     if let [(view, app, diagnosis)] = diagnosed.as_slice()
         && args.fix
     {
-        let fixed = fix(&mut client, view, (app, diagnosis), looks, args.json).await?;
+        let trial = Trial { home, view, before: app, diagnosis, looks, is_quiet: args.json };
+        let fixed = trial.run().await?;
         if !args.json {
             output::print(&doctor::fix(&fixed, Paint::stdout()))?;
         }
@@ -90,7 +89,11 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     if args.json {
         output::print_json(&reply)?;
     }
-    Ok(if reply.fix.is_none_or(|fix| fix.kept) { Exit::Done } else { Exit::Failed })
+    Ok(match &reply.fix {
+        Some(fix) if fix.interrupted => Exit::Interrupted,
+        Some(fix) if !fix.kept => Exit::Failed,
+        _ => Exit::Done,
+    })
 }
 
 /// The verdict on an app's seconds that ended this long ago.
@@ -102,9 +105,9 @@ pub(super) async fn past(
 ) -> Result<DoctorReply, Failure> {
     let watched = past::read(client, &[target.to_owned()], seconds, ago).await?;
     let mut apps = Vec::new();
-    for (_, app) in &watched {
+    for (view, app) in &watched {
         let seen = report::Time { seconds, ago };
-        apps.push(report::report(client, &app.name, &examine(app), seen).await);
+        apps.push(report::report(client, view, &examine(app), seen).await);
     }
     let unseen = unseen_by(client, &watched).await?;
     Ok(DoctorReply { apps, profile: None, fix: None, unseen })
@@ -116,37 +119,6 @@ async fn unseen_by(client: &mut Client, watched: &[(AppView, App)]) -> Result<Ve
         return Ok(Vec::new());
     }
     Ok(unseen(watched.iter().map(|(_, app)| app)).into_iter().map(str::to_owned).collect())
-}
-
-fn not_tried() -> FixView {
-    FixView { change: None, kept: false, outcome: "there is no setting that would help".to_owned() }
-}
-
-/// Makes a change, measures again, and reverts the change unless it helped.
-async fn fix(
-    client: &mut Client,
-    view: &AppView,
-    (before, diagnosis): (&App, &Diagnosis),
-    looks: u64,
-    is_quiet: bool,
-) -> Result<FixView, Failure> {
-    let Some(remedy) = diagnosis.remedy else { return Ok(not_tried()) };
-    let pool =
-        before.workers.iter().flat_map(|worker| &worker.seconds).filter_map(|signs| signs.pool_threads);
-    let change = Change::new(view, remedy, pool.reduce(f64::max));
-    change.make(client, words::tried(diagnosis, remedy, &before.name)).await?;
-    sleep(WARM_UP).await;
-    let targets = [before.name.clone()];
-    let after = watch(client, &targets, looks, is_quiet).await;
-    let outcome =
-        after.as_ref().ok().and_then(|watched| watched.first()).map(|(_, app)| compare(before, app));
-    let kept = outcome.is_some_and(forkful_core::doctor::Outcome::is_gain);
-    let outcome = outcome.map_or_else(|| "the app could not be measured".to_owned(), words::outcome);
-    if !kept {
-        change.take_back(client, outcome.clone()).await?;
-    }
-    after?;
-    Ok(FixView { change: words::command(remedy, &before.name), kept, outcome })
 }
 
 /// Samples the apps this many times; returns the samples, and the apps as they were at the end.

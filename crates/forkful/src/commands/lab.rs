@@ -27,7 +27,7 @@ impl From<LabError> for Failure {
         let hint = error.hint();
         let exit = match &error {
             LabError::Arms { .. } | LabError::Plan { .. } | LabError::Missing { .. } => Exit::WrongUse,
-            LabError::Interrupted => Exit::App(130),
+            LabError::Interrupted => Exit::Interrupted,
             _ => Exit::Failed,
         };
         let see = error.page().map_or(See::Command, See::from);

@@ -14,6 +14,9 @@ const WIDTH: usize = 80;
 pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
     let mut text = format!("{}\n", paint.bold(&format::visible(&report.headline)));
     let _ = wrapped(&mut text, "", &report.meaning);
+    for note in &report.notes {
+        let _ = wrapped(&mut text, "", &format!("note: {}", format::visible(note)));
+    }
     section(&mut text, paint, "Evidence", &format!("mean of {} s", report.seconds));
     evidence(&mut text, &report.evidence);
     if !report.places.is_empty() {

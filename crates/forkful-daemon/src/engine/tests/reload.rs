@@ -9,7 +9,7 @@ use forkful_core::supervisor::RenewedBy;
 use super::*;
 
 /// In cluster mode, so that its workers are replaced one after the other. A worker that says nothing counts as up after a moment.
-fn version(seconds: &str, instances: u16) -> AppSpec {
+pub(super) fn version(seconds: &str, instances: u16) -> AppSpec {
     let mut spec = spec("app", &["/bin/sleep", seconds], instances);
     spec.mode = Mode::Cluster;
     spec.launch.runtime = Runtime::Node;
@@ -18,7 +18,7 @@ fn version(seconds: &str, instances: u16) -> AppSpec {
 }
 
 /// One that is waited for and never says that it is ready.
-fn silent(seconds: &str, listen_timeout: Option<Duration>) -> AppSpec {
+pub(super) fn silent(seconds: &str, listen_timeout: Option<Duration>) -> AppSpec {
     AppSpec { readiness: Readiness { wait_ready: true, listen_timeout }, ..version(seconds, 2) }
 }
 

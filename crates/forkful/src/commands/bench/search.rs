@@ -60,7 +60,7 @@ pub(super) fn search(
         };
         let report = run(plan, &mut observe, stop)?;
         if stop.is_stopped() {
-            return Err(Failure::new(Exit::App(130), "interrupted"));
+            return Err(Failure::new(Exit::Interrupted, "interrupted"));
         }
         Ok(report)
     };

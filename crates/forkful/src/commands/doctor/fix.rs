@@ -1,65 +1,208 @@
 //! `forkful doctor --fix`: makes the change that a diagnosis suggests, measures the app again under the same
-//! load, and reverts the change unless it helped.
+//! load, and reverts the change unless it helped. A signal meanwhile ends the measurement and reverts the
+//! change.
+
+use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionRequest, AppChange, AppView, BalanceKind, FixNote, FixStep, Verb};
-use forkful_core::doctor::Remedy;
+use forkful_api::types::{
+    ActionRequest, AppChange, AppView, BalanceKind, FixNote, FixStep, FixView, TrialCommands, Verb,
+};
+use forkful_core::doctor::words::Setting;
+use forkful_core::doctor::{App, Diagnosis, Outcome, Remedy, compare, words};
+use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
+use tokio::time::sleep;
 
+use super::super::targets::client_for;
+use super::interrupts::Interrupts;
+use super::watch;
 use crate::exit::{Exit, Failure};
+use crate::home::Home;
+use crate::output;
+
+/// New workers compile their code in this time, which would distort the measurement of a change.
+const WARM_UP: Duration = Duration::from_secs(5);
+
+/// A trial of a change.
+pub(super) struct Trial<'a> {
+    pub(super) home: &'a Home,
+    pub(super) view: &'a AppView,
+    pub(super) before: &'a App,
+    pub(super) diagnosis: &'a Diagnosis,
+    /// Seconds to watch.
+    pub(super) looks: u64,
+    pub(super) is_quiet: bool,
+}
+
+impl Trial<'_> {
+    /// Makes a change, measures again, and reverts the change unless it helped.
+    pub(super) async fn run(&self) -> Result<FixView, Failure> {
+        let Some(remedy) = self.diagnosis.remedy else { return Ok(not_tried()) };
+        let pool = self.before.workers.iter().flat_map(|worker| &worker.seconds);
+        let pool = pool.filter_map(|signs| signs.pool_threads).reduce(f64::max);
+        let change = Change::new(self.view, remedy, pool);
+        let view = |kept, outcome| FixView {
+            change: words::command(remedy, &self.before.name),
+            kept,
+            interrupted: false,
+            outcome,
+        };
+        let mut interrupts = Interrupts::new()?;
+        let outcome = tokio::select! {
+            outcome = self.measured(&change, remedy) => outcome,
+            () = interrupts.first() => {
+                output::talk("\ninterrupted: undoing the change…\n");
+                let outcome = words::INTERRUPTED.to_owned();
+                self.undo(&change, outcome.clone(), &mut interrupts).await?;
+                return Ok(FixView { interrupted: true, ..view(false, outcome) });
+            }
+        };
+        match outcome {
+            Ok(outcome) if outcome.is_gain() => {
+                let kept = words::outcome(outcome);
+                self.settle(&change.keep(), FixStep::Keep, kept.clone()).await?;
+                Ok(view(true, kept))
+            }
+            Ok(outcome) => {
+                let outcome = words::outcome(outcome);
+                self.undo(&change, outcome.clone(), &mut interrupts).await?;
+                Ok(view(false, outcome))
+            }
+            Err(failure) => {
+                if self.is_open().await {
+                    self.undo(
+                        &change,
+                        format!("it could not be measured: {}", failure.error),
+                        &mut interrupts,
+                    )
+                    .await?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Makes the change, and measures what it does.
+    async fn measured(&self, change: &Change, remedy: Remedy) -> Result<Outcome, Failure> {
+        let name = &self.before.name;
+        let targets = [name.clone()];
+        let mut client = client_for(self.home, &targets).await?;
+        let reason = words::tried(self.diagnosis, remedy, name);
+        let note = FixNote { step: FixStep::Try, reason, commands: Some(change.commands.clone()) };
+        perform(&mut client, &change.there, note).await?;
+        sleep(WARM_UP).await;
+        let after = watch(&mut client, &targets, self.looks, self.is_quiet).await?;
+        let (_, after) = after.first().ok_or_else(|| Failure::no_such_app(name))?;
+        Ok(compare(self.before, after))
+    }
+
+    /// Whether the daemon knows of a change that is in place.
+    async fn is_open(&self) -> bool {
+        let name = &self.before.name;
+        let Ok(mut client) = client_for(self.home, std::slice::from_ref(name)).await else { return true };
+        let found = client.find(name).await;
+        found.is_ok_and(|found| found.apps.iter().any(|app| app.trial.is_some()))
+    }
+
+    /// Reverts the change. A second signal ends the command, and the daemon may not have got the order.
+    async fn undo(
+        &self,
+        change: &Change,
+        reason: String,
+        interrupts: &mut Interrupts,
+    ) -> Result<(), Failure> {
+        let by_hand = |failure: Failure| {
+            let hint = format!("the change may still be in place: `{}` undoes it", change.commands.undo);
+            failure.hint(hint).see(Page::DoctorFix)
+        };
+        tokio::select! {
+            undone = self.settle(&change.back, FixStep::Revert, reason) => undone.map_err(by_hand),
+            () = interrupts.again() => {
+                Err(by_hand(Failure::new(Exit::Interrupted, "interrupted before the change was undone")))
+            }
+        }
+    }
+
+    /// Ends the trial. The connection is a new one: the earlier one may be waiting for a reply, or lost.
+    async fn settle(
+        &self,
+        order: &(Verb, ActionRequest),
+        step: FixStep,
+        reason: String,
+    ) -> Result<(), Failure> {
+        let mut client = client_for(self.home, &order.1.targets).await?;
+        perform(&mut client, order, FixNote { step, reason, commands: None }).await
+    }
+}
+
+fn not_tried() -> FixView {
+    let outcome = "there is no setting that would help".to_owned();
+    FixView { change: None, kept: false, interrupted: false, outcome }
+}
 
 /// A change, and how to revert it.
-pub(super) struct Change {
+struct Change {
     there: (Verb, ActionRequest),
     back: (Verb, ActionRequest),
+    /// The same by hand.
+    commands: TrialCommands,
 }
 
 impl Change {
     /// The change for a remedy. `pool_threads` is the current pool size of its workers.
-    pub(super) fn new(app: &AppView, remedy: Remedy, pool_threads: Option<f64>) -> Self {
+    fn new(app: &AppView, remedy: Remedy, pool_threads: Option<f64>) -> Self {
         let definition = &app.definition;
         let name = &definition.name;
-        let of_key = |key: &str, new: Value, old: Value| Self {
-            there: reload(name, Map::from_iter([(key.to_owned(), new)]), None),
-            back: reload(name, Map::from_iter([(key.to_owned(), old)]), None),
+        let of_key = |key: &str, new: Value, old: Value| {
+            let order = |value| reload(name, Map::from_iter([(key.to_owned(), value)]), None);
+            (order(new), order(old))
         };
         let of_node = |option: &str, value: String| {
             let old = &definition.program_args;
             let prefix = format!("{option}=");
             let kept = old.iter().filter(|argument| !argument.starts_with(&prefix)).cloned();
             let new: Vec<String> = kept.chain([format!("{prefix}{value}")]).collect();
-            of_key("program_args", json!(new), json!(old))
+            (of_key("program_args", json!(new), json!(old)), node_args(&new), node_args(old))
         };
-        match remedy {
+        let ((there, back), new, old) = match remedy {
             Remedy::Workers(workers) => {
-                Self { there: scale(name, workers), back: scale(name, definition.instances) }
+                let old = definition.instances;
+                ((scale(name, workers), scale(name, old)), Setting::Workers(workers), Setting::Workers(old))
             }
             Remedy::PoolSize(threads) => {
                 // A variable cannot be removed; setting the previous pool size has the same effect.
                 let old = pool_threads.filter(|threads| *threads >= 1.0).unwrap_or(POOL_DEFAULT) as u16;
                 let size = |threads: u16| reload(name, Map::new(), Some(threads));
-                Self { there: size(threads), back: size(old) }
+                ((size(threads), size(old)), Setting::PoolSize(threads), Setting::PoolSize(old))
             }
             Remedy::SemiSpace(megabytes) => of_node("--max-semi-space-size", megabytes.to_string()),
             Remedy::HeapLimit(megabytes) => of_node("--max-old-space-size", megabytes.to_string()),
-            Remedy::BalanceLeast => of_key("balance", json!(BalanceKind::Least), json!(definition.balance)),
-        }
+            Remedy::BalanceLeast => {
+                let (new, old) = (BalanceKind::Least, definition.balance);
+                (of_key("balance", json!(new), json!(old)), Setting::Balance(new), Setting::Balance(old))
+            }
+        };
+        let [keep, undo] = [new, old].map(|setting| words::setting(&setting, name));
+        Self { there, back, commands: TrialCommands { keep, undo } }
     }
 
-    /// `reason`: the change and the verdict behind it; the daemon records it.
-    pub(super) async fn make(&self, client: &mut Client, reason: String) -> Result<(), Failure> {
-        perform(client, &self.there, FixNote { step: FixStep::Try, reason }).await
-    }
-
-    /// `reason`: what was measured.
-    pub(super) async fn take_back(&self, client: &mut Client, reason: String) -> Result<(), Failure> {
-        perform(client, &self.back, FixNote { step: FixStep::Revert, reason }).await
+    /// The order that keeps the change.
+    fn keep(&self) -> (Verb, ActionRequest) {
+        let targets = self.there.1.targets.clone();
+        (Verb::KeepFix, ActionRequest { targets, wait: true, ..ActionRequest::default() })
     }
 }
 
 /// libuv's default.
 const POOL_DEFAULT: f64 = 4.0;
+
+/// Arguments of Node.js as one word of a shell.
+fn node_args(args: &[String]) -> Setting {
+    let text = if args.is_empty() { "null".to_owned() } else { shell_words::join(args) };
+    Setting::NodeArgs(shell_words::quote(&text).into_owned())
+}
 
 fn scale(name: &str, workers: u16) -> (Verb, ActionRequest) {
     let instances = Some(ScaleTarget::Exactly(workers));

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forkful_api::client::Client;
-use forkful_api::types::DoctorReport;
+use forkful_api::types::{AppView, DoctorReport};
 use forkful_core::doctor::Diagnosis;
 
 /// The time that was examined.
@@ -18,15 +18,16 @@ pub(super) struct Time {
 /// when a place blocked the loop last.
 pub(super) async fn report(
     client: &mut Client,
-    app: &str,
+    view: &AppView,
     diagnosis: &Diagnosis,
     seen: Time,
 ) -> DoctorReport {
-    let report = DoctorReport::new(app, diagnosis);
+    let app = view.definition.name.as_str();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let report = DoctorReport::new(app, diagnosis).with_trial(view.trial.as_ref(), now.as_millis() as u64);
     if !diagnosis.verdict.has_places() || !seen.ago.is_zero() {
         return report;
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_ms = now.saturating_sub(Duration::from_secs(seen.seconds)).as_millis() as u64;
     match client.stalls(app).await {
         Ok(reply) => match reply.apps.iter().find(|stalls| stalls.app == app) {
