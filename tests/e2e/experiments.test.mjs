@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { binary, WRONG_USE } from './lib/sandbox.mjs';
+import { checkOutput } from './lib/outputs.mjs';
+import { binary, INTERRUPTED, WRONG_USE } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const ALL = ['slow-fast', 'thread-pool', 'busy-loop', 'heavy', 'fibonacci', 'sum', 'two-tabs'];
@@ -83,6 +84,7 @@ describe('experiments', { concurrency: false }, () => {
       assert.equal(code, 0, stderr);
       const document = JSON.parse(stdout);
       assert.deepEqual([document.kind, document.name], ['experiment', name]);
+      checkOutput('experiment', document);
       assert.ok(document.headline.length > 20 && document.claims.length >= 1 && document.plots.length >= 1);
       for (const claim of document.claims) assert.ok(claim.reported && claim.found && claim.why, JSON.stringify(claim));
       const failed = document.trust.checks.find((check) => check.name === 'Requests that failed');
@@ -121,7 +123,7 @@ describe('experiments', { concurrency: false }, () => {
     const ended = new Promise((resolve) => { child.on('exit', (code, signal) => resolve(code ?? signal)); });
     await waitUntil('a server is started', () => processesOf(temporary).length > 1);
     child.kill('SIGINT');
-    assert.equal(await ended, 130);
+    assert.equal(await ended, INTERRUPTED);
     await waitUntil('all processes have ended', () => processesOf(temporary).length === 0);
   });
 });

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 import { freePort, get } from './lib/http.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
+import { checkOutput } from './lib/outputs.mjs';
 import { postgres } from './lib/postgres.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
@@ -92,7 +93,9 @@ async function tune(forkful, database, workers) {
     '--interpreter', nodeBinary(forkful.major),
   ], { env: environment(database) }).outcome;
   assert.match(outcome.stdout, /^\{/, outcome.stderr);
-  return JSON.parse(outcome.stdout);
+  const document = JSON.parse(outcome.stdout);
+  checkOutput('tune', document);
+  return document;
 }
 
 // The second one also where the machine has cores for more workers than the database has places: two workers already want too much.

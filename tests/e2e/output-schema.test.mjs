@@ -1,45 +1,22 @@
 // What commands print with `--json` is as docs/output.schema.json says, which is made from their types.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import Ajv2020 from 'ajv/dist/2020.js';
-
 import { get } from './lib/http.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { checkOutput as check, SCHEMA } from './lib/outputs.mjs';
+import { sandbox, WRONG_USE } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-const read = (path) => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8');
-const SCHEMA = JSON.parse(read('output.schema.json'));
+const documented = readFileSync(new URL('../../docs/CLI.md', import.meta.url), 'utf8').split(/^### forkful /m).slice(1);
 
-/** Widths of numbers, which the schemas bound themselves. */
-const FORMATS = Object.fromEntries(['int32', 'uint', 'uint16', 'uint32', 'uint64', 'float', 'double'].map((name) => [name, true]));
-
-/** Commands whose output is not typed in the document: those of load tests, and those that print configurations or lines of logs. */
-const ELSEWHERE = ['bench', 'compare', 'experiment', 'get', 'import', 'logs', 'serve', 'tune', 'validate'];
-
-/** An object's schema that says nothing of other keys allows none, so that an output with a key that is not described fails. */
-function closed(schema) {
-  if (Array.isArray(schema)) return schema.map(closed);
-  if (typeof schema !== 'object' || schema === null) return schema;
-  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]));
-  const isObject = copy.type === 'object' && typeof copy.properties === 'object' && copy.additionalProperties === undefined;
-  return isObject ? { ...copy, unevaluatedProperties: false } : copy;
-}
-
-const ajv = new Ajv2020({ strict: false, allErrors: true, formats: FORMATS });
-ajv.addSchema(closed(SCHEMA), 'outputs');
-
-/** Fails unless a command's output is as its schema says. */
-function check(command, output) {
-  const validate = ajv.getSchema(`outputs#/properties/${encodeURIComponent(command)}`);
-  assert.ok(validate, `the document has no ${command}`);
-  assert.ok(validate(output), `forkful ${command}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(output).slice(0, 3000)}`);
-}
-
-/** Blocks its event loop at `/block`, and throws at `/crash`. */
+/** Blocks its event loop at `/block`, throws at `/crash`, and has an action. */
 function app({ require }) {
+  process.send?.({ type: 'axm:action', data: { action_name: 'double', action_type: 'custom', arity: 2 } });
+  process.on('message', (message) => {
+    if (message?.msg === 'double') process.send({ type: 'axm:reply', data: { return: { got: message.opts }, action_name: 'double' } });
+  });
   function holdFor(ms) {
     const end = performance.now() + ms;
     while (performance.now() < end);
@@ -51,12 +28,10 @@ function app({ require }) {
   }).listen(process.env.SOCKET);
 }
 
-test('the document has each command that prints JSON, or this test names why not', () => {
-  const documented = read('CLI.md').split(/^### forkful /m).slice(1)
-    .filter((section) => /^\| `--json`/m.test(section))
-    .map((section) => section.split(/\s/, 1)[0]);
+test('the document has each command that prints JSON', () => {
+  const names = documented.filter((section) => /^\| `--json`/m.test(section)).map((section) => section.split(/\s/, 1)[0]);
   const described = Object.keys(SCHEMA.properties).map((name) => name.split(' ')[0]);
-  assert.deepEqual([...new Set([...described, ...ELSEWHERE])].sort(), [...new Set([...documented, 'jlist'])].sort());
+  assert.deepEqual([...new Set(described)].sort(), [...new Set([...names, 'jlist'])].sort());
 });
 
 test('outputs of real commands are as the document says', async (t) => {
@@ -78,10 +53,15 @@ test('outputs of real commands are as the document says', async (t) => {
   await get(socket, '/crash');
   await waitUntil('the crash', async () => (await json('events', 'api')).incidents.length > 0);
   await waitUntil('both workers', async () => (await forkful.jlist('api')).every(({ pm2_env: { status } }) => status === 'online'));
+  // In cluster mode there is no stdin.
+  check('send', JSON.parse((await forkful.fails(['send', 'api', 'text', '--json'])).stdout));
+  const { stdout: lines } = await forkful.ok(['logs', 'api', '--err', '--nostream', '--json']);
+  for (const line of lines.trim().split('\n')) check('logs', JSON.parse(line));
+  await reports(forkful, socket);
   for (const [command, ...args] of [
     ['list'], ['describe', 'api'], ['stalls', 'api'], ['doctor', 'api', '--for', '10s'], ['env', 'api'], ['ping'], ['dashboard'],
     ['scale', 'api', '3'], ['reload', 'api'], ['restart', 'api'], ['reset', 'api'], ['flush', 'api'], ['reloadLogs'], ['signal', 'SIGCONT', 'api'],
-    ['save'], ['stop', 'api'], ['list'], ['describe', 'api'], ['start', 'api'], ['delete', 'api'], ['resurrect'], ['cleardump'],
+    ['trigger', 'api', 'double', 'x'], ['heap', 'api', '--output', join(forkful.directory, 'heap.heapsnapshot')], ['save'], ['stop', 'api'], ['list'], ['describe', 'api'], ['start', 'api'], ['delete', 'api'], ['resurrect'], ['cleardump'],
   ]) {
     await checked(command, ...args);
   }
@@ -92,5 +72,41 @@ test('outputs of real commands are as the document says', async (t) => {
   const { incidents: [{ id }] } = await checked('events', 'api');
   await checked('events --show', '--show', String(id));
   check('events --follow', (await json('events', 'api')).incidents[0]);
+  await configurations(forkful, checked);
+  await checked('update');
   await checked('kill');
 });
+
+/** Reports of load tests. */
+async function reports(forkful, socket) {
+  const saved = ['before.json', 'after.json'].map((name) => join(forkful.directory, name));
+  for (const file of saved) {
+    const { stdout } = await forkful.run(['bench', '-c', '2', '-d', '200ms', '--json', '--unix-socket', socket, 'http://localhost/']);
+    check('bench', JSON.parse(stdout));
+    writeFileSync(file, stdout);
+  }
+  check('compare of reports', JSON.parse((await forkful.run(['compare', ...saved, '--json'])).stdout));
+}
+
+/** What is about files. */
+async function configurations(forkful, checked) {
+  const file = (name, content) => {
+    const path = join(forkful.directory, name);
+    writeFileSync(path, JSON.stringify(content));
+    return path;
+  };
+  const wanted = { name: 'resting', script: forkful.script(app), autostart: false };
+  const config = file('forkful.config.json', { apps: [wanted] });
+  await checked('validate', config);
+  const wrong = await forkful.fails(['validate', file('wrong.config.json', { apps: [{ ...wanted, kill_timeout: 'soon' }] }), '--json']);
+  assert.equal(wrong.code, WRONG_USE);
+  check('validate', JSON.parse(wrong.stdout));
+  await checked('apply', config, '--dry-run');
+  await checked('apply', config);
+  const dump = [{ name: wanted.name, pm_exec_path: wanted.script, exec_mode: 'cluster_mode', instances: 1, env: {} }];
+  await checked('import', 'pm2', '--file', file('dump.pm2', dump));
+  await checked('serve', forkful.directory, '0');
+  await forkful.ok(['set', 'module:key', 'value']);
+  await checked('get');
+  await checked('get', 'module:key');
+}

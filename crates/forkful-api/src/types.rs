@@ -4,6 +4,7 @@
 mod change;
 mod doctor;
 mod logs;
+mod printed;
 mod table;
 mod target_list;
 mod view;
@@ -25,6 +26,7 @@ pub use doctor::{
     ProfileView, WorkerReport,
 };
 pub use logs::{LogLine, LogStream, LogsQuery};
+pub use printed::{ConfigFault, Settings, ShownLine, Validated};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};
 pub use view::{AppUsage, AppView, DispatchView, MemoryPlanView, Status, WorkerUsage, WorkerView};

@@ -15,6 +15,7 @@ pub const VERSION: u32 = 1;
 
 /// The header of both kinds of documents.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LabHeading"))]
 pub struct Heading {
     /// The verdict in words, for people.
     pub headline: String,
@@ -38,6 +39,7 @@ pub struct Heading {
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VersionDocument {
     /// As the user named it.
     pub name: String,
@@ -45,6 +47,7 @@ pub struct VersionDocument {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TargetDocument {
     /// The script as the user named it.
     pub script: String,
@@ -59,6 +62,7 @@ pub struct TargetDocument {
 
 /// The machine's properties that affect results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Usable cores.
     pub cores: u16,
@@ -74,6 +78,7 @@ pub struct Machine {
 
 /// The document of `compare --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CompareDocument {
     /// `compare`.
     pub kind: String,
@@ -104,6 +109,7 @@ pub struct CompareDocument {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LabPlan"))]
 pub struct PlanDocument {
     pub budget_s: f64,
     pub took_s: f64,
@@ -126,6 +132,7 @@ pub struct PlanDocument {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArmDocument {
     pub name: String,
     pub label: String,
@@ -157,6 +164,7 @@ pub struct ArmDocument {
 
 /// A rate with its interval over blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rate {
     /// Geometric mean.
     pub per_second: f64,
@@ -167,6 +175,7 @@ pub struct Rate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ArmErrors"))]
 pub struct Errors {
     pub total: u64,
     /// By cause, in words.
@@ -175,6 +184,7 @@ pub struct Errors {
 
 /// A distribution of times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Share of the slowest arm's capacity.
     pub load: f64,
@@ -200,6 +210,7 @@ pub struct Latency {
 
 /// A ratio with its interval.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ratio {
     /// Arm ÷ baseline, geometric mean over blocks; `null` if no block has both values.
     pub ratio: Option<f64>,
@@ -216,6 +227,7 @@ pub struct Ratio {
 
 /// A ratio without an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlainRatio {
     /// Arm ÷ baseline.
     pub ratio: Option<f64>,
@@ -223,6 +235,7 @@ pub struct PlainRatio {
 
 /// Latency of an arm compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyRatios {
     pub p50: Option<PercentileRatio>,
     /// 90th percentiles, if no higher percentile has enough requests in every window for an interval.
@@ -236,6 +249,7 @@ pub struct LatencyRatios {
 
 /// A percentile of the arm and of the baseline at the same offered rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PercentileRatio {
     /// Share of the slowest arm's capacity.
     pub load: f64,
@@ -252,6 +266,7 @@ pub struct PercentileRatio {
 
 /// An arm compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     pub baseline: String,
     pub arm: String,
@@ -272,6 +287,7 @@ pub struct Comparison {
 
 /// The arm with the most requests per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BestDocument {
     pub arm: String,
     pub leads: Vec<LeadDocument>,
@@ -280,6 +296,7 @@ pub struct BestDocument {
 
 /// The lead of the best arm over another arm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeadDocument {
     /// The other arm.
     pub over: String,
@@ -291,6 +308,7 @@ pub struct LeadDocument {
 
 /// One point of the search for the saturation point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CapacityPoint {
     pub arm: String,
     pub connections: usize,
@@ -302,6 +320,7 @@ pub struct CapacityPoint {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockDocument {
     /// Number of the block, from 1.
     pub number: usize,
@@ -317,6 +336,7 @@ pub struct BlockDocument {
 
 /// An arm in a block.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialDocument {
     /// Answers per second at saturation.
     pub per_second: f64,
@@ -330,6 +350,7 @@ pub struct TrialDocument {
 
 /// Percentiles of one window at a fixed rate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrialLatency {
     pub p50_ms: Option<f64>,
     /// 99th; `null` below 1,000 samples.
@@ -338,6 +359,7 @@ pub struct TrialLatency {
 
 /// Whether the figures can be trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LabTrust"))]
 pub struct Trust {
     pub text: String,
     /// Whether the load generator was the bottleneck.
@@ -402,6 +424,7 @@ impl Trust {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrustNote {
     /// `warning`: figures are wrong or doubtful; `note`: for information.
     pub level: Level,
@@ -412,6 +435,7 @@ pub struct TrustNote {
 
 /// The document of `tune --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TuneDocument {
     /// `tune`.
     pub kind: String,
@@ -438,6 +462,7 @@ pub struct TuneDocument {
 
 /// A number of workers with which a host refused connections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RefusedWorkers"))]
 pub struct Refused {
     pub workers: u16,
     pub host: HostLoad,
@@ -445,6 +470,7 @@ pub struct Refused {
 
 /// The result of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Choice {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
@@ -458,6 +484,7 @@ pub struct Choice {
 
 /// One candidate of `tune`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CandidateDocument {
     pub workers: u16,
     /// `UV_THREADPOOL_SIZE`.
@@ -504,6 +531,7 @@ pub struct CandidateDocument {
 
 /// The fitted law with its interpretation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UslDocument {
     #[serde(flatten)]
     pub law: Usl,
@@ -518,6 +546,7 @@ pub struct UslDocument {
 
 /// A change to a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Patch {
     pub file: String,
     /// Whether it was written.

@@ -23,6 +23,8 @@ mod plan;
 mod program;
 pub mod progress;
 pub mod reports;
+#[cfg(test)]
+mod schema_tests;
 mod server;
 mod statistics;
 pub mod target;

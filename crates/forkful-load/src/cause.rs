@@ -180,9 +180,11 @@ pub struct ErrorCount {
 
 /// One occurrence of an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchErrorExample"))]
 pub struct ErrorExample {
     /// Time since the measurement started.
     #[serde(rename = "at_s", serialize_with = "json::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
     /// What was received: the first bytes, the status, the system error, or the TLS library's reason.
     pub detail: String,

@@ -2,8 +2,7 @@
 //! another one. Each property of the document has the schema of a command's output; a test with the real command
 //! (`tests/e2e/output-schema.test.mjs`) validates what is printed.
 //!
-//! Reports of load tests (`bench`, `compare`, `tune`, `experiment`) and the outputs of `get`, `import`, `logs`, `serve` and `validate`
-//! are not of this crate and not in the document.
+//! The schemas of reports (`bench`, `compare`, `tune`, `experiment`) are made by the tests of forkful-lab.
 
 use std::path::Path;
 
@@ -20,12 +19,16 @@ use crate::jlist::JlistEntry;
 use crate::profile::HeapReply;
 use crate::saved::{ClearReply, SaveReply};
 use crate::stalls::StallsReply;
-use crate::types::{ActionReply, AppList, DoctorReply, Ping};
+use crate::types::{ActionReply, AppList, DoctorReply, Ping, Settings, ShownLine, Validated};
+
+/// Made by the tests of forkful-lab.
+const REPORTS: &str = include_str!("../../../forkful-lab/reports.schema.json");
 
 /// Commands that print the results of an action.
-const ACTIONS: [&str; 12] = [
+const ACTIONS: [&str; 14] = [
     "delete",
     "flush",
+    "import",
     "kill",
     "reload",
     "reloadLogs",
@@ -33,6 +36,7 @@ const ACTIONS: [&str; 12] = [
     "restart",
     "resurrect",
     "scale",
+    "serve",
     "signal",
     "start",
     "stop",
@@ -67,16 +71,26 @@ fn document() -> Value {
     all.add::<IncidentList>("events");
     all.add::<IncidentSummary>("events --follow");
     all.add::<Incident>("events --show");
+    all.add::<Settings>("get");
     all.add::<HeapReply>("heap");
     all.add::<Vec<JlistEntry>>("jlist");
     all.add::<AppList>("list");
+    all.add::<ShownLine<'static>>("logs");
     all.add::<Ping>("ping");
     all.add::<SaveReply>("save");
     all.add::<WorkersReply>("send");
     all.add::<StallsReply>("stalls");
     all.add::<WorkersReply>("trigger");
+    all.add::<Validated>("validate");
     let Outputs { mut schemas, mut commands } = all;
     let mut definitions = schemas.take_definitions(true);
+    let reports: Value = serde_json::from_str(REPORTS).unwrap();
+    for (all, key) in [(&mut commands, "properties"), (&mut definitions, "$defs")] {
+        for (name, schema) in reports[key].as_object().unwrap() {
+            let before = all.insert(name.clone(), schema.clone());
+            assert!(before.is_none_or(|before| before == *schema), "{name} is two things");
+        }
+    }
     definitions.sort_keys();
     definitions.values_mut().for_each(admit_more);
     commands.sort_keys();
@@ -84,8 +98,8 @@ fn document() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Output of Forkful's commands",
         "description": "What commands print with `--json`, by the command's name: `#/properties/list` is the schema of `forkful list --json`. \
-             `jlist` prints JSON always. `events --follow` is one line of it. Durations are in milliseconds, times in milliseconds since the \
-             Unix epoch. Programs should ignore keys that they do not know: new keys may be added.",
+             `jlist` prints JSON always. `events --follow` and `logs` are one line of it; `compare of reports` is of two saved ones. Durations are in milliseconds, times in milliseconds since the \
+             Unix epoch, unless the key says otherwise. Programs should ignore keys that they do not know: new keys may be added.",
         "type": "object",
         "properties": commands,
         "$defs": definitions,

@@ -11,6 +11,7 @@ use crate::document::Machine;
 
 /// A claim of the report and the result here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Claim {
     /// The subject.
     pub what: String,
@@ -35,6 +36,7 @@ impl Claim {
 
 /// The result of an experiment. The page is drawn from its JSON.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Experiment"))]
 pub struct Document {
     /// `experiment`.
     pub kind: &'static str,
@@ -75,6 +77,7 @@ pub struct Document {
 
 /// The checks and their summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ExperimentTrust"))]
 pub struct Trust {
     /// Why the result cannot be trusted, if so.
     pub text: String,

@@ -11,6 +11,7 @@ use crate::statistics::paired::Interval;
 use crate::statistics::verdict::Word;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportsDocument {
     /// `reports`.
     pub kind: &'static str,
@@ -43,12 +44,14 @@ pub struct ReportsDocument {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TrustText {
     pub text: String,
 }
 
 /// One of the two files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ReportSource"))]
 pub struct Source {
     /// Its name in the output: the end of its path.
     pub name: String,
@@ -65,6 +68,7 @@ pub struct Source {
 
 /// A setting that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ReportDifference"))]
 pub struct Difference {
     pub setting: &'static str,
     /// It changes the load, so there is no verdict.
@@ -75,6 +79,7 @@ pub struct Difference {
 
 /// One figure of both reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ReportFigure"))]
 pub struct Figure {
     pub name: String,
     /// `requests/s`, `ms`, `%`; empty for a ratio.

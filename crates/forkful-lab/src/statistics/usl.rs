@@ -21,6 +21,7 @@ pub(crate) struct Point {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Usl {
     /// Throughput of one worker.
     pub lambda: f64,

@@ -26,6 +26,7 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// The verdict on an arm compared with its baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "VerdictWord"))]
 pub enum Word {
     /// Better by more than the band.
     #[serde(rename = "faster")]

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CheckLevel"))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Fine,
@@ -30,6 +31,7 @@ impl Level {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// A stable key, such as `generator_cpu`; `None` if the check is identified by its name.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,7 @@ pub const VERSION: u32 = 1;
 
 /// The document of `--json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchReport"))]
 pub struct Document<'a> {
     kind: &'static str,
     version: u32,
@@ -33,10 +34,12 @@ pub struct Document<'a> {
     target: Target<'a>,
     plan: PlanDocument,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     duration_s: f64,
     stopped_early: bool,
     requests: Requests,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     latency_ms: &'a Histogram,
     latency_meaning: &'static str,
     spectrum: Vec<[f64; 2]>,
@@ -59,6 +62,7 @@ pub struct Document<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchTarget"))]
 struct Target<'a> {
     name: String,
     server: Option<&'a str>,
@@ -68,6 +72,7 @@ struct Target<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchPlan"))]
 struct PlanDocument {
     description: String,
     r#loop: &'static str,
@@ -84,10 +89,12 @@ struct PlanDocument {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchRequests"))]
 struct Requests {
     #[serde(flatten)]
     counts: Counts,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     per_second: f64,
     warmup: u64,
     offered: u64,
@@ -95,25 +102,34 @@ struct Requests {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchPhases"))]
 struct Phases<'a> {
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     connect: &'a Histogram,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     first_byte: &'a Histogram,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     service: &'a Histogram,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     total: &'a Histogram,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     slip: &'a Histogram,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     unfinished: &'a Histogram,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchErrors"))]
 struct Errors<'a> {
     total: u64,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     share: Option<f64>,
     timeouts: u64,
     by_cause: BTreeMap<&'static str, u64>,
@@ -121,6 +137,7 @@ struct Errors<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchErrorsByCause"))]
 struct ErrorsByCause<'a> {
     cause: &'static str,
     words: &'static str,
@@ -132,34 +149,43 @@ struct ErrorsByCause<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchTraffic"))]
 struct Traffic {
     #[serde(flatten)]
     bytes: Bytes,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     received_per_second: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchGenerator"))]
 struct Generator<'a> {
     engine: &'a str,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     cpu_seconds: f64,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     cpu_us_per_request: f64,
     saturated: bool,
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     ceiling_share: f64,
     ceiling_per_second: Option<f64>,
     threads: &'a [ThreadFacts],
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     events_per_wake: f64,
     #[serde(serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     residency_ms: &'a Histogram,
     memory_bytes: u64,
     memory_peak_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchEnvironment"))]
 struct Environment {
     #[serde(flatten)]
     host: Host,
@@ -168,6 +194,7 @@ struct Environment {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchTrust"))]
 struct TrustDocument<'a> {
     text: String,
     level: Level,

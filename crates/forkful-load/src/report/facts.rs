@@ -194,6 +194,7 @@ impl Report {
 /// Requests by result. `started = completed + failed + late + unfinished` holds exactly, and `started` equals
 /// the number that the server received if every request reached it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchCounts"))]
 pub struct Counts {
     /// Requests that the engine started: it connected or wrote for them.
     pub started: u64,
@@ -217,6 +218,7 @@ pub struct Counts {
 
 /// Bytes of HTTP, without TLS, TCP and IP, within the measurement and the drain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchBytes"))]
 pub struct Bytes {
     pub sent: u64,
     #[serde(skip)]
@@ -229,6 +231,7 @@ pub struct Bytes {
 
 /// Connections over the whole run, including the warm-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchConnections"))]
 pub struct Connections {
     /// Requested by the plan.
     pub asked: u64,
@@ -249,11 +252,13 @@ pub struct Connections {
     /// HTTP/2: concurrent requests on one connection: the plan's number, or the server's limit if that is
     /// lower. 0 for HTTP/1.
     #[serde(serialize_with = "json::known")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub streams: u64,
 }
 
 /// Facts about long-lived connections (WebSockets, event streams), beside messages and their answers.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchMessages"))]
 pub struct Messages {
     /// Unsolicited messages: received within the measurement while no request was waiting.
     pub unasked: u64,
@@ -264,6 +269,7 @@ pub struct Messages {
     pub closes: BTreeMap<u16, u64>,
     /// Event streams: time from the request to the first event.
     #[serde(rename = "first_event_ms", serialize_with = "json::times_if_any")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<json::Times>"))]
     pub first_event: Option<Histogram>,
 }
 
@@ -294,11 +300,14 @@ impl Messages {
 
 /// A time window of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchWindow"))]
 pub struct Window {
     /// Its start, since the measurement started.
     #[serde(rename = "at_s", serialize_with = "json::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub start: Duration,
     #[serde(rename = "length_s", serialize_with = "json::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub length: Duration,
     #[serde(skip)]
     pub started: u64,
@@ -311,12 +320,15 @@ pub struct Window {
     pub received: u64,
     /// Median of the response times, within 2 %; `None` if there are no answers.
     #[serde(rename = "p50_ms", serialize_with = "json::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p50: Option<Duration>,
     /// 99th percentile, within 2 %.
     #[serde(rename = "p99_ms", serialize_with = "json::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p99: Option<Duration>,
     /// The longest response time, within 2 %.
     #[serde(rename = "max_ms", serialize_with = "json::millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub max: Option<Duration>,
     /// Open connections at the end of the window.
     pub open_connections: u64,
@@ -329,15 +341,19 @@ pub struct Window {
 
 /// One thread of the generator, over the measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchThreadFacts"))]
 pub struct ThreadFacts {
     /// User and system CPU, seconds.
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub cpu_seconds: f64,
     /// `cpu_seconds` divided by the wall-clock time, 0 to 1. From 0.8 on the generator influences the result.
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy: f64,
     /// The largest `busy` of any window.
     #[serde(serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_max: f64,
     pub connections: u64,
     pub completed: u64,
@@ -353,6 +369,7 @@ pub struct ThreadFacts {
 /// Kernel counters, as the difference over the measurement. They cover the whole network namespace: other
 /// traffic is included, a server on another machine is not. `None`: not readable here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchKernel"))]
 pub struct Kernel {
     /// Retransmitted segments (`Tcp.RetransSegs`).
     pub retransmits: Option<u64>,
@@ -375,19 +392,23 @@ pub struct Kernel {
 
 /// The machine. `None`: not readable here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchHost"))]
 pub struct Host {
     /// CPUs available to this process.
     pub cpus: usize,
     /// Share of all CPU time, 0 to 1, that was busy, including this process.
     #[serde(rename = "cpu_busy", serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub busy: Option<f64>,
     /// Share of all CPU time that the hypervisor took.
     #[serde(rename = "cpu_stolen", serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub steal: Option<f64>,
     /// How often this process's cgroup was throttled.
     pub throttled_times: Option<u64>,
     /// How long it was throttled.
     #[serde(rename = "throttled_s", serialize_with = "json::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub throttled: Option<Duration>,
     /// Descriptors that this process may open.
     pub descriptors_max: Option<u64>,
@@ -404,6 +425,7 @@ pub struct Worker {
 
 /// The results of one request of the plan.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchRequestFacts"))]
 pub struct RequestFacts {
     /// `GET /path`.
     pub name: String,
@@ -416,6 +438,7 @@ pub struct RequestFacts {
     /// Response times within 2 %; for a plan with a single request exactly [`Report::response`]. Only the
     /// first [`RequestFacts::HISTOGRAMS_MAX`] requests have them.
     #[serde(rename = "latency_ms", serialize_with = "json::times")]
+    #[cfg_attr(feature = "schema", schemars(with = "json::Times"))]
     pub response: Histogram,
 }
 

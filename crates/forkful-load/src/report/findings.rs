@@ -27,6 +27,7 @@ pub struct Findings<'a> {
 
 /// The workers of the target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchWorkers"))]
 pub struct Workers {
     /// The app's name, if the target is an app of Forkful.
     pub app: Option<String>,
@@ -38,6 +39,7 @@ pub struct Workers {
 
 /// One worker's share. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BenchWorker"))]
 pub struct WorkerShare {
     /// Slot, pid, or the value of its header.
     pub name: String,
@@ -48,6 +50,7 @@ pub struct WorkerShare {
     pub connections: Option<u64>,
     /// CPU that the worker used during the measurement, in seconds.
     #[serde(serialize_with = "super::json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub cpu_seconds: Option<f64>,
 }
 

@@ -7,6 +7,24 @@ use serde::ser::{SerializeMap, Serializer};
 use super::spread::{PERCENTILES, Spread, ms};
 use crate::Histogram;
 
+/// What [`times`] writes, for the schema.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Times")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct Times {
+    /// How many times were measured.
+    samples: u64,
+    /// In milliseconds; `null` if there are too few samples.
+    mean: Option<f64>,
+    stddev: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    /// Percentiles as `p50`, `p99`, `p99_9`.
+    #[schemars(flatten)]
+    percentiles: std::collections::BTreeMap<String, Option<f64>>,
+}
+
 /// Rounds to six decimal places.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6

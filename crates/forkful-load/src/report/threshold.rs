@@ -42,11 +42,13 @@ enum Statistic {
 
 /// The result of an expectation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Expectation"))]
 pub struct Judgement {
     /// The expectation as typed.
     pub expectation: String,
     /// The measured value, in the unit of the expectation's kind: ms, per second, a count, percent.
     #[serde(serialize_with = "super::json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub value: Option<f64>,
     /// The measured value for people.
     pub found: String,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forkful_api::types::{ActionRequest, AppChange, Verb};
+use forkful_api::types::{ActionRequest, AppChange, Settings as Printed, Verb};
 use forkful_core::spec::environment::shown_value;
 
 use super::act::{request, tell};
@@ -36,7 +36,7 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
     if let Some(value) = key.as_deref().and_then(|key| settings.values.get(key)) {
         // A value requested by its name is printed as it is.
         if args.json {
-            output::print_json(&value)?;
+            output::print_json(&Printed::One(value))?;
         } else {
             output::print(&format!("{}\n", format::visible(value)))?;
         }
@@ -56,7 +56,7 @@ pub(super) fn get(home: &Home, args: &GetArgs) -> Result<Exit, Failure> {
             .hint("`forkful get` shows all settings; `forkful set` sets one"));
     }
     if args.json {
-        output::print_json(&meant)?;
+        output::print_json(&Printed::All(meant))?;
     } else {
         let lines =
             meant.iter().map(|(key, value)| format!("{} {}\n", format::visible(key), format::visible(value)));

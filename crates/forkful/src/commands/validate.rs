@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use annotate_snippets::Level;
-use forkful_api::types::AppDefinition;
+use forkful_api::types::{AppDefinition, ConfigFault, Validated};
 use forkful_config::{ConfigError, Place, Report, Warning};
-use serde_json::{Value, json};
 
 use crate::cli::ValidateArgs;
 use crate::exit::{Exit, Failure, See};
@@ -27,7 +26,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
     for config in configs(args)? {
         let report = specs.check(Path::new(&config))?;
         tell(&config, &report, args.json);
-        faults.extend(report.faults.iter().map(fault_json));
+        faults.extend(report.faults.iter().map(fault_view));
         if !report.faults.is_empty() {
             continue;
         }
@@ -38,12 +37,14 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
         let without_env = |definition| AppDefinition { env: std::collections::BTreeMap::new(), ..definition };
         all.extend(definitions.into_iter().map(without_env));
     }
-    match (args.json, faults.is_empty()) {
-        (true, true) => output::print_json(&all)?,
-        (true, false) => output::print_json(&json!({ "faults": faults }))?,
-        (false, _) => output::print(&text)?,
+    let exit = if faults.is_empty() { Exit::Done } else { Exit::WrongUse };
+    if args.json {
+        let checked = if faults.is_empty() { Validated::Apps(all) } else { Validated::Faults { faults } };
+        output::print_json(&checked)?;
+    } else {
+        output::print(&text)?;
     }
-    Ok(if faults.is_empty() { Exit::Done } else { Exit::WrongUse })
+    Ok(exit)
 }
 
 fn configs(args: &ValidateArgs) -> Result<Vec<String>, Failure> {
@@ -94,19 +95,19 @@ fn shown(text: &str, place: Option<&Place>, level: Level<'static>, paint: Paint)
     }
 }
 
-fn fault_json(fault: &ConfigError) -> Value {
+fn fault_view(fault: &ConfigError) -> ConfigFault {
     let place = fault.place();
     let at = place.and_then(|place| place.at);
     let (hint, see) = fault.hint().map(|hint| (hint.text, hint.see)).unzip();
-    json!({
-        "message": fault.to_string(),
-        "hint": hint,
-        "see": see,
-        "file": place.and_then(|place| place.file.as_ref()).map(|file| file.display().to_string()),
-        "line": at.map(|at| at.line),
-        "column": at.and_then(|at| at.column),
-        "key": place.map(|place| &place.key),
-    })
+    ConfigFault {
+        message: fault.to_string(),
+        hint,
+        see,
+        file: place.and_then(|place| place.file.as_ref()).map(|file| file.display().to_string()),
+        line: at.map(|at| at.line),
+        column: at.and_then(|at| at.column),
+        key: place.map(|place| place.key.clone()),
+    }
 }
 
 fn summary(config: &str, definitions: &[AppDefinition], report: &Report) -> String {

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use forkful_api::types::{LogLine, LogStream};
+use forkful_api::types::{LogLine, LogStream, ShownLine};
 use forkful_core::date_format::DateFormat;
 use forkful_core::spec::Named as _;
 use forkful_os::clock::utc_offset_seconds;
-use serde::Serialize;
 
 use super::format::visible;
 use super::paint::Paint;
@@ -35,18 +34,6 @@ pub(crate) struct LogShape {
     pub(crate) paint: Paint,
 }
 
-/// A line as JSON, with PM2's keys.
-#[derive(Debug, Serialize)]
-struct JsonLine<'a> {
-    message: &'a str,
-    /// `null` for lines from disk.
-    timestamp: Option<String>,
-    r#type: &'static str,
-    /// `null` for a file of several workers.
-    process_id: Option<u32>,
-    app_name: &'a str,
-}
-
 /// The time format in JSON and in `--format`.
 const JSON_TIME: &str = "YYYY-MM-DDTHH:mm:ss.SSSZ";
 const FORMAT_TIME: &str = "YYYY-MM-DD-HH:mm:ssZZ";
@@ -62,7 +49,7 @@ pub(crate) fn append(line: &LogLine, shape: &LogShape, out: &mut String) {
             append_text(&line.line, shape, out);
         }
         LogStyle::Json => {
-            let line = JsonLine {
+            let line = ShownLine {
                 message: &line.line,
                 timestamp: time(line, shape, Some(JSON_TIME)),
                 r#type: line.stream.name(),
