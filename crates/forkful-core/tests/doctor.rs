@@ -1,11 +1,13 @@
 //! The doctor over synthetic seconds: a table of apps with a known limit, and the bounds around each rule.
 
+use forkful_core::doctor::words::Setting;
 use forkful_core::doctor::{
-    App, Certainty, Diagnosis, Outcome, Remedy, Signs, Split, Unclear, Verdict, WorkerSeconds, compare,
-    examine, words,
+    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Signs, Split, Unclear, Verdict, WorkerSeconds,
+    compare, examine, words,
 };
 use forkful_core::metrics::Readings;
 use forkful_core::outgoing::HostLoad;
+use forkful_core::spec::Balance;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -472,4 +474,24 @@ fn a_change_is_kept_only_when_it_surely_helped() {
     assert_eq!(compare(&before, &with_requests(|_| 0.0, 8.0)), Outcome::NotMeasured);
     assert_eq!(compare(&before, &app_of(&[], 12)), Outcome::NotMeasured);
     assert_eq!(words::outcome(outcome(900.0, 8.0)), "it helped: +78 % requests per second");
+}
+
+#[test]
+fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
+    let sets = |setting: &Setting| words::setting(setting, "web");
+    assert_eq!(sets(&Setting::Workers(2)), "forkful scale web 2");
+    assert_eq!(sets(&Setting::PoolSize(16)), "forkful reload web --env UV_THREADPOOL_SIZE=16");
+    assert_eq!(sets(&Setting::NodeArgs("null".to_owned())), "forkful reload web --node-args=null");
+    assert_eq!(sets(&Setting::Balance(Balance::Least)), "forkful reload web --balance least");
+    let (keep, undo) = (sets(&Setting::Workers(4)), sets(&Setting::Workers(2)));
+    let trial = OpenTrial { since_ms: 5_000, keep, undo };
+    for (now_ms, ago) in [(0, "0 s"), (124_999, "119 s"), (125_000, "2 min"), (7_205_000, "2 h")] {
+        let told = words::undecided(&trial, now_ms);
+        assert!(
+            told.starts_with(&format!("forkful doctor --fix has changed a setting {ago} ago,")),
+            "{told}"
+        );
+        let end = "Then undo the change with `forkful scale web 2`, or keep it with `forkful scale web 4`";
+        assert!(told.ends_with(end), "{told}");
+    }
 }

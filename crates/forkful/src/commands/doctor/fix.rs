@@ -200,8 +200,14 @@ const POOL_DEFAULT: f64 = 4.0;
 
 /// Arguments of Node.js as one word of a shell.
 fn node_args(args: &[String]) -> Setting {
-    let text = if args.is_empty() { "null".to_owned() } else { shell_words::join(args) };
-    Setting::NodeArgs(shell_words::quote(&text).into_owned())
+    // `shell_words` quotes `=` as well, which is plain within a word.
+    let is_plain = |arg: &String| arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c));
+    Setting::NodeArgs(match args {
+        [] => "null".to_owned(),
+        [one] if is_plain(one) => one.clone(),
+        several if several.iter().all(is_plain) => format!("'{}'", several.join(" ")),
+        others => shell_words::quote(&shell_words::join(others)).into_owned(),
+    })
 }
 
 fn scale(name: &str, workers: u16) -> (Verb, ActionRequest) {
@@ -233,5 +239,27 @@ async fn perform(
             let why = failed.error.clone().unwrap_or_else(|| "it failed".to_owned());
             Err(Failure::new(Exit::Failed, format!("the change of {} failed: {why}", failed.name)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_node_are_one_word_of_a_shell() {
+        let told = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|argument| (*argument).to_owned()).collect();
+            words::setting(&node_args(&args), "web")
+        };
+        assert_eq!(told(&[]), "forkful reload web --node-args=null");
+        let one = told(&["--max-old-space-size=512"]);
+        assert_eq!(one, "forkful reload web --node-args=--max-old-space-size=512");
+        let two = told(&["--inspect", "--max-old-space-size=512"]);
+        assert_eq!(two, "forkful reload web --node-args='--inspect --max-old-space-size=512'");
+        let two = told(&["--require", "./a b.cjs"]);
+        let words = shell_words::split(&two).unwrap();
+        let inner = words[3].strip_prefix("--node-args=").unwrap();
+        assert_eq!(shell_words::split(inner).unwrap(), ["--require", "./a b.cjs"]);
     }
 }
