@@ -132,7 +132,8 @@ api 0: reload
 
 From other languages: server-sent events on the daemon's socket ([API](API.md#get-v1events)).
 
-<!-- not run: follows the events until Ctrl-C -->
+<!-- run: ln -sfn "$FORKFUL_HOME" ~/.forkful -->
+<!-- ends with Ctrl-C after: : -->
 \`\`\`sh
 curl --no-buffer --unix-socket ~/.forkful/forkful.sock 'http://localhost/v1/events?logs=true'
 \`\`\`

@@ -98,12 +98,13 @@ export class Sandbox {
   /**
    * Starts a command and leaves it running; the cleanup stops it.
    * @param {string[]} args
-   * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, program?: string }} [options]
+   * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, program?: string, detached?: boolean }} [options] `detached`: in a process group of its own
    */
   spawn(args, options = {}) {
     const child = spawn(options.program ?? binary(), args, {
       cwd: options.cwd ?? this.directory,
       env: { ...this.env, ...options.env },
+      detached: options.detached,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const running = { child, stdout: '', stderr: '', outcome: /** @type {Promise<Outcome>} */ (Promise.resolve()) };
