@@ -3,6 +3,7 @@
 // gets one line "<worker id> <monotonic ns>" when the listening callback fires.
 'use strict';
 
+const { createHash } = require('node:crypto');
 const http = require('node:http');
 const { appendFileSync } = require('node:fs');
 const { threadId } = require('node:worker_threads');
@@ -44,6 +45,18 @@ const server = http.createServer((request, response) => {
     return void setTimeout(reply, milliseconds(url.searchParams, SLOW_MS_MAX), response, `slow ${workerId}\n`);
   }
   return reply(response, 'not found\n', 404);
+});
+
+/** A WebSocket whose short messages (RFC 6455, section 5.2) are answered by this worker's id; nothing else of the protocol is needed here. */
+server.on('upgrade', (request, socket) => {
+  const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
+  socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
+  let received = Buffer.alloc(0);
+  const answer = Buffer.concat([Buffer.of(0x81, workerId.length), Buffer.from(workerId)]);
+  socket.on('error', () => socket.destroy()).on('data', (data) => {
+    received = Buffer.concat([received, data]);
+    for (let length; received.length >= 2 && received.length >= (length = 6 + (received[1] & 0x7f)); received = received.subarray(length)) socket.write(answer);
+  });
 });
 
 server.listen(Number(process.env.PORT ?? 3000), () => {

@@ -1,5 +1,5 @@
-// Sockets that processes open by themselves (`reusePort`): what clients see of kills, of reloads and of a blocked process.
-// 200 requests a second, each on a new connection, open loop. Node.js 23.1 and later has `reusePort`.
+// Sockets that processes open by themselves (`reusePort` of Node.js, `Bun.serve`): what clients see of kills, of reloads and of a blocked process.
+// 200 requests a second, each on a new connection, open loop. Node.js 23.1 and later has `reusePort`; Bun comes with `npm ci` in npm/test.
 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,9 +14,10 @@ import { quantile } from '../lib/stats.mjs';
 import { casesOf, finalSamples, fixed, spreadOf, spreadText } from '../lib/summary.mjs';
 
 export const about = 'sockets that processes open by themselves: kills, reloads, and a block of 700 ms';
-export const arms = ['forkful-auto'];
+export const arms = ['forkful-auto', 'forkful-bun'];
 
 const APP = path.join(BENCH, 'apps/own.cjs');
+const APPS = { 'forkful-bun': path.join(BENCH, 'apps/own-bun.mjs') };
 const RATE = 200;
 const TIMES = 10;
 const BLOCK_MS = 700;
@@ -67,12 +68,13 @@ const BLOCKED = `${BLOCK_MS} ms block of 1 of 2`;
 
 export async function run(context) {
   const [major, minor] = process.versions.node.split('.').map(Number);
-  if (major < 23 || (major === 23 && minor < 1)) throw new Error(`Node.js ${process.versions.node} has no reusePort: run this with tests/e2e/node_modules/node24/bin/node`);
+  const isNode = context.arms.some((arm) => !(arm in APPS));
+  if (isNode && (major < 23 || (major === 23 && minor < 1))) throw new Error(`Node.js ${process.versions.node} has no reusePort: run this with tests/e2e/node_modules/node24/bin/node`);
   const cases = context.arms.flatMap((arm) => [...Object.keys(EVENTS), BLOCKED].map((event) => ({ arm, event })));
   const named = new Map(cases.map((one) => [`${one.arm}: ${one.event}`, one]));
   return interleave(context, [...named.keys()], (name) => {
     const { arm, event } = named.get(name);
-    return withArm(arm, { app: APP, workers: context.workers }, async (server) => {
+    return withArm(arm, { app: APPS[arm] ?? APP, workers: context.workers }, async (server) => {
       await probe({ port: server.port, path: '/fast', rate: RATE, seconds: 1 });
       const { result, cpu } = await measured(server, () => (event === BLOCKED ? blocked(server, context) : repeated(server, event, context.quick)));
       return { ...result, cpu, line: `${result.times} times, ${result.requests} requests, ${result.failed} failed, p99 ${fixed(result.p99, 1)}, max ${fixed(result.max, 1)} ms` };

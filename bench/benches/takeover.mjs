@@ -1,4 +1,4 @@
-// kill -9 of the daemon, fifty times, under load: how many requests clients lose, how long the API takes to serve again,
+// kill -9 of the daemon, fifty times, under load of connections for one request, kept connections and WebSockets: how many requests clients lose, how long the API takes to serve again,
 // whether the workers stay the same, and the memory of keeper and daemon.
 
 import http from 'node:http';
@@ -17,7 +17,7 @@ export const arms = ['forkful-direct', 'forkful-auto', 'forkful-exact'];
 const KILLS = 50;
 const SERVES_MS_MAX = 15_000;
 const PAUSE_MS = 2500; // after five deaths within 10 s the keeper starts no daemon
-const PLAN = { close: 8, kept: 8, pauseMs: 5, slowEvery: 50, slowMs: 300 };
+const PLAN = { close: 8, kept: 8, sockets: 8, pauseMs: 5, slowEvery: 50, slowMs: 300 };
 const MEBIBYTE = 2 ** 20;
 
 /** The daemon's information about itself. */
@@ -82,9 +82,9 @@ export function tables(result) {
     ];
   });
   return [{
-    title: `kill -9 of the daemon under ${PLAN.close} closing and ${PLAN.kept} kept connections, ${result.workers} workers`,
+    title: `kill -9 of the daemon under ${PLAN.close} closing and ${PLAN.kept} kept connections and ${PLAN.sockets} WebSockets, ${result.workers} workers`,
     columns: ['arm', 'kills', 'requests', 'lost', 'same workers', 'kill to API, ms', 'slowest, ms', 'keeper, MiB', 'daemon, MiB'],
     rows,
-    notes: ['"Lost" are requests without an answer, of whatever kind. The API\'s socket is open all the time: a request that comes while there is no daemon waits in its queue.'],
+    notes: ['"Lost" are requests and messages without an answer, of whatever kind, and WebSockets that did not open. The API\'s socket is open all the time: a request that comes while there is no daemon waits in its queue.'],
   }];
 }

@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { BENCH, REPOSITORY } from './paths.mjs';
+import { BENCH, BUN, REPOSITORY } from './paths.mjs';
 import { baselineBinary, startForkful, forkfulBinary } from './arms/forkful.mjs';
 import { startPm2, PM2 } from './arms/pm2.mjs';
 import { startWatt, WATT, NODE_24 } from './arms/watt.mjs';
@@ -78,6 +78,17 @@ function forkful(balance, name = `forkful-${balance}`, more = []) {
   };
 }
 
+/** This project with processes of Bun, which open their ports by themselves. @returns {Arm} */
+function forkfulBun() {
+  const { missing, version } = forkful('auto');
+  return {
+    about: 'this project with processes of Bun, fork mode',
+    missing: () => missing() ?? (existsSync(BUN) ? null : 'run `npm ci` in npm/test, or set BUN'),
+    version: () => `${version()} with Bun ${versionOf(BUN, '--version')}`,
+    start: (options) => up('forkful-bun', options, process.execPath, (server) => startForkful(server, 'auto', forkfulBinary(), ['--interpreter', BUN])),
+  };
+}
+
 /** Another build of this project, to be measured side by side. @returns {Arm} */
 function baseline(balance) {
   return {
@@ -113,6 +124,7 @@ export const ARMS = {
   'forkful-shared': forkful('shared'),
   'forkful-sticky': forkful('sticky'),
   'forkful-bare': forkful('auto', 'forkful-bare', ['--no-agent']),
+  'forkful-bun': forkfulBun(),
   'baseline-auto': baseline('auto'),
 };
 

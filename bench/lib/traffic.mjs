@@ -1,4 +1,4 @@
-// Steady traffic from a separate process: `close` connections (one request each) and `kept` ones, closed loop with a
+// Steady traffic from a separate process: `close` connections (one request each), `kept` ones and WebSockets, closed loop with a
 // pause, some requests slow so that answers are in flight at any time. Every failure is counted by what the client saw;
 // nothing is retried. It also records when each worker answered first, on the clock that all processes share.
 
@@ -6,13 +6,14 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection, clientAddress } from './http.mjs';
+import { Socket } from './websocket.mjs';
 
 const SELF = fileURLToPath(import.meta.url);
 const FAILURES_KEPT_MAX = 200;
 
 /**
  * Starts traffic; `stop` ends it and gives the report.
- * @param {{port: number, close: number, kept: number, pauseMs: number, slowEvery?: number, slowMs?: number, path?: string}} plan `path` is asked for alone
+ * @param {{port: number, close: number, kept: number, sockets?: number, pauseMs: number, slowEvery?: number, slowMs?: number, path?: string}} plan `path` is asked for alone
  */
 export async function startTraffic(plan) {
   const child = fork(SELF, ['traffic'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
@@ -42,7 +43,7 @@ export async function startTraffic(plan) {
   };
 }
 
-function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs, path }) {
+function makeTraffic({ port, close, kept, sockets = 0, pauseMs, slowEvery, slowMs, path }) {
   const state = { requests: 0, answered: 0, failures: {}, idleClosed: 0, firstFailures: [], firstSeen: {}, slowest: 0, stopping: false };
   const workerOf = (body) => /"pid":(\d+)/.exec(body)?.[1] ?? body.trim().split(' ').at(-1);
   /** `worker` is the one that a kept connection was with, as far as it is known. */
@@ -93,9 +94,25 @@ function makeTraffic({ port, close, kept, pauseMs, slowEvery, slowMs, path }) {
     }
     connection?.close();
   }
+  async function talking(index) {
+    let socket = null;
+    while (!state.stopping) {
+      const startedAt = performance.now();
+      // Nobody but the client closes it, so that an end between two messages is a loss, too.
+      if (socket?.open === false) note({ kind: 'closed (between messages)' }, 'WebSocket', startedAt);
+      let answer;
+      if (socket?.open === true) answer = await socket.send('which worker?');
+      else answer = await (socket = new Socket(port, { localAddress: clientAddress(index) })).upgrade();
+      if (socket.upgraded && answer.body !== '' || answer.kind !== 'ok') note(answer, 'WebSocket', startedAt);
+      if (answer.kind !== 'ok') socket = null;
+      await sleep(pauseMs);
+    }
+    socket?.close();
+  }
   const loops = [
     ...Array.from({ length: close }, (_, i) => closing(i)),
     ...Array.from({ length: kept }, (_, i) => keeping(close + i)),
+    ...Array.from({ length: sockets }, (_, i) => talking(close + kept + i)),
   ];
   return { state, finish: () => { state.stopping = true; return Promise.all(loops); } };
 }
