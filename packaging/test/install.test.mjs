@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 
@@ -108,6 +108,24 @@ for (const program of ['curl', 'wget']) {
     await assert.rejects(promisify(execFile)('sh', [SCRIPT, '--from', `${address}/none`, '--prefix', prefix], { env }), /none\/SHA256SUMS cannot be fetched/);
   });
 }
+
+test('the script from a server by curl, and a tarball by hand, as docs/INSTALL.md says', async (t) => {
+  const [directory, here] = [folder(t), folder(t)];
+  const tarball = release(directory, '1.2.3');
+  const server = http.createServer((request, response) => response.end(readFileSync(request.url === '/install.sh' ? SCRIPT : join(directory, String(request.url).slice(1))))).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => { server.close(); server.closeAllConnections(); });
+  const address = `http://127.0.0.1:${server.address().port}`;
+  const run = async (program, ...args) => promisify(execFile)(program, args, { cwd: here, env: environment });
+  await run('curl', '--silent', '--fail', '--location', '--remote-name', `${address}/install.sh`);
+  await run('sh', 'install.sh', '--from', address, '--version', '1.2.3', '--prefix', join(here, 'by-script'));
+  copyFileSync(tarball, join(here, basename(tarball)));
+  copyFileSync(join(directory, 'SHA256SUMS'), join(here, 'SHA256SUMS'));
+  assert.equal((await run('sha256sum', '--check', '--ignore-missing', 'SHA256SUMS')).stdout, `${basename(tarball)}: OK\n`);
+  mkdirSync(join(here, 'by-hand'));
+  await run('tar', 'xzf', basename(tarball), '--strip-components=1', '--no-same-owner', '-C', join(here, 'by-hand'));
+  assert.deepEqual(filesBelow(join(here, 'by-hand')), filesBelow(join(here, 'by-script')));
+});
 
 test('a script that is cut off does nothing', (t) => {
   const directory = folder(t);

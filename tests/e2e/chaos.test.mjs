@@ -1,10 +1,18 @@
 // The storm of `dev/chaos`: first tests that its ledger finds every planted mistake, then runs a short storm,
 // after which every request must be accounted for.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { judge, judgeLogs } from './chaos/ledger.mjs';
 import { storm } from './chaos/storm.mjs';
+import { binary } from './lib/sandbox.mjs';
+
+const COMMAND = fileURLToPath(new URL('../../dev/chaos', import.meta.url));
 
 const KINDS = { new: 4, kept: 6, slow: 3, websocket: 3 };
 /** WebSockets keep a leaving worker for most of this time, and these storms should be short. No fault here keeps a worker longer than 2 s. */
@@ -90,7 +98,32 @@ describe('the ledger of a storm', () => {
   });
 });
 
-for (const [plant, expected] of Object.entries({ lost: /^cut .* executed$/, doubled: /^executed 2 times$/, mixed: /^wrong \(200 another/, unexecuted: /^answered, and not executed$/ })) {
+/** What is said of the requests of an app that makes a mistake, by what makes them: the storm itself, or its command. */
+const PLANTS = { lost: /^cut .* executed$/, doubled: /^executed 2 times$/ };
+const PLANTS_BY_COMMAND = { mixed: { expected: /^wrong \(200 another/, host: 'forkful' }, unexecuted: { expected: /^answered, and not executed$/, host: 'cluster' } };
+
+for (const [plant, { expected, host }] of Object.entries(PLANTS_BY_COMMAND)) {
+  test(`dev/chaos finds an app that makes a mistake, run by ${host}: ${plant}`, async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'forkful-chaos-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const file = join(directory, 'report.json');
+    const run = (minutes) => {
+      const args = ['--seed', '7', '--minutes', minutes, '--plant', plant, '--against', host, '--faults', 'event loop blocked', '--json', file];
+      const { status, stdout, stderr } = spawnSync(COMMAND, args, { encoding: 'utf8', env: { ...process.env, FORKFUL_BIN: binary() } });
+      return { status, told: stdout + stderr, report: JSON.parse(readFileSync(file, 'utf8')) };
+    };
+    // A slow machine needs longer for enough requests.
+    let found = run('0.05');
+    for (const minutes of ['0.5', '5']) if (found.report.requests < REQUESTS_WITH_A_PLANT) found = run(minutes);
+    const { status, told, report: { seed, against, unaccounted } } = found;
+    assert.equal(status, 1, told);
+    assert.deepEqual({ seed, against }, { seed: 7, against: host });
+    assert.ok(unaccounted.length > 0, told);
+    for (const { what } of unaccounted) assert.match(what, expected);
+  });
+}
+
+for (const [plant, expected] of Object.entries(PLANTS)) {
   test(`an app that makes a mistake is found out: ${plant}`, async () => {
     let requests = 0;
     const found = await storm({ seed: 1, plant, kinds: KINDS, names: ['event loop blocked'], goesOn: () => requests < REQUESTS_WITH_A_PLANT, tell: (_fault, count) => { requests = count; } });

@@ -5,6 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
+import { printsLike } from './lib/elsewhere.mjs';
 import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { NEWEST, nodeBinary } from './lib/nodes.mjs';
@@ -56,6 +57,7 @@ for (const major of [20, 22, 24]) {
     if (!started) return;
     const { forkful, port, told } = started;
     assert.match(told, /memory: 512 MiB \(`memory_max`\) for 4 workers on Node\.js \d+: \d+ MiB each, \d+ MiB of it heap; a worker is replaced above \d+ MiB of its own/);
+    printsLike('MEMORY.md', 'note: api: memory', told, { names: { 'cgroup /': '`memory_max`' } });
     const { memory_plan: plan } = await described(forkful, 'api');
     const options = JSON.parse((await get(port, '/options')).body);
     assert.ok(options.includes(`--max-old-space-size=${plan.heap_mib}`), options.join(' '));

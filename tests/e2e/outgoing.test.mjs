@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { printsLike } from './lib/elsewhere.mjs';
 import { freePort, get } from './lib/http.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
 import { checkOutput } from './lib/outputs.mjs';
@@ -59,11 +60,13 @@ test('a database with 40 places and workers with pools of 10: the connections ar
   assert.ok(full.workers.reduce((sum, { outgoing = [] }) => sum + (outgoing[0]?.connections ?? 0), 0) >= 40, JSON.stringify(full));
   assert.equal(database.most, 40);
 
-  const report = JSON.parse((await forkful.ok(['doctor', 'shop', '--json', '--for', '10s'])).stdout).apps[0];
+  const [json, shown] = await Promise.all([['--json'], []].map((more) => forkful.ok(['doctor', 'shop', ...more, '--for', '10s'])));
+  const report = JSON.parse(json.stdout).apps[0];
   assert.equal(report.verdict, 'connection-limit', JSON.stringify(report));
   assert.equal(report.headline, `shop is refused connections by ${host}, which takes 40 of this app (certain)`);
   assert.deepEqual([report.host.host, report.host.limit, report.host.most], [host, 40, 10]);
   assert.equal(report.command, 'forkful scale shop 4');
+  printsLike('DOCTOR.md', 'shop is refused', shown.stdout, { names: { 'db:5432': host } });
 
   const described = (await forkful.ok(['describe', 'shop'])).stdout;
   assert.match(described, new RegExp(`outgoing +${host}: \\d+ connections of \\d workers, at most 10 of one; it refused \\d+, with 40 open`));
