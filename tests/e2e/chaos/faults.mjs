@@ -42,7 +42,7 @@ const kill = async ({ host, random }) => {
  * By name: how often each is drawn beside the others, which hosts it can be done to, whether it is an order, during which other
  * faults follow (but no other order), what it needs of the host, and what it does.
  * @typedef {{ host: any, random: import('./random.mjs').Random, clients: import('./clients.mjs').Clients, count: number }} Storm
- * @type {Record<string, { weight: number, on?: string[], isOrder?: boolean, needs?: 'keeper' | 'disk' | 'limit', act: (storm: Storm) => Promise<Partial<import('./ledger.mjs').Fault> | void> }>}
+ * @type {Record<string, { weight: number, on?: string[], isOrder?: boolean, needs?: 'keeper' | 'disk' | 'freeze' | 'limit', act: (storm: Storm) => Promise<Partial<import('./ledger.mjs').Fault> | void> }>}
  */
 export const FAULTS = {
   'worker killed': { weight: 4, act: kill },
@@ -124,6 +124,15 @@ export const FAULTS = {
     async act({ host, random }) {
       await host.fillDisk(() => sleep(random.whole(100, 1000)));
       return { dropsLines: true };
+    },
+  },
+  // Every write and every new file waits meanwhile. The lines that come fit into the daemon's memory, so that none may be missing.
+  'disk slow': {
+    weight: 1,
+    on: ['forkful'],
+    needs: 'freeze',
+    async act({ host, random }) {
+      await host.freezeDisk(random.whole(100, 1000));
     },
   },
   // The kernel kills the worker that takes the app over its limit.

@@ -1,6 +1,6 @@
 // What runs the app in a storm: Forkful, and Node's own cluster module beside it.
 import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,8 +15,8 @@ export const APP = fileURLToPath(new URL('app.cjs', import.meta.url));
 const PRIMARY = fileURLToPath(new URL('primary.cjs', import.meta.url));
 const PM2 = fileURLToPath(new URL('../../../npm/test/node_modules/pm2/bin/pm2', import.meta.url));
 
-/** The disk of a storm that fills it: the home, with logs and what is saved. */
-const DISK = 'size=96m,mode=0700';
+/** The disk of a storm that fills or freezes it: the home, with logs and what is saved. */
+const DISK_MIB = 96;
 /** What all workers together may take in a storm that exceeds it. */
 const MEMORY_MAX = '1G';
 
@@ -31,7 +31,7 @@ const isOnline = ({ pid, pm2_env }) => pm2_env.status === 'online' && pid > 0;
  * @property {string} drainTimeout how long a worker that leaves may finish what it has; WebSockets hold it for most of it
  * @property {string} [plant]
  * @property {string} directory where the app writes down what it executes
- * @property {Set<string | undefined>} needs what faults need: a small disk for the home (root's right), a memory limit (a control group)
+ * @property {Set<string | undefined>} needs what faults need: a small disk for the home (root's right) that can be frozen (a loop device), a memory limit (a control group)
  */
 
 /** Forkful, with a keeper. */
@@ -48,11 +48,7 @@ export class Forkful {
   async start() {
     const { needs } = this.settings;
     this.box = await sandbox(null, NEWEST);
-    if (needs.has('disk')) {
-      mkdirSync(this.box.home, { mode: 0o700 });
-      this.hasDisk = spawnSync('mount', ['-t', 'tmpfs', '-o', DISK, 'forkful-chaos', this.box.home]).status === 0;
-      if (!this.hasDisk) this.lacks.add('disk');
-    }
+    if (needs.has('disk') || needs.has('freeze')) this.mountDisk();
     if (!needs.has('limit')) return this.startApp([]);
     return this.startApp(['--memory-max', MEMORY_MAX]).catch(async (error) => {
       if (!/cannot (be kept|set its memory limit)/.test(error.message)) throw error;
@@ -60,6 +56,27 @@ export class Forkful {
       await this.box.run(['delete', 'app']);
       await this.startApp([]);
     });
+  }
+
+  /** Mounts a small disk as the home: one of a loop device, which can be frozen, or else one in memory. */
+  mountDisk() {
+    const { home, directory } = this.box;
+    mkdirSync(home, { mode: 0o700 });
+    const image = join(directory, 'disk');
+    const done = (program, ...args) => spawnSync(program, args).status === 0;
+    const canFreeze = done('truncate', '--size', `${DISK_MIB}M`, image) && done('mkfs.ext4', '-q', '-F', '-m', '0', image) && done('mount', '-o', 'loop', image, home);
+    if (canFreeze) chmodSync(home, 0o700);
+    else this.lacks.add('freeze');
+    this.hasDisk = canFreeze || done('mount', '-t', 'tmpfs', '-o', `size=${DISK_MIB}m,mode=0700`, 'forkful-chaos', home);
+    if (!this.hasDisk) this.lacks.add('disk');
+  }
+
+  /** Lets nothing be written to the disk for a while. A process of its own ends that, whatever becomes of the storm. @param {number} ms */
+  async freezeDisk(ms) {
+    const script = 'fsfreeze --freeze "$1" && { sleep "$2"; fsfreeze --unfreeze "$1"; }';
+    const child = spawn('sh', ['-c', script, 'sh', this.box.home, String(ms / 1000)], { detached: true, stdio: 'ignore' });
+    const code = await new Promise((resolve) => { child.once('error', () => resolve(-1)).once('exit', resolve); });
+    if (code !== 0) throw new Error('the disk could not be frozen');
   }
 
   async startApp(limit) {
