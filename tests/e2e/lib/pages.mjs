@@ -3,11 +3,13 @@
 // - A block whose first line names a file in a comment (`// app.js`, `# nginx.conf`) is that file.
 // - `sh` blocks run with `bash -e`. A `text` block right after one is what it prints; figures may differ, `…` stands for lines left out.
 // - `<!-- run: command -->` is run without being shown.
-// - Below `<!-- ends with Ctrl-C after: TEXT -->` each command is interrupted when it has printed the text.
+// - Below `<!-- ends with Ctrl-C after: TEXT -->` each command is interrupted when it has printed the text; the commands of a Dockerfile and of a
+//   manifest are those of their containers.
 // - Below `<!-- keys of an app -->` each line is validated in a configuration, and below `<!-- inside http of nginx.conf -->` a block by nginx.
 // - A block below `<!-- run by PATH, PATH: reason -->` is executed by these files (`lib/elsewhere.mjs`), and one below `<!-- not run: reason -->` by nothing:
 //   `docs.test.mjs` lists all of these.
-// - Dockerfiles, YAML and JSON without a name, and excerpts in JavaScript are read by their grammar; `lib/commands.mjs` looks at the commands in them.
+// - JSON with apps is validated, and a health check of a Dockerfile is run. Other Dockerfiles, YAML and JSON without a name, and excerpts in JavaScript
+//   are read by their grammar; `lib/commands.mjs` looks at the commands in them.
 // - Excerpts in TypeScript are declarations, which `site/reference.mjs` takes from the package.
 // - A page about an example of `examples/` is run in a copy of its folder, and its files are the example's.
 import assert from 'node:assert/strict';
@@ -31,7 +33,7 @@ const EXAMPLES = fileURLToPath(new URL('../../../examples/', import.meta.url));
 const FENCE = /(?:^ *<!-- (not run|run by|ends with Ctrl-C after|keys of an app|inside http of nginx\.conf)(?::? ([^\n]+))? -->\n)?^ *```(\w*)\n([\s\S]*?)^ *```$|^<!-- run: (.+) -->$/gm;
 const FILE = /^(?:\/\/|#) ([\w.-]+(?:\/[\w.-]+)*\.\w+|Dockerfile)\n/;
 /** Ports in pages; each run uses other ports instead. */
-const PORTS = ['3000', '3001', '8080'];
+const PORTS = ['3000', '3001', '8080', '9640'];
 /** The app of a page that shows none. */
 const APP = `require('node:http').createServer((request, response) => response.end('hello\\n')).listen(process.env.PORT ?? 3000);\n`;
 
@@ -40,7 +42,7 @@ const MARKED = { 'ends with Ctrl-C after': 'interrupted', 'keys of an app': 'key
 /** From Ctrl-C: an exit code, or the signal. */
 const INTERRUPTED = [0, 130, 'SIGINT'];
 
-/** @typedef {{ kind: 'file' | 'sh' | 'text' | 'interrupted' | 'keys' | 'nginx', name?: string, text: string, after?: string }} Block */
+/** @typedef {{ kind: 'file' | 'sh' | 'text' | 'interrupted' | 'keys' | 'nginx' | 'config', name?: string, text: string, after?: string }} Block */
 
 /** Checks what is no program by its grammar. Gives whether the language has one here. @param {string} language @param {string} text */
 function isWellFormed(language, text) {
@@ -72,6 +74,12 @@ curl() { local n code; for n in {1..240}; do command curl "$@" && return; code=$
 forkful() { local code=0; command forkful "$@" || code=$?; [ $code = 6 ] || return $code; }
 `;
 
+/** What the containers of a Dockerfile or a manifest run, as lines of a shell. @param {string} language @param {string} text */
+function containerCommands(language, text) {
+  const [, list] = { dockerfile: /^CMD (\[.*\])$/m, yaml: /^ *command: (\[.*\])$/m }[language]?.exec(text) ?? [];
+  return list && JSON.parse(list).map((word) => `'${word}'`).join(' ');
+}
+
 /** The blocks of a page, with their markers. @param {string} page */
 function* fences(page) {
   for (const [, marker, about, language, text, hidden] of readFileSync(path.join(DOCS, page), 'utf8').matchAll(FENCE)) yield { marker, about, language, text, hidden };
@@ -89,8 +97,11 @@ export function blocks(page) {
   const found = [];
   for (const { marker, about, language, text, hidden } of fences(page)) {
     if (hidden) found.push({ kind: 'sh', text: hidden });
-    else if (marker in MARKED) found.push({ kind: MARKED[marker], text, after: about });
+    else if (marker in MARKED) found.push({ kind: MARKED[marker], text: containerCommands(language, text) ?? text, after: about });
     if (marker || hidden) continue;
+    const [, check] = /^HEALTHCHECK CMD (.+)$/m.exec(text) ?? [];
+    if (language === 'dockerfile' && check) found.push({ kind: 'sh', text: check });
+    if (language === 'json' && 'apps' in JSON.parse(text)) found.push({ kind: 'config', text });
     const name = FILE.exec(text)?.[1];
     if (name) found.push({ kind: 'file', name, text });
     else if (isWellFormed(language, text)) continue;
@@ -157,6 +168,12 @@ async function validate({ folder, shell }, { text }) {
   }
 }
 
+/** Validates a configuration. @param {Run} run @param {Block} block */
+async function validateWhole({ folder, shell }, { text }) {
+  writeFileSync(path.join(folder, 'whole.config.json'), text);
+  await shell('forkful validate whole.config.json');
+}
+
 /** Lets nginx check a block. @param {Run} run @param {Block} block */
 async function checkByNginx({ folder, shell }, { text }) {
   writeFileSync(path.join(folder, 'part.conf'), `pid nginx.pid; error_log stderr; events {} http { access_log off;\n${text}}\n`);
@@ -170,9 +187,9 @@ async function checkByNginx({ folder, shell }, { text }) {
 /** The free ports that stand for those of the pages; the second one follows the first, as on a page. */
 async function freePorts() {
   for (;;) {
-    const [first, , last] = (await Promise.all(PORTS.map(freePort))).map(String);
-    const next = String(Number(first) + 1);
-    if (next !== last && await isFree(Number(next))) return new Map(PORTS.map((port, at) => [port, [first, next, last][at]]));
+    const found = await Promise.all(PORTS.map(freePort));
+    found[1] = found[0] + 1;
+    if (new Set(found).size === found.length && await isFree(found[1])) return new Map(PORTS.map((port, at) => [port, String(found[at])]));
   }
 }
 
@@ -206,7 +223,7 @@ export async function runPage(box, page, { example, env: more } = {}) {
         assert.match(printed, pattern(line), `${page}: what is printed`);
       }
     } else {
-      const act = { interrupted: interrupt, keys: validate, nginx: checkByNginx }[block.kind];
+      const act = { interrupted: interrupt, keys: validate, nginx: checkByNginx, config: validateWhole }[block.kind];
       await act({ folder, spawn, shell }, { ...block, text: own(block.text) });
     }
   }
