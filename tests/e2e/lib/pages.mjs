@@ -92,6 +92,14 @@ export const elsewhere = (page) => [...fences(page)].filter(({ marker }) => mark
 /** Why blocks of a page are executed by nothing. @param {string} page */
 export const notRun = (page) => [...fences(page)].filter(({ marker }) => marker === 'not run').map(({ about }) => about);
 
+/** What has no name and no marker, and is run or validated nevertheless. @param {string} language @param {string} text @returns {Block[]} */
+function unnamed(language, text) {
+  if (language === 'sh' || language === 'text') return [{ kind: language, text }];
+  const [, check] = language === 'dockerfile' && /^HEALTHCHECK CMD (.+)$/m.exec(text) || [];
+  if (check) return [{ kind: 'sh', text: check }];
+  return language === 'json' && 'apps' in JSON.parse(text) ? [{ kind: 'config', text }] : [];
+}
+
 /** What of a page is run, in its order. @param {string} page @returns {Block[]} */
 export function blocks(page) {
   const found = [];
@@ -99,14 +107,14 @@ export function blocks(page) {
     if (hidden) found.push({ kind: 'sh', text: hidden });
     else if (marker in MARKED) found.push({ kind: MARKED[marker], text: containerCommands(language, text) ?? text, after: about });
     if (marker || hidden) continue;
-    const [, check] = /^HEALTHCHECK CMD (.+)$/m.exec(text) ?? [];
-    if (language === 'dockerfile' && check) found.push({ kind: 'sh', text: check });
-    if (language === 'json' && 'apps' in JSON.parse(text)) found.push({ kind: 'config', text });
     const name = FILE.exec(text)?.[1];
-    if (name) found.push({ kind: 'file', name, text });
-    else if (isWellFormed(language, text)) continue;
-    else if (language === 'sh' || language === 'text') found.push({ kind: language, text });
-    else assert.fail(`${page}: a block of ${language || 'no language'} is neither a file, nor run, nor said to be not run:\n${text}`);
+    if (name) {
+      found.push({ kind: 'file', name, text });
+      continue;
+    }
+    const known = unnamed(language, text);
+    found.push(...known);
+    assert.ok(isWellFormed(language, text) || known.length > 0, `${page}: a block of ${language || 'no language'} is neither a file, nor run, nor said to be not run:\n${text}`);
   }
   return found;
 }
