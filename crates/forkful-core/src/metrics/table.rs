@@ -255,7 +255,7 @@ pub const METRICS: &[Metric] = &[
     row("outgoing_errors_total", Unit::Count, Counter, Agent, "Of these, requests that got no response.")
         .exported(&[plain("forkful_outgoing_errors_total")])
         .otel(&[counter("forkful.http.client.errors", "{request}")]),
-    row("outgoing_refused_total", Unit::Count, Counter, Agent, "Connections that a database refused because it has too many: PostgreSQL and MySQL, where TLS does not hide it.")
+    row("outgoing_refused_total", Unit::Count, Counter, Agent, "Connections that a database refused because it has too many: PostgreSQL and MySQL, with or without TLS.")
         .exported(&[plain("forkful_outgoing_refused_total")])
         .otel(&[counter("forkful.outgoing.refused", "{connection}")]),
     row("event_loop_active_seconds_total", Unit::Seconds, Counter, Agent, "Time that the event loop was busy.")

@@ -370,6 +370,17 @@ mod tests {
         assert_eq!(pauses["attributes"][0]["value"]["stringValue"], json!("major"));
     }
 
+    /// `tests/platforms` has the example read by OpenTelemetry's own definition. `UPDATE_DOCS=1` writes it.
+    #[test]
+    fn the_example_is_what_is_sent() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/otlp/example.json");
+        let sent = serde_json::to_string_pretty(&read(&exported())).unwrap() + "\n";
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(file, &sent).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), sent, "UPDATE_DOCS=1 writes {file}");
+    }
+
     #[test]
     fn a_document_is_bounded() {
         let mut exported = exported();
