@@ -127,6 +127,8 @@ impl ClientError {
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
     socket: PathBuf,
+    /// The daemon's version.
+    version: String,
 }
 
 impl Client {
@@ -144,6 +146,7 @@ impl Client {
     async fn connect_once(socket: &Path) -> Result<(Self, Ping), ClientError> {
         let mut client = Self::open(socket).await?;
         let ping = client.ping().await?;
+        client.version.clone_from(&ping.version);
         Ok((client, ping))
     }
 
@@ -158,7 +161,12 @@ impl Client {
             .map_err(|source| ClientError::Lost { request: "the handshake".to_owned(), source })?;
         // Errors of the connection surface as errors of its requests.
         tokio::spawn(async move { drop(connection.await) });
-        Ok(Self { sender, socket: socket.to_owned() })
+        Ok(Self { sender, socket: socket.to_owned(), version: String::new() })
+    }
+
+    /// The daemon's version.
+    pub fn daemon_version(&self) -> &str {
+        &self.version
     }
 
     /// Connects, and checks that the daemon has version `program` and our [`API_VERSION`].

@@ -5,6 +5,7 @@ mod change;
 mod doctor;
 mod logs;
 mod printed;
+mod start;
 mod table;
 mod target_list;
 mod view;
@@ -20,13 +21,14 @@ pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime a
 use serde::{Deserialize, Serialize};
 
 pub use crate::definition::AppDefinition;
-pub use change::AppChange;
+pub use change::{AppChange, ByApp, Interpreter, WatchChange};
 pub use doctor::{
     DoctorReply, DoctorReport, EvidenceView, FixView, FunctionView, GainView, PlaceView, ProfileFiles,
     ProfileView, WorkerReport,
 };
 pub use logs::{LogLine, LogStream, LogsQuery};
 pub use printed::{ConfigFault, Settings, ShownLine, Validated};
+pub use start::{MeantApp, StartFault, StartRequest, StartStep, StartTarget, TargetMeaning};
 pub use table::{AppRows, AppTable, WorkerRow};
 pub use target_list::{join_targets, split_targets};
 pub use view::{AppUsage, AppView, DispatchView, MemoryPlanView, Status, WorkerUsage, WorkerView};
@@ -75,21 +77,6 @@ pub struct UpdateReply {
     pub trial_ms: u64,
 }
 
-/// `POST /v1/apps`: start apps that do not exist yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct StartRequest {
-    /// The apps, in the order in which they start.
-    #[cfg_attr(test, schemars(length(min = 1, max = TARGETS_MAX)))]
-    pub apps: Vec<AppDefinition>,
-    /// Reply only when each app is ready or has failed.
-    pub wait: bool,
-    /// Create the apps, but leave all their workers stopped, whatever `autostart` says.
-    #[serde(default)]
-    pub stopped: bool,
-}
-
 /// `POST /v1/actions/{verb}`; `scale` and `signal` need their own fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -115,7 +102,8 @@ pub struct ActionRequest {
     /// not exist are started. The number of workers is part of a definition.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
-    /// `restart`, `reload`: new values for apps that keep all other settings.
+    /// `restart`, `reload`: new values for apps that keep all other settings. A change without a name is for all apps of
+    /// the targets.
     #[serde(default)]
     pub changes: Vec<AppChange>,
     /// `reload` with `definitions`: when a file of an app's code last changed, by the app's name, in
@@ -218,11 +206,24 @@ fn yes() -> bool {
 }
 
 /// The results of a command, app by app. HTTP 200 even if an app failed: see `ok`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActionReply {
     /// One entry per app matched by the targets.
     pub apps: Vec<AppOutcome>,
+    /// `start` with `targets`: what each target means.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetMeaning>,
+    /// What a change does not do, such as choosing a block that an app does not have; sentences without a full stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl ActionReply {
+    /// Only results.
+    pub fn of(apps: Vec<AppOutcome>) -> Self {
+        Self { apps, ..Self::default() }
+    }
 }
 
 /// The result of a command for one app.

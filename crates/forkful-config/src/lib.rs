@@ -40,7 +40,7 @@ pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, k
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::caller_environment;
-pub use resolve::{Context, Resolved, resolve, resolve_only, tidy};
+pub use resolve::{Context, Resolved, change, resolve, resolve_only, tidy};
 pub use schema::json_schema;
 pub use tree::Spot;
 pub use values::{parse_bytes, parse_duration, parse_signal, set_log_rotation};

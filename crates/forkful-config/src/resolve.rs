@@ -7,6 +7,7 @@
 //! command line at the caller's. Without `cwd` an app of a configuration runs in that file's directory
 //! (PM2: in the caller's, so that it depended on where one stood), one of the command line in the caller's.
 
+mod change;
 pub(crate) mod environment;
 mod foreign;
 mod given;
@@ -29,6 +30,7 @@ use crate::options::AppOptions;
 use crate::statics;
 use crate::tree::quoted;
 
+pub use change::change;
 pub(crate) use script::default_name;
 
 /// What resolution needs to know of the caller and the machine.
@@ -144,7 +146,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     warnings.extend(foreign::cluster_module(options, &found));
     let name = faults.take(names::name(options, &found.default_name, context))?;
     let workers = faults.take(instances::workers(options, context, &mut warnings));
-    let depends_on = faults.take(names::depends_on(options, &name));
+    let depends_on = faults.take(names::depends_on(options, Some(&name)));
     let mode = mode(options, found.runtime, &mut warnings);
     let watch = upkeep::watch(options, &cwd, context, &mut warnings);
     let mut spec = faults.take(given::spec(options, &name, watch))?;
@@ -155,10 +157,7 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     instances::warn_of_fork_mode(options, &spec, found.runtime, &mut warnings);
     spec.restart.restart_finished = options.flag("autorestart") == Some(true);
     logs::complete(&mut spec.logs, options, &name, mode, &cwd, context);
-    spec.pid_file = options.path("pid_file").map(|file| {
-        let base = if options.is_from_file("pid_file") { &cwd } else { &context.caller_cwd };
-        tidy(&base.join(expand_home(file, context)))
-    });
+    spec.pid_file = pid_file(options, &cwd, context);
     spec.depends_on = depends_on?;
     spec.origins = options.origins();
     let node_major = (spec.memory_auto && found.runtime == Runtime::Node)
@@ -186,6 +185,12 @@ fn wants_source_maps(options: &AppOptions, script: Option<&str>) -> bool {
     options
         .flag("source_map_support")
         .unwrap_or_else(|| script.is_some_and(|script| Path::new(&format!("{script}.map")).is_file()))
+}
+
+fn pid_file(options: &AppOptions, cwd: &Path, context: &Context) -> Option<PathBuf> {
+    let file = options.path("pid_file")?;
+    let base = if options.is_from_file("pid_file") { cwd } else { &context.caller_cwd };
+    Some(tidy(&base.join(expand_home(file, context))))
 }
 
 fn working_directory(options: &AppOptions, context: &Context) -> Result<PathBuf, ConfigError> {

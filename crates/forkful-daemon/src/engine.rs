@@ -63,6 +63,7 @@ mod resolve;
 mod resurrect;
 mod signals;
 mod stalls;
+mod start_plan;
 mod starting;
 mod stdin;
 mod targets;

@@ -6,7 +6,7 @@ use forkful_api::conversation::WorkerReports;
 use forkful_api::incidents::Alert;
 use forkful_api::routes::Route;
 use forkful_api::saved::{SavedApp, SavedState};
-use forkful_api::types::{ActionReply, AppDefinition, ErrorCode, ErrorReply};
+use forkful_api::types::{ActionReply, AppChange, AppDefinition, ErrorCode, ErrorReply};
 use forkful_core::spec::AppSpec;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -88,22 +88,28 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
             Command::Start { request, reply } => {
-                request.apps.into_iter().for_each(convert);
-                drop(reply.send(Ok(ActionReply { apps: Vec::new() })));
+                let defined = request.targets.into_iter().flat_map(|target| target.apps);
+                request.apps.into_iter().chain(defined).for_each(convert);
+                request.change.into_iter().for_each(change);
+                drop(reply.send(Ok(ActionReply::default())));
             }
             Command::Action { request, reply, .. } => {
-                let present: AppDefinition = serde_json::from_str(APP).expect("a definition");
-                for change in request.changes {
-                    if let Ok(changed) = change.apply(&present) {
-                        convert(changed);
-                    }
-                }
+                request.changes.into_iter().for_each(change);
                 request.definitions.into_iter().for_each(convert);
                 drop(reply.send(Err(refusal())));
             }
             Command::Keep(Keep::Resurrect { reply, .. }) => drop(reply.send(Err(refusal()))),
             _ => {}
         }
+    }
+}
+
+fn change(change: AppChange) {
+    let present: AppDefinition = serde_json::from_str(APP).expect("a definition");
+    // It may be refused.
+    let _warnings = change.check_all(std::slice::from_ref(&present));
+    if let Ok(changed) = change.apply(&present, 0) {
+        convert(changed);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
-use forkful_api::types::API_VERSION;
+use forkful_api::types::{API_VERSION, ErrorCode};
 use forkful_core::pages::Page;
 use forkful_core::portable;
 use forkful_os::identity::{READY_FD, spawn_detached};
@@ -101,6 +101,17 @@ async fn patiently<T>(reached: impl Future<Output = T>) -> T {
     let most = CONNECT_TIMEOUT.as_secs();
     crate::output::note(&format!("the daemon has not answered yet; waiting up to {most} s"));
     reached.await
+}
+
+/// The failure of a refused request, which a daemon of an older version may not know.
+pub(crate) fn refused(error: ClientError, client: &Client) -> Failure {
+    let daemon = client.daemon_version();
+    let may_be_unknown = error.refusal() == Some(ErrorCode::BadRequest) && is_older(daemon);
+    let hint = format!(
+        "the daemon is version {daemon}, which may not know this request: `forkful update` updates it"
+    );
+    let failure = Failure::from(error);
+    if may_be_unknown && failure.hint.is_none() { failure.hint(hint).see(Page::Update) } else { failure }
 }
 
 /// Whether a version is older than this program's.

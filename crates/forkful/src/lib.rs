@@ -8,7 +8,6 @@
 //!
 //! It is a library so that fuzz targets can call its parsers; only the program `forkful` uses it.
 
-mod changes;
 mod cli;
 mod commands;
 mod connection;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use forkful_api::types::AppChange;
 use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Report, Resolved, Warning};
 use forkful_core::pages::Page;
 use forkful_core::spec::{AppSpec, LogRotation};
@@ -162,9 +163,11 @@ impl Specs {
         Ok(())
     }
 
-    /// A resolved app without warnings, because they were printed when it was started.
-    pub(crate) fn quietly(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
-        Ok(forkful_config::resolve(options, &self.context(None))?.spec)
+    /// What options change of existing apps. With `update_env`, they also get the caller's environment.
+    pub(crate) fn change(&self, options: &AppOptions, update_env: bool) -> Result<AppChange, Failure> {
+        let change = forkful_config::change(options, &self.context(None))?;
+        let caller_env = if update_env { self.env.clone() } else { BTreeMap::new() };
+        Ok(AppChange { caller_env, env_name: self.env_name.clone(), ..change })
     }
 
     /// The apps of a config file selected by `--only`, with the command line's options applied.
@@ -228,14 +231,23 @@ impl Specs {
     /// An app from the command line alone. Without a config there are no blocks, so `--env NAME` has no
     /// effect; PM2's users pass it nevertheless.
     pub(crate) fn app_of_command_line(&self, script: &str, options: &AppOptions) -> Result<AppSpec, Failure> {
-        if let Some(name) = &self.env_name {
-            output::warn(&format!(
-                "--env {name} selects a block of a config file, but `{script}` is not a config file"
-            ));
-        }
+        let (spec, warnings) = self.app_and_warnings(script, options)?;
+        warnings.iter().for_each(|warning| output::warn(warning));
+        Ok(spec)
+    }
+
+    /// The same with warnings that are not printed yet.
+    pub(crate) fn app_and_warnings(
+        &self,
+        script: &str,
+        options: &AppOptions,
+    ) -> Result<(AppSpec, Vec<String>), Failure> {
+        let block = self.env_name.as_ref().map(|name| {
+            format!("--env {name} selects a block of a config file, but `{script}` is not a config file")
+        });
         let options = options.clone().with("script", script).of_command_line();
-        let resolved = forkful_config::resolve(&options, &self.context(None))?;
-        Ok(told(resolved))
+        let Resolved { spec, warnings } = forkful_config::resolve(&options, &self.context(None))?;
+        Ok((spec, block.into_iter().chain(forkful_config::folded(&warnings)).collect()))
     }
 
     /// The app that serves a directory's files.

@@ -1,10 +1,12 @@
 'use strict';
 // One user's daemon, as an object. Every method is a request to its socket; those that start apps start the daemon first
 // when it does not run.
+const { existsSync } = require('node:fs');
 const { constants } = require('node:os');
+const { resolve } = require('node:path');
 
 const { runCommand } = require('./command.cjs');
-const { changesOf, definitionsOf, isConfig } = require('./definitions.cjs');
+const { changeOf, definitionsOf, isConfig } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
@@ -138,6 +140,7 @@ class Client {
   async #act(verb, targets, { wait = true, ...more } = {}) {
     const list = targetList(targets);
     const reply = await this.#asked(list, () => this.#post(`/v1/actions/${verb}`, { targets: list, wait, ...more }));
+    reply.warnings?.forEach((text) => this.#onWarning(text));
     return settled(reply, verb);
   }
 
@@ -163,6 +166,42 @@ class Client {
     return settled(await this.#post('/v1/apps', { apps: definitions, wait: options.wait ?? true }), 'start');
   }
 
+  /**
+   * Starts what a text names, as the command does: existing apps, which the options change, or a script with the options. The
+   * daemon decides. Without `isScript` the text can only name existing apps.
+   */
+  async startText(text, options = {}, { force = false, isScript = true } = {}) {
+    const { how, app } = part(options);
+    const { target, warnings } = await this.#targetOf(text, isScript ? app : null, how);
+    const change = await this.#changeOf(how, app);
+    await this.connect();
+    const sent = { ...target, if_running: force ? 'start_another' : 'refuse' };
+    const reply = await this.#post('/v1/apps', { targets: [sent], change, wait: how.wait ?? true });
+    const [{ reading, apps }] = reply.targets;
+    [...(reading === 'definition' ? warnings : []), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
+    if (apps.some(({ step }) => step === 'refused')) {
+      const [{ name, error, hint, see }] = reply.apps;
+      throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
+    }
+    return { reading, outcomes: settled(reply, 'start') };
+  }
+
+  /** A text as a target of a start, and the warnings about its definition. */
+  async #targetOf(text, app, { cwd }) {
+    const target = { text, is_there: existsSync(resolve(cwd ?? '.', text)) };
+    const warnings = [];
+    if (app === null) return { target, warnings };
+    try {
+      const context = { cwd, binary: this.#binary, onWarning: (told) => warnings.push(told) };
+      const { apps } = await definitionsOf(this.home, { ...app, script: text }, context);
+      return { target: { ...target, apps, can_be_started: true }, warnings };
+    } catch (error) {
+      if (error.code !== 'BAD_REQUEST') throw error;
+      const { message, hint = null, see } = error;
+      return { target: { ...target, fault: { error: message, hint, see } }, warnings };
+    }
+  }
+
   /** Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. */
   async #roll(verb, what, options) {
     const isTarget = typeof what === 'number' || (typeof what === 'string' && !isConfig(what));
@@ -175,24 +214,13 @@ class Client {
   /** Restarts or reloads the targets; options change their apps, even if a target is a single worker. */
   async #change(verb, targets, options) {
     const { how, app } = part(options);
-    const { wait = true, updateEnv = false, cwd, envName } = how;
+    const { wait = true, updateEnv = false, envName } = how;
     if (Object.keys(app).length === 0 && !updateEnv && envName === undefined) return this.#act(verb, targets, { wait });
-    const found = (await Promise.all(targetList(targets).map((target) => this.describe(target)))).flat();
-    const apps = [...new Map(found.map((view) => [view.definition.name, view.definition])).values()];
-    const changes = await changesOf(this.home, app, apps, { cwd, updateEnv, binary: this.#binary, onWarning: this.#onWarning });
-    if (envName !== undefined) this.#chooseBlock(envName, changes, apps);
-    return this.#act(verb, changes.map(({ name }) => name), { wait, changes });
+    return this.#act(verb, targets, { wait, changes: [await this.#changeOf(how, app)] });
   }
 
-  /** The block `env_<name>` of the apps' configuration; the daemon refuses a block that none of the apps with blocks has. */
-  #chooseBlock(envName, changes, definitions) {
-    const named = definitions.map(({ env_sources: { blocks } }) => Object.keys(blocks.named));
-    const isMisspelt = named.some((names) => names.length > 0) && !named.flat().includes(envName);
-    for (const [index, { name }] of definitions.entries()) {
-      const change = changes.find((candidate) => candidate.name === name);
-      if (isMisspelt || named[index].includes(envName)) change.env_name = envName;
-      else this.#onWarning(`${name} has no \`env_${envName}\`: it keeps its environment`);
-    }
+  #changeOf(how, app) {
+    return changeOf(this.home, app, { ...how, binary: this.#binary, onWarning: this.#onWarning });
   }
 
   /** Changes the definitions of apps; apps that do not exist are started. */

@@ -53,18 +53,17 @@ async function definitionsOf(home, what, { cwd = process.cwd(), env = process.en
 }
 
 /**
- * Applies options to existing apps.
+ * What options change of existing apps, whichever they are; the daemon applies it.
  * @param {string} home
  * @param {object} options keys of a configuration's app
- * @param {object[]} apps definitions, as returned by the daemon
- * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, updateEnv?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
- * @returns {Promise<object[]>}
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, updateEnv?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
+ * @returns {Promise<object>}
  */
-async function changesOf(home, options, apps, { cwd = process.cwd(), env = process.env, updateEnv = false, binary, onWarning } = {}) {
-  const request = { options, apps, cwd, env: plainEnvironment(env), update_env: updateEnv };
-  const { stdout, warnings } = await runCommand(home, ['api', 'changes'], { input: JSON.stringify(request), binary });
+async function changeOf(home, options, { cwd = process.cwd(), env = process.env, envName, updateEnv = false, binary, onWarning } = {}) {
+  const request = { options, cwd, env: plainEnvironment(env), env_name: envName, update_env: updateEnv };
+  const { stdout, warnings } = await runCommand(home, ['api', 'change'], { input: JSON.stringify(request), binary });
   warnings.forEach((text) => onWarning?.(text));
-  return JSON.parse(stdout).changes;
+  return JSON.parse(stdout);
 }
 
-module.exports = { changesOf, definitionsOf, isConfig };
+module.exports = { changeOf, definitionsOf, isConfig };

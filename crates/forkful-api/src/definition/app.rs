@@ -12,6 +12,7 @@ use forkful_core::spec::{
     AppName, AppSpec, EnvSources, HealthCheck, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy,
     RunAs, StopPolicy, StopSignal, Warmup, Watch,
 };
+use forkful_core::start::Identity;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
@@ -202,6 +203,11 @@ pub struct AppDefinition {
 }
 
 impl AppDefinition {
+    /// What tells it from other apps.
+    pub fn identity(&self) -> Identity<'_> {
+        Identity { name: &self.name, program: &self.program, script: self.script.as_deref() }
+    }
+
     /// Whether its workers run as a user other than this one.
     pub fn is_of_another_user(&self, own_uid: u32) -> bool {
         self.run_as.as_ref().is_some_and(|user| user.uid != own_uid)

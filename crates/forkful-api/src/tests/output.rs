@@ -19,7 +19,7 @@ use crate::jlist::JlistEntry;
 use crate::profile::HeapReply;
 use crate::saved::{ClearReply, SaveReply};
 use crate::stalls::StallsReply;
-use crate::types::{ActionReply, AppList, DoctorReply, Ping, Settings, ShownLine, Validated};
+use crate::types::{AppList, AppOutcome, DoctorReply, Ping, Settings, ShownLine, Validated};
 
 /// Made by the tests of forkful-lab.
 const REPORTS: &str = include_str!("../../../forkful-lab/reports.schema.json");
@@ -56,11 +56,20 @@ impl Outputs {
     }
 }
 
+/// The results of a command, app by app. HTTP 200 even if an app failed: see `ok`.
+#[derive(JsonSchema)]
+#[schemars(rename = "ActionReply")]
+#[expect(dead_code, reason = "commands print only this part of the reply")]
+struct Results {
+    /// One entry per app matched by the targets.
+    apps: Vec<AppOutcome>,
+}
+
 fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
     let mut all = Outputs { schemas: settings.for_serialize().into_generator(), commands: Map::new() };
     for command in ACTIONS.into_iter().chain(["update"]) {
-        all.add::<ActionReply>(command);
+        all.add::<Results>(command);
     }
     all.add::<ApplyReply>("apply");
     all.add::<ClearReply>("cleardump");

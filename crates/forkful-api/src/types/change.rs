@@ -1,35 +1,46 @@
 //! Changes some keys of an app's definition; all other keys stay as they are.
 
-use std::collections::BTreeMap;
+mod by_app;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::pages::Page;
 use forkful_core::spec::EnvBlocks;
-use forkful_core::spec::environment::is_harmless;
+use forkful_core::spec::environment::{is_for_other_users, is_harmless};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{AppDefinition, ErrorCode, ErrorReply};
 
+pub use by_app::{ByApp, Interpreter, WatchChange};
+
 /// Keys that have their own fields in a change.
 const OWN_FIELDS: [&str; 2] = ["env", "env_sources"];
 
-/// New values for an existing app.
+/// New values for existing apps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AppChange {
-    /// The app's current name.
-    pub name: String,
+    /// The app's current name; without it, the change is for all apps of the request's targets, with all their workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Keys of its [`AppDefinition`] with their new values; not `env` and `env_sources`.
     #[serde(default)]
     pub definition: Map<String, Value>,
+    /// Values whose meaning depends on the app.
+    #[serde(default, skip_serializing_if = "ByApp::is_empty")]
+    pub by_app: ByApp,
     /// Variables to add or change; written for the app.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The same for variables of the caller's environment, whose values are not saved.
+    /// The same for variables of the caller's environment, whose values are not saved. An app that runs as another user
+    /// gets only the locale, PATH and a few others of them.
     #[serde(default)]
     pub caller_env: BTreeMap<String, String>,
-    /// The block of the app's configuration to use from now on, between `caller_env` and `env`.
+    /// The block of the app's configuration to use from now on, between `caller_env` and `env`. Without `name`, apps
+    /// that do not have it keep their environment, if another app has it.
     #[serde(default)]
     pub env_name: Option<String>,
 }
@@ -42,22 +53,70 @@ impl AppChange {
         alerts.and_then(Result::ok).map_or(Ok(()), |alerts| alerts.check_kinds())
     }
 
-    /// Applies the change. `present` is complete, with its environment.
-    pub fn apply(self, present: &AppDefinition) -> Result<AppDefinition, ErrorReply> {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self { name: self.name.clone(), ..Self::default() }
+    }
+
+    /// Checks a change of all these apps, which have no environment values; yields what it does not change, as warnings.
+    pub fn check_all(&self, apps: &[AppDefinition]) -> Result<Vec<String>, ErrorReply> {
+        if self.definition.contains_key("name") && apps.len() > 1 {
+            let error = format!("--name would give {} apps the same name", apps.len());
+            let hint = Some("rename them one by one".to_owned());
+            return Err(ErrorReply { hint, ..ErrorReply::new(ErrorCode::BadRequest, error, None) });
+        }
+        let Some(block) = &self.env_name else { return Ok(Vec::new()) };
+        self.check_block(block, apps)?;
+        let lacks = |app: &&AppDefinition| !app.env_sources.blocks.named.contains_key(block);
+        let warning =
+            |app: &AppDefinition| format!("{} has no `env_{block}`: it keeps its environment", app.name);
+        Ok(apps.iter().filter(lacks).map(warning).collect())
+    }
+
+    /// Refuses a block that none of the apps has, if they have other blocks: the name is misspelt.
+    fn check_block(&self, block: &str, apps: &[AppDefinition]) -> Result<(), ErrorReply> {
+        let blocks = apps.iter().flat_map(|app| app.env_sources.blocks.named.keys());
+        let known: BTreeSet<&str> = blocks.map(String::as_str).collect();
+        if known.is_empty() || known.contains(block) {
+            return Ok(());
+        }
+        let names: Vec<&str> = apps.iter().map(|app| app.name.as_str()).collect();
+        let error = format!("{} has no `env_{block}`", names.join(", "));
+        let known: Vec<String> = known.into_iter().map(|name| format!("env_{name}")).collect();
+        let hint = Page::Environment.hint(format!("there is {}", known.join(", ")));
+        Err(ErrorReply::new(ErrorCode::BadRequest, error, Some(hint)))
+    }
+
+    /// Applies the change. `present` is complete, with its environment; `own_uid` is the daemon's user.
+    pub fn apply(self, present: &AppDefinition, own_uid: u32) -> Result<AppDefinition, ErrorReply> {
         let refuse = |what: String| {
-            let error = format!("app `{}` cannot be changed so: {what}", self.name);
+            let error = format!("app `{}` cannot be changed so: {what}", present.name);
             ErrorReply::new(ErrorCode::BadRequest, error, None)
         };
         if let Some(key) = OWN_FIELDS.iter().find(|key| self.definition.contains_key(**key)) {
             return Err(refuse(format!("`{key}` is no key of a change's `definition`")));
         }
-        let mut changed = present.with(self.definition.clone()).map_err(|fault| refuse(fault.to_string()))?;
-        for (name, value) in self.caller_env {
-            changed.take_variable(&name, value);
-            changed.env_sources.inherited.insert(name);
+        if self.name.is_some() && !self.by_app.is_empty() {
+            return Err(refuse("`by_app` belongs to a change without `name`".to_owned()));
         }
-        if let Some(name) = &self.env_name {
-            changed.choose_block(name).ok_or_else(|| refuse(format!("it has no `env_{name}`")))?;
+        self.by_app.check(&present.name)?;
+        let mut fields = self.definition;
+        if self.name.is_none() {
+            self.by_app.complete(&mut fields, present)?;
+        }
+        let mut changed = present.with(fields).map_err(|fault| refuse(fault.to_string()))?;
+        let is_others = present.is_of_another_user(own_uid);
+        for (name, value) in self.caller_env {
+            if !is_others || is_for_other_users(&name) {
+                changed.take_variable(&name, value);
+                changed.env_sources.inherited.insert(name);
+            }
+        }
+        match &self.env_name {
+            Some(name) if self.name.is_some() || present.env_sources.blocks.named.contains_key(name) => {
+                changed.choose_block(name).ok_or_else(|| refuse(format!("it has no `env_{name}`")))?;
+            }
+            _ => {}
         }
         for (name, value) in self.env {
             changed.take_variable(&name, value);
@@ -108,7 +167,7 @@ impl AppDefinition {
 mod tests {
     use super::*;
 
-    fn present() -> AppDefinition {
+    pub(super) fn present() -> AppDefinition {
         serde_json::from_value(serde_json::json!({
             "name": "api", "program": "/usr/bin/node", "program_args": [], "script": "/srv/app.js",
             "args": [], "cwd": "/srv", "env": { "A": "1", "B": "2", "C": "3" }, "runtime": "node",
@@ -128,8 +187,9 @@ mod tests {
 
     #[test]
     fn what_is_not_named_stays() {
-        assert_eq!(change(serde_json::json!({})).apply(&present()), Ok(present()));
-        let changed = change(serde_json::json!({ "max_memory_bytes": 9, "watch": null })).apply(&present());
+        assert_eq!(change(serde_json::json!({})).apply(&present(), 0), Ok(present()));
+        let changed =
+            change(serde_json::json!({ "max_memory_bytes": 9, "watch": null })).apply(&present(), 0);
         assert_eq!(changed, Ok(AppDefinition { max_memory_bytes: Some(9), ..present() }));
     }
 
@@ -143,7 +203,7 @@ mod tests {
             caller_env: map(&[("A", "caller's"), ("C", "caller's"), ("E", "5")]),
             ..change(serde_json::json!({}))
         };
-        let changed = change.apply(&present()).unwrap();
+        let changed = change.apply(&present(), 0).unwrap();
         assert_eq!(changed.env, map(&[("A", "own"), ("B", "2"), ("C", "caller's"), ("D", "4"), ("E", "5")]));
         assert_eq!(changed.env_sources.inherited, ["B", "C", "E"].map(str::to_owned).into());
         assert!(changed.env_sources.from_files.is_empty());
@@ -172,15 +232,42 @@ mod tests {
             ..change(serde_json::json!({}))
         };
         let first = with_blocks(serde_json::json!({ "A": "common", "E": "e", "PATH": "/", "PORT": "1" }));
-        let production = choose("production").apply(&first).unwrap();
+        let production = choose("production").apply(&first, 0).unwrap();
         let expected = serde_json::json!({ "A": "p", "B": "p", "E": "e", "PATH": "/p", "PORT": "2" });
         assert_eq!(serde_json::to_value(&production.env).unwrap(), expected);
         assert_eq!(production.env_sources.inherited, ["E".to_owned()].into());
-        let staging = choose("staging").apply(&production).unwrap();
+        let staging = choose("staging").apply(&production, 0).unwrap();
         let expected = serde_json::json!({ "A": "s", "C": "s", "E": "e", "PATH": "/p", "PORT": "2" });
         assert_eq!(serde_json::to_value(&staging.env).unwrap(), expected);
-        let refused = choose("testing").apply(&first).unwrap_err();
+        let refused = choose("testing").apply(&first, 0).unwrap_err();
         assert_eq!(refused.error, "app `api` cannot be changed so: it has no `env_testing`");
+    }
+
+    #[test]
+    fn a_change_of_several_apps_is_for_those_that_it_fits() {
+        let app = |name: &str, blocks: Value| AppDefinition {
+            name: name.to_owned(),
+            env_sources: serde_json::from_value(serde_json::json!({ "blocks": { "named": blocks } }))
+                .unwrap(),
+            ..present()
+        };
+        let (api, plain) =
+            (app("api", serde_json::json!({ "blue": { "A": "blue" } })), app("plain", serde_json::json!({})));
+        let choose = |block: &str| AppChange { env_name: Some(block.to_owned()), ..AppChange::default() };
+        let apps = [api.clone(), plain.clone()];
+        let warning = "plain has no `env_blue`: it keeps its environment".to_owned();
+        assert_eq!(choose("blue").check_all(&apps), Ok(vec![warning]));
+        assert_eq!(choose("blue").apply(&api, 0).unwrap().env["A"], "blue");
+        assert_eq!(choose("blue").apply(&plain, 0), Ok(plain));
+        let refused = choose("red").check_all(&apps).unwrap_err();
+        assert_eq!(
+            (refused.error.as_str(), refused.hint.as_deref()),
+            ("api, plain has no `env_red`", Some("there is env_blue"))
+        );
+        let rename: AppChange =
+            serde_json::from_value(serde_json::json!({ "definition": { "name": "web" } })).unwrap();
+        assert_eq!(rename.check_all(&apps).unwrap_err().error, "--name would give 2 apps the same name");
+        assert_eq!(rename.apply(&api, 0).unwrap().name, "web");
     }
 
     #[test]
@@ -190,7 +277,7 @@ mod tests {
             serde_json::json!({ "instances": "many" }),
             serde_json::json!({ "env": {} }),
         ] {
-            let refused = change(definition).apply(&present()).unwrap_err();
+            let refused = change(definition).apply(&present(), 0).unwrap_err();
             assert_eq!(refused.code, ErrorCode::BadRequest);
             assert!(refused.error.starts_with("app `api` cannot be changed so: "), "{}", refused.error);
         }

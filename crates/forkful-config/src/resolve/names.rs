@@ -37,13 +37,13 @@ fn bad_name(place: Place, name: &str, fault: AppNameFault) -> ConfigError {
     hint.into_iter().fold(error, ConfigError::with_hint)
 }
 
-/// The apps that come first.
-pub(super) fn depends_on(options: &AppOptions, own: &AppName) -> Result<Vec<AppName>, ConfigError> {
+/// The apps that come first. `own` is the app's name, if it is known.
+pub(super) fn depends_on(options: &AppOptions, own: Option<&AppName>) -> Result<Vec<AppName>, ConfigError> {
     let place = || options.place("depends_on");
     let mut names: Vec<AppName> = Vec::new();
     for text in options.texts("depends_on").unwrap_or_default() {
         let name = AppName::new(text.as_str()).map_err(|fault| bad_name(place(), &text, fault))?;
-        if name == *own {
+        if own == Some(&name) {
             return Err(ConfigError::at(place(), "names the app itself"));
         }
         if !names.contains(&name) {

@@ -341,26 +341,29 @@ impl Search<'_> {
             .any(|arg| TYPESCRIPT_LOADERS.contains(&arg.split_once('=').map_or(arg, |(name, _)| name)))
     }
 
-    /// The first of these programs that the app's PATH has.
     fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {
-        let find = |name: &&str| {
-            program::find(name, self.cwd, self.env).or_else(|| program::find_in_nvm(name, self.env))
-        };
-        names.iter().find_map(find).ok_or_else(|| {
-            let name = names.first().copied().unwrap_or_default();
-            let missing = |place: &str| {
-                ConfigError::new(format!("cannot find the interpreter {} {place}", quoted(name)))
-            };
-            if name.contains('/') {
-                return missing("at that path");
-            }
-            missing(&format!("in the app's PATH ({})", program::path_variable(self.env)))
-                .with_hint(
-                    "install it, give its full path as the interpreter, or set PATH in the app's `env`",
-                )
-                .with_page(Page::Interpreter)
-        })
+        interpreter(names, self.cwd, self.env)
     }
+}
+
+/// The first of these programs that the app's PATH has.
+pub(super) fn interpreter(
+    names: &[&str],
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<PathBuf, ConfigError> {
+    let find = |name: &&str| program::find(name, cwd, env).or_else(|| program::find_in_nvm(name, env));
+    names.iter().find_map(find).ok_or_else(|| {
+        let name = names.first().copied().unwrap_or_default();
+        let missing =
+            |place: &str| ConfigError::new(format!("cannot find the interpreter {} {place}", quoted(name)));
+        if name.contains('/') {
+            return missing("at that path");
+        }
+        missing(&format!("in the app's PATH ({})", program::path_variable(env)))
+            .with_hint("install it, give its full path as the interpreter, or set PATH in the app's `env`")
+            .with_page(Page::Interpreter)
+    })
 }
 
 /// The name of an app that was given none: the script's base name without its last extension, or

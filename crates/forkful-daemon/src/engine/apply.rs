@@ -187,7 +187,8 @@ async fn ask(
     };
     let (verb, request) = match order {
         Order::Start => {
-            let request = StartRequest { apps: vec![(*app.wanted).clone()], wait: true, stopped: false };
+            let request =
+                StartRequest { apps: vec![(*app.wanted).clone()], wait: true, ..StartRequest::default() };
             let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
             return became(name, is_undo, was_sent, answer).await;
         }

@@ -17,6 +17,7 @@ use super::app::AppId;
 use super::jobs::JobId;
 use super::metrics::metrics_page;
 use super::resolve::Resolved;
+use super::start_plan::StartPlan;
 use super::targets::{Roster, Selection};
 use super::{Engine, Phase};
 use crate::command::{Command, Keep, Reply, Verb};
@@ -133,21 +134,31 @@ impl Engine {
     }
 
     fn start(&mut self, request: StartRequest, reply: Reply<ActionReply>) {
-        let Resolved { selection, mut specs, new } =
-            match self.roster().resolve_start(request.apps, request.stopped) {
-                Ok(resolved) => resolved,
-                Err(refusal) => return answer(reply, Err(refusal)),
-            };
-        let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
+        let (wait, are_made_stopped) = (request.wait, request.stopped);
+        let StartPlan { resolved, meanings, refused } = match self.roster().plan_start(request) {
+            Ok(plan) => plan,
+            Err(refusal) => return answer(reply, Err(refusal)),
+        };
+        let Resolved { selection, mut specs, new, warnings } = resolved;
+        // Without targets, a definition says all of an app: its changes are no news.
+        let tells_changes = !meanings.is_empty();
+        let (waiting, at_once) = if wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
+        self.jobs.note_all_known(job, refused);
+        self.jobs.explain(job, meanings, warnings);
         for (app, slots) in self.apps.in_order(selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
             self.begin_trial_part(job, app, None, (Verb::Restart, spec.is_some()));
-            self.supervise(app, Event::Restart { slots, spec, job });
+            if tells_changes {
+                self.tell_changes(job, app, spec.as_deref());
+                self.order(app, Event::Restart { slots, spec, job }, job);
+            } else {
+                self.supervise(app, Event::Restart { slots, spec, job });
+            }
         }
         for spec in new {
-            let stopped = request.stopped.then(|| (0..spec.instances).collect());
+            let stopped = are_made_stopped.then(|| (0..spec.instances).collect());
             self.create(spec, job, FirstStates { stopped, ..FirstStates::default() });
         }
         self.jobs.answer_at_once(job, at_once);
@@ -164,7 +175,7 @@ impl Engine {
                 return self.jobs.note_all_known(job, forgotten);
             }
         }
-        let Resolved { selection, mut specs, new } = match self.roster().resolve(&mut request) {
+        let Resolved { selection, mut specs, new, warnings } = match self.roster().resolve(&mut request) {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -177,6 +188,7 @@ impl Engine {
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
         self.jobs.note_all_known(job, forgotten);
+        self.jobs.explain(job, Vec::new(), warnings);
         if let Some(verb) = ending(verb) {
             self.stop_in_order(selection, verb, job);
             return self.jobs.answer_at_once(job, at_once);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled};
+use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled, TargetMeaning};
 use forkful_core::jobs::OpenJobs;
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
@@ -31,6 +31,10 @@ pub(crate) struct Job {
     parts: BTreeMap<AppId, Part>,
     /// Results that are already known, of apps that do not take part.
     known: Vec<AppOutcome>,
+    /// What the targets of a start mean.
+    meanings: Vec<TargetMeaning>,
+    /// What the command does not do.
+    warnings: Vec<String>,
     /// The daemon stops when this command is done.
     pub(crate) ends_daemon: bool,
 }
@@ -248,7 +252,14 @@ impl Jobs {
 
     /// A command begins; without a `reply` no client waits for its end.
     pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
-        self.open.begin(Job { reply, parts: BTreeMap::new(), known: Vec::new(), ends_daemon: false })
+        self.open.begin(Job {
+            reply,
+            parts: BTreeMap::new(),
+            known: Vec::new(),
+            meanings: Vec::new(),
+            warnings: Vec::new(),
+            ends_daemon: false,
+        })
     }
 
     /// A command that is refused after all; returns its waiting client, if any.
@@ -312,6 +323,13 @@ impl Jobs {
     pub(crate) fn note_all_known(&mut self, job: JobId, outcomes: Vec<AppOutcome>) {
         if let Some(job) = self.open.get_mut(job) {
             job.known.extend(outcomes);
+        }
+    }
+
+    /// What a command means, and does not do.
+    pub(super) fn explain(&mut self, job: JobId, meanings: Vec<TargetMeaning>, warnings: Vec<String>) {
+        if let Some(job) = self.open.get_mut(job) {
+            (job.meanings, job.warnings) = (meanings, warnings);
         }
     }
 
@@ -386,7 +404,7 @@ impl Jobs {
     /// the state is saved.
     pub(crate) fn reply(&mut self, job: Job, apps: &mut Apps, logs: &LogService, saved: Option<SaveTicket>) {
         let Some(reply) = job.reply else { return };
-        let known = job.known;
+        let (known, targets, warnings) = (job.known, job.meanings, job.warnings);
         let mut parts = Vec::with_capacity(job.parts.len());
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
@@ -411,7 +429,7 @@ impl Jobs {
             {
                 app.notes.push(fault);
             }
-            answer(reply, Ok(ActionReply { apps }));
+            answer(reply, Ok(ActionReply { apps, targets, warnings }));
         }));
     }
 
@@ -424,7 +442,8 @@ impl Jobs {
                 .into_outcome(Vec::new(), &Ours::default())
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
-        answer(reply, Ok(ActionReply { apps }));
+        let (targets, warnings) = (job.meanings.clone(), job.warnings.clone());
+        answer(reply, Ok(ActionReply { apps, targets, warnings }));
     }
 
     /// Another daemon continues the running commands: their clients are told so.

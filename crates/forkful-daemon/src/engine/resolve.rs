@@ -14,6 +14,7 @@ use super::commands::refuse;
 use super::targets::{Roster, Selection};
 
 /// What an action is about.
+#[derive(Default)]
 pub(super) struct Resolved {
     /// Apps that exist, each with the slots that are meant.
     pub(super) selection: Selection,
@@ -21,6 +22,8 @@ pub(super) struct Resolved {
     pub(super) specs: BTreeMap<AppId, Rc<AppSpec>>,
     /// Apps that do not exist yet.
     pub(super) new: Vec<AppSpec>,
+    /// What changes do not do.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Apps {
@@ -82,7 +85,7 @@ impl Roster<'_> {
 
     /// Checks all parts of a request: the targets and the known apps that get another definition, the changes to them,
     /// and the new apps.
-    fn resolved(
+    pub(super) fn resolved(
         self,
         mut targets: Vec<String>,
         known: Vec<AppDefinition>,
@@ -90,11 +93,20 @@ impl Roster<'_> {
         new: Vec<AppDefinition>,
     ) -> Result<Resolved, ErrorReply> {
         let new = self.check_all_new(new)?;
+        let (changes, common): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| change.name.is_some());
+        let common = self.common_changes(common, &targets)?;
         let defined: BTreeSet<String> = known.iter().map(|definition| definition.name.clone()).collect();
         targets.extend(known.iter().map(|definition| definition.name.clone()));
-        let selection =
+        let mut selection =
             if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
-        let specs = self.new_specs(known, changes, &selection)?;
+        let mut specs = self.new_specs(known, changes, &selection)?;
+        let CommonChanges { changes, warnings } = common;
+        for (id, change) in changes {
+            let Some(entry) = self.apps.get(&id) else { continue };
+            selection.insert(id, entry.places.keys().copied().collect());
+            add(&mut specs, id, self.changed(id, change)?)?;
+        }
         // An app may already lack another one; a change of something else does not have to mend that.
         let says_needs = |(id, spec): &(&AppId, &Rc<AppSpec>)| {
             let existing = self.apps.get(id).map(App::spec);
@@ -103,7 +115,21 @@ impl Roster<'_> {
         };
         let changed = specs.iter().filter(says_needs).map(|(_, spec)| &**spec);
         self.apps.check_needs(new.iter().chain(changed), &BTreeSet::new())?;
-        Ok(Resolved { selection, specs, new })
+        Ok(Resolved { selection, specs, new, warnings })
+    }
+
+    /// Changes of all apps of the targets, for each of these apps.
+    fn common_changes(self, common: Vec<AppChange>, targets: &[String]) -> Result<CommonChanges, ErrorReply> {
+        let mut all = CommonChanges::default();
+        for change in common {
+            let selection = self.select(targets)?;
+            let present = selection.keys().filter_map(|id| self.apps.get(id));
+            let present: Vec<AppDefinition> =
+                present.map(|entry| AppDefinition::from(entry.spec())).collect();
+            all.warnings.extend(change.check_all(&present)?);
+            all.changes.extend(selection.into_keys().map(|id| (id, change.clone())));
+        }
+        Ok(all)
     }
 
     fn check_all_new(self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
@@ -123,33 +149,31 @@ impl Roster<'_> {
         selection: &Selection,
     ) -> Result<BTreeMap<AppId, Rc<AppSpec>>, ErrorReply> {
         let mut specs = BTreeMap::new();
-        let mut add = |id, spec| match specs.insert(id, Rc::new(spec)) {
-            None => Ok(()),
-            Some(_) => Err(defined_twice()),
-        };
         for definition in definitions {
             let name = definition.name.clone();
             let spec = into_spec(definition)?;
             let id = self.find(&name).ok_or_else(|| self.no_such(&name))?;
-            add(id, spec)?;
+            add(&mut specs, id, spec)?;
         }
         for change in changes {
-            let (id, spec) = self.changed(change, selection)?;
-            add(id, spec)?;
+            let name = change.name.as_deref().unwrap_or_default();
+            let Some(id) = self.find(name).filter(|id| selection.contains_key(id)) else {
+                let error = format!("`{name}` is changed, but is not a target");
+                return Err(refuse(ErrorCode::BadRequest, &error, None));
+            };
+            add(&mut specs, id, self.changed(id, change)?)?;
         }
         Ok(specs)
     }
 
     /// An app as it will be, when the rest of it stays.
-    fn changed(self, change: AppChange, selection: &Selection) -> Result<(AppId, AppSpec), ErrorReply> {
-        let found = self.find(&change.name).filter(|id| selection.contains_key(id));
-        let Some((id, entry)) = found.and_then(|id| Some((id, self.apps.get(&id)?))) else {
-            let error = format!("`{}` is changed, but is not a target", change.name);
-            return Err(refuse(ErrorCode::BadRequest, &error, None));
-        };
-        let spec = into_spec(change.apply(&AppDefinition::from(entry.spec()))?)?;
+    fn changed(self, id: AppId, change: AppChange) -> Result<AppSpec, ErrorReply> {
+        let entry =
+            self.apps.get(&id).ok_or_else(|| refuse(ErrorCode::NoSuchTarget, "the app is gone", None))?;
+        let present = AppDefinition::from(entry.spec());
+        let spec = into_spec(change.apply(&present, forkful_os::identity::euid())?)?;
         if spec.name == entry.spec().name {
-            return Ok((id, spec));
+            return Ok(spec);
         }
         if self.find(spec.name.as_str()).is_some() {
             let error = format!("an app named `{}` exists already", spec.name);
@@ -165,7 +189,7 @@ impl Roster<'_> {
             let hint = Page::Start.hint("change its `depends_on` first");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
-        Ok((id, spec))
+        Ok(spec)
     }
 
     /// Whether neither an app that exists nor a saved app has this name.
@@ -184,6 +208,21 @@ impl Roster<'_> {
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         Ok(())
+    }
+}
+
+/// Changes of several apps, by app.
+#[derive(Default)]
+struct CommonChanges {
+    changes: Vec<(AppId, AppChange)>,
+    warnings: Vec<String>,
+}
+
+/// An app gets one new definition in a request.
+fn add(specs: &mut BTreeMap<AppId, Rc<AppSpec>>, id: AppId, spec: AppSpec) -> Result<(), ErrorReply> {
+    match specs.insert(id, Rc::new(spec)) {
+        None => Ok(()),
+        Some(_) => Err(defined_twice()),
     }
 }
 

@@ -62,7 +62,7 @@ impl<'a> Roster<'a> {
     }
 
     /// Resolves one target.
-    fn meant(self, text: &str) -> Result<Selection, ErrorReply> {
+    pub(super) fn meant(self, text: &str) -> Result<Selection, ErrorReply> {
         let target = Target::parse(text).map_err(|fault| match fault {
             TargetFault::EmptyPattern(_) => bad_pattern(&fault.to_string()),
             _ => refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None),

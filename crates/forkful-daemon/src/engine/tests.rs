@@ -8,6 +8,7 @@ mod hung;
 mod keeper;
 mod reload;
 mod saved;
+mod start;
 mod takeover;
 mod trials;
 mod written;

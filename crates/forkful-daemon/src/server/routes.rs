@@ -137,10 +137,7 @@ async fn start(
     State(api): State<Api>,
     Json(request): Json<StartRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
-    if request.apps.is_empty() || request.apps.len() > TARGETS_MAX {
-        return Err(Refusal::bad_request(format!("a start names 1 to {TARGETS_MAX} apps")));
-    }
-    request.apps.iter().try_for_each(AppDefinition::check_kinds).map_err(Refusal::bad_request)?;
+    request.check().map_err(Refusal::bad_request)?;
     api.ask(|reply| Command::Start { request, reply }).await.map(Json)
 }
 

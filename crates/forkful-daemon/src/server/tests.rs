@@ -64,9 +64,9 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             }
             Command::Action { verb, request, reply } => {
                 let apps = request.targets.iter().map(|target| outcome(target, verb)).collect();
-                drop(reply.send(Ok(ActionReply { apps })));
+                drop(reply.send(Ok(ActionReply::of(apps))));
             }
-            Command::Start { reply, .. } => drop(reply.send(Ok(ActionReply { apps: Vec::new() }))),
+            Command::Start { reply, .. } => drop(reply.send(Ok(ActionReply::default()))),
             Command::Logs { query, reply } => {
                 let (lines, receiver) = channel_for_tests(LOG_QUEUE);
                 drop(reply.send(Ok(receiver)));
@@ -88,7 +88,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>) {
             | Command::Keep(_)
             | Command::Apply { .. } => {}
             Command::Kill { reply } => {
-                drop(reply.send(Ok(ActionReply { apps: vec![outcome("last", Verb::Stop)] })));
+                drop(reply.send(Ok(ActionReply::of(vec![outcome("last", Verb::Stop)]))));
                 return;
             }
         }

@@ -104,6 +104,6 @@ pub(crate) enum ApiVerb {
     Connect,
     /// Read a request for apps from stdin and print their complete definitions.
     Definitions,
-    /// Read options and apps from stdin and print the changes.
-    Changes,
+    /// Read options for existing apps from stdin and print the change of them.
+    Change,
 }

@@ -110,7 +110,7 @@ pub(super) async fn tell(
 ) -> Result<Exit, Failure> {
     let lines: String =
         groups.iter().map(|(done, reply)| outcome::done_lines(reply, done, Paint::stdout())).collect();
-    let reply = ActionReply { apps: groups.into_iter().flat_map(|(_, reply)| reply.apps).collect() };
+    let reply = ActionReply::of(groups.into_iter().flat_map(|(_, reply)| reply.apps).collect());
     if json {
         output::print_json(&reply)?;
     } else {

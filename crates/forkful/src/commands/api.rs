@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::restart::code_changes;
-use crate::changes::Wanted;
 use crate::cli::{ApiArgs, ApiVerb};
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -70,26 +69,22 @@ struct Definitions {
     code_changed_at_ms: Option<BTreeMap<String, u64>>,
 }
 
-/// Options, the apps that they change, and the caller.
+/// Options for existing apps, and the caller.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ChangesRequest {
+struct ChangeRequest {
     /// An object with the keys of an app in a configuration.
     options: Box<RawValue>,
-    /// The apps as the daemon shows them.
-    apps: Vec<AppDefinition>,
     /// The caller's working directory, absolute.
     cwd: PathBuf,
     /// The caller's environment.
     env: BTreeMap<String, String>,
+    /// The `env_<name>` block to choose.
+    #[serde(default)]
+    env_name: Option<String>,
     /// Add the caller's environment to that of the apps.
     #[serde(default)]
     update_env: bool,
-}
-
-#[derive(Serialize)]
-struct Changes {
-    changes: Vec<AppChange>,
 }
 
 pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
@@ -99,7 +94,7 @@ pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
             output::print_json(&Connected { socket: home.socket(), version: connection::VERSION })?;
         }
         ApiVerb::Definitions => output::print_json(&definitions(read_request()?)?)?,
-        ApiVerb::Changes => output::print_json(&Changes { changes: changes(read_request()?)? })?,
+        ApiVerb::Change => output::print_json(&change(read_request()?)?)?,
     }
     Ok(Exit::Done)
 }
@@ -120,17 +115,11 @@ fn check_cwd(cwd: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::WrongUse, error))
 }
 
-fn changes(request: ChangesRequest) -> Result<Vec<AppChange>, Failure> {
+fn change(request: ChangeRequest) -> Result<AppChange, Failure> {
     check_cwd(&request.cwd)?;
-    let ChangesRequest { options: written, apps, cwd, env, update_env } = request;
-    let specs = Specs { cwd, env, ..Specs::default() };
-    let options = specs.options_of_text(written.get(), &options())?;
-    if options.get("name").is_some() && apps.len() > 1 {
-        let error = format!("`name` would give {} apps the same name", apps.len());
-        return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
-    }
-    let wanted = Wanted { specs: &specs, options: &options, update_env, env_name: None };
-    apps.iter().map(|app| wanted.of(app)).collect()
+    let ChangeRequest { options: written, cwd, env, env_name, update_env } = request;
+    let specs = Specs { cwd, env, env_name, ..Specs::default() };
+    specs.change(&specs.options_of_text(written.get(), &options())?, update_env)
 }
 
 fn definitions(request: Request) -> Result<Definitions, Failure> {

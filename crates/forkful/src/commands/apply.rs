@@ -47,7 +47,7 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
         let _progress = Progress::start(format!("applying {}…", count(changes, "change")));
         client.apply(&request).await?
     };
-    super::unsaved::tell(&started(&request, &reply), &ActionReply { apps: reply.apps.clone() });
+    super::unsaved::tell(&started(&request, &reply), &ActionReply::of(reply.apps.clone()));
     if args.json {
         output::print_json(&reply)?;
     } else {
@@ -90,7 +90,7 @@ fn plan_text(plan: &[PlannedApp], apps: &[AppDefinition], paint: Paint) -> Strin
 fn tell(reply: ApplyReply) -> Exit {
     let ApplyReply { apps, undone, .. } = reply;
     let failed = apps.iter().any(|app| !app.ok);
-    outcome::tell(&ActionReply { apps });
+    outcome::tell(&ActionReply::of(apps));
     if failed {
         let taken_back: Vec<&str> = undone.iter().filter(|app| app.ok).map(|app| app.name.as_str()).collect();
         let text = match taken_back.as_slice() {
@@ -98,7 +98,7 @@ fn tell(reply: ApplyReply) -> Exit {
             names => format!("taken back: {}", names.join(", ")),
         };
         output::note(&text);
-        outcome::tell(&ActionReply { apps: undone.into_iter().filter(|app| !app.ok).collect() });
+        outcome::tell(&ActionReply::of(undone.into_iter().filter(|app| !app.ok).collect()));
     }
     if failed { Exit::Failed } else { Exit::Done }
 }

@@ -52,10 +52,12 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     for definition in &there {
         output::note(&format!("{}: exists already, left unchanged", definition.name));
     }
-    let mut reply = ActionReply { apps: Vec::new() };
+    let mut reply = ActionReply::default();
     if !new.is_empty() {
         let _progress = Progress::start(super::start::doing(&new));
-        reply = client.start(&StartRequest { apps: new, wait: true, stopped: pm2_goes_on }).await?;
+        reply = client
+            .start(&StartRequest { apps: new, wait: true, stopped: pm2_goes_on, ..StartRequest::default() })
+            .await?;
     }
     if pm2_goes_on && !reply.apps.is_empty() {
         output::note(

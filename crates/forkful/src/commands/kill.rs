@@ -30,7 +30,7 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
                     format!("no daemon is running; the last one did not shut down properly, and {what}")
                 }
             };
-            tell(args, &ActionReply { apps: Vec::new() }, &text)?;
+            tell(args, &ActionReply::default(), &text)?;
             return Ok(Exit::Done);
         }
         Err(error) => return Err(error.into()),
@@ -57,7 +57,7 @@ pub(super) async fn end(mut client: Client, pid: u32) -> Result<ActionReply, Fai
         ) => {
             // If it is already gone, there is nothing to signal.
             process.signal(SIGTERM).ok();
-            ActionReply { apps: Vec::new() }
+            ActionReply::default()
         }
         (Err(error), _) => return Err(error.into()),
     };

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppChange, AppDefinition, Verb};
+use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Verb};
 use forkful_config::AppOptions;
 
 use super::act::{START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
-use crate::changes::Wanted;
 use crate::cli::RestartArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -31,55 +30,51 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     } else {
         connection::needed(home).await?
     };
-    let wanted = Wanted::of_command_line(&specs, &options, &args.options);
-    let defined = definitions.clone();
-    let known = Again { definitions, targets, no_wait: args.no_wait, force: args.force };
-    let reply = again(&mut client, &wanted, known, words).await?;
+    let update_env = args.options.other.update_env;
+    let reply = again(&mut client, &specs, &options, args, &definitions, &targets, words).await?;
+    reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
+    if !update_env && !targets.is_empty() {
+        // A changed name is not found any more; then there is no hint.
+        let apps = super::targets::apps(&mut client, &targets).await.unwrap_or_default();
+        super::unsaved::tell_of_new(&mut client, &specs.env, &apps, words.verb).await;
+    }
     let (started, rolled): (Vec<_>, Vec<_>) = reply.apps.into_iter().partition(|app| app.started);
-    let (started, rolled) = (ActionReply { apps: started }, ActionReply { apps: rolled });
+    let (started, rolled) = (ActionReply::of(started), ActionReply::of(rolled));
     let is_new = |definition: &AppDefinition| started.apps.iter().any(|app| app.name == definition.name);
-    let new: Vec<AppDefinition> = defined.into_iter().filter(is_new).collect();
+    let new: Vec<AppDefinition> = definitions.into_iter().filter(is_new).collect();
     super::unsaved::tell(&new, &started);
     let groups = vec![(words.so_far(args.no_wait), rolled), (START.so_far(args.no_wait), started)];
     let told = Told { json: args.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
 }
 
-/// Existing apps to restart or reload.
-pub(super) struct Again {
-    /// New definitions for some of them.
-    pub(super) definitions: Vec<AppDefinition>,
-    /// Targets of the others, which keep their definitions except for the requested changes.
-    pub(super) targets: Vec<String>,
-    /// Do not wait until they are ready.
-    pub(super) no_wait: bool,
-    /// Also reload apps that have not changed.
-    pub(super) force: bool,
-}
-
-/// Restarts or reloads apps (`verb`) with new definitions or with changes.
-pub(super) async fn again(
+/// Sends the request: new definitions of some apps, and a change of the targets' apps.
+async fn again(
     client: &mut Client,
-    wanted: &Wanted<'_>,
-    known: Again,
+    specs: &Specs,
+    options: &AppOptions,
+    args: &RestartArgs,
+    definitions: &[AppDefinition],
+    targets: &[String],
     words: Words<'_>,
 ) -> Result<ActionReply, Failure> {
-    let verb = words.verb;
-    let Again { definitions, targets, no_wait, force } = known;
-    let named = targets.clone();
-    let (changes, targets) = changes(client, wanted, targets).await?;
-    let names = targets.iter().cloned().chain(definitions.iter().map(|definition| definition.name.clone()));
-    let _progress = Progress::start(format!("{} {}…", words.doing, names.collect::<Vec<_>>().join(", ")));
-    let code_changed_at_ms =
-        if force || verb != Verb::Reload { BTreeMap::new() } else { code_changes(&definitions) };
-    let request = ActionRequest { definitions, changes, code_changed_at_ms, ..request(targets, no_wait) };
-    let reply = client.action(verb, &request).await?;
-    if !wanted.update_env && !named.is_empty() {
-        // A changed name is not found any more; then there is no hint.
-        let apps = super::targets::apps(client, &named).await.unwrap_or_default();
-        super::unsaved::tell_of_new(client, &wanted.specs.env, &apps, verb).await;
+    let change = specs.change(options, args.options.other.update_env)?;
+    let changes = if targets.is_empty() || change.is_empty() { Vec::new() } else { vec![change] };
+    let names = targets.iter().chain(definitions.iter().map(|definition| &definition.name));
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let _progress = Progress::start(format!("{} {}…", words.doing, names.join(", ")));
+    let is_reload = !args.force && words.verb == Verb::Reload;
+    let code_changed_at_ms = if is_reload { code_changes(definitions) } else { BTreeMap::new() };
+    let request = ActionRequest {
+        definitions: definitions.to_vec(),
+        changes,
+        code_changed_at_ms,
+        ..request(targets.to_vec(), args.no_wait)
+    };
+    match client.action(words.verb, &request).await {
+        Ok(reply) => Ok(reply),
+        Err(error) => Err(connection::refused(error, client)),
     }
-    Ok(reply)
 }
 
 /// When the code of apps last changed, if known.
@@ -108,24 +103,4 @@ fn definitions(
         definitions.extend(apps.iter().map(AppDefinition::from));
     }
     Ok((definitions, names.into_iter().cloned().collect()))
-}
-
-/// The changes of the targets' apps, and the targets. A change affects all workers of an app, even if only
-/// some were named.
-async fn changes(
-    client: &mut Client,
-    wanted: &Wanted<'_>,
-    targets: Vec<String>,
-) -> Result<(Vec<AppChange>, Vec<String>), Failure> {
-    if wanted.is_nothing() || targets.is_empty() {
-        return Ok((Vec::new(), targets));
-    }
-    let apps = super::targets::apps(client, &targets).await?;
-    if wanted.options.get("name").is_some() && apps.len() > 1 {
-        let error = format!("--name would give {} apps the same name", apps.len());
-        return Err(Failure::new(Exit::WrongUse, error).hint("rename them one by one"));
-    }
-    wanted.check_block(&apps)?;
-    let changes = apps.iter().map(|app| wanted.of(&app.definition)).collect::<Result<Vec<_>, _>>()?;
-    Ok((changes, apps.into_iter().map(|app| app.definition.name).collect()))
 }

@@ -10,12 +10,10 @@ use forkful_config::AppOptions;
 use forkful_serve::{PORT_DEFAULT, Settings};
 
 use super::act::Told;
-use super::start::{self, IfRunning, Plan};
-use crate::changes::Wanted;
+use super::start::{self, How, Targets};
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output;
 use crate::specs::Specs;
 
 /// Starts the app.
@@ -26,20 +24,21 @@ pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> 
     let mut options = AppOptions { env: variables(args, &path, host), ..AppOptions::default() };
     args.name.iter().for_each(|name| options.put("name", name.as_str()));
     let spec = specs.file_server(&options)?;
-    let known = super::list::apps(home).await?.apps;
-    let mut plan = Plan::default();
-    plan.add(AppDefinition::from(&spec), &known, IfRunning::Refuse);
-    plan.hint_at_conflicts(
-        "stop it first to serve another directory there; another port or `--name` creates another app",
-    );
-    if args.host.is_none() && !args.json && plan.starts_something() {
-        output::note(&format!(
+    let targets = Targets::of_new(vec![AppDefinition::from(&spec)]);
+    let note = (args.host.is_none() && !args.json).then(|| {
+        format!(
             "served to this machine only, at {host}; `--host 0.0.0.0` listens on all addresses, as PM2 does"
-        ));
-    }
-    let nothing =
-        Wanted { specs: &specs, options: &AppOptions::default(), update_env: false, env_name: None };
-    start::perform(home, plan, &nothing, args.no_wait, Told { json: args.json, attach: false }).await
+        )
+    });
+    let how = How {
+        no_wait: args.no_wait,
+        told: Told { json: args.json, attach: false },
+        conflict_hint: Some(
+            "stop it first to serve another directory there; another port or `--name` creates another app",
+        ),
+        note: note.as_deref(),
+    };
+    start::perform(home, targets, None, None, how).await
 }
 
 /// Serves files in the app's process.

@@ -131,7 +131,7 @@ async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Fail
     }
     let Some(mut client) = client.filter(|_| !variables.is_empty()) else { return Ok(Exit::Done) };
     let changes = variables.iter().map(|(name, env)| AppChange {
-        name: name.clone(),
+        name: Some(name.clone()),
         env: env.clone(),
         ..AppChange::default()
     });

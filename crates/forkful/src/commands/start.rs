@@ -1,22 +1,21 @@
 //! `forkful start`: starts new apps from scripts, command lines and config files, and existing apps by name.
-//! As in PM2, a running app that is named, directly or in a config file, is restarted; a script that is
-//! already running is refused.
+//! The daemon decides what each target means, in one request; this command reads files and programs, and prints
+//! the results.
 
-mod names;
+mod targets;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use forkful_api::types::{
-    ActionReply, AppDefinition, AppOutcome, AppView, ModeKind, StartRequest, Status, WorkerView,
+    ActionReply, AppChange, AppDefinition, AppOutcome, ModeKind, StartRequest, StartStep, TargetMeaning, Verb,
 };
 use forkful_config::AppOptions;
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
+use forkful_core::start::{Reading, steps};
 
 use super::act::{RESTART, START, Told, tell_and_attach};
-use super::restart::{Again, again};
-use crate::changes::Wanted;
 use crate::cli::{AppArgs, StartArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -25,69 +24,143 @@ use crate::output::format::count;
 use crate::output::progress::Progress;
 use crate::specs::{Specs, default_config, is_config};
 
-/// The plan of a start, based on the existing apps.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    /// Apps that do not exist yet.
-    new: Vec<AppDefinition>,
-    /// Existing apps with a new definition.
-    again: Vec<AppDefinition>,
-    /// Targets of existing apps.
-    existing: Vec<String>,
-    /// The running ones among these apps.
-    running: BTreeSet<String>,
-    /// Apps that cannot be started because they are running.
-    conflicts: Vec<AppOutcome>,
-}
+pub(super) use targets::Targets;
 
-/// What to do with an app that is already running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IfRunning {
-    /// Refuse with a message.
-    Refuse,
-    /// Restart it with the new definition.
-    Restart,
-    /// Start a second copy under another name.
-    StartAnother,
+/// How to start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How<'a> {
+    /// Do not wait until the apps are ready.
+    pub(super) no_wait: bool,
+    pub(super) told: Told,
+    /// What to do about an app that is already running, instead of the daemon's hint.
+    pub(super) conflict_hint: Option<&'a str>,
+    /// A note about apps that are started.
+    pub(super) note: Option<&'a str>,
 }
 
 pub(super) async fn run(home: &Home, args: &StartArgs) -> Result<Exit, Failure> {
-    let known = super::list::apps(home).await?.apps;
     let specs = Specs::new(&args.app.options.other.env, &args.app.options.other.only)?;
-    let options = specs.options_of_existing(&args.app.options)?;
-    let plan = plan(&specs, args, &known)?;
-    let wanted = Wanted::of_command_line(&specs, &options, &args.app.options);
-    perform(home, plan, &wanted, args.no_wait, Told { json: args.json, attach: args.attach }).await
+    let existing = specs.options_of_existing(&args.app.options)?;
+    let options = specs.options(&args.app.options)?;
+    let mut targets = Targets::default();
+    for target in targets_of(&args.app)? {
+        targets.add(&specs, &options, &target, args.force)?;
+    }
+    let update_env = args.app.options.other.update_env;
+    let change = if targets.may_exist() { Some(specs.change(&existing, update_env)?) } else { None };
+    let told = Told { json: args.json, attach: args.attach };
+    let how = How { no_wait: args.no_wait, told, conflict_hint: None, note: None };
+    let variables = (!update_env).then_some(&specs.env);
+    perform(home, targets, change, variables, how).await
 }
 
-/// Performs the plan and prints the results. `wanted` is for apps that are named.
+/// Sends the request and prints the results. `variables` is the caller's environment, if existing apps keep theirs.
 pub(super) async fn perform(
     home: &Home,
-    plan: Plan,
-    wanted: &Wanted<'_>,
-    no_wait: bool,
-    told: Told,
+    mut targets: Targets,
+    change: Option<AppChange>,
+    variables: Option<&BTreeMap<String, String>>,
+    how: How<'_>,
 ) -> Result<Exit, Failure> {
-    let mut client = connection::needed(home).await?;
-    let mut groups = Vec::new();
-    if !plan.new.is_empty() {
-        let request = StartRequest { apps: plan.new, wait: !no_wait, stopped: false };
-        let reply = {
-            let _progress = Progress::start(doing(&request.apps));
-            client.start(&request).await?
+    let mut client = match connection::running(home).await? {
+        Some(client) => client,
+        None => {
+            targets.check_without_apps()?;
+            connection::begun(home).await?
+        }
+    };
+    let (targets, asides) = targets.into_parts();
+    let change = change.filter(|change| !change.is_empty());
+    let request = StartRequest { targets, change, wait: !how.no_wait, ..StartRequest::default() };
+    let reply = {
+        let _progress = Progress::start(doing_all(&request));
+        client.start(&request).await
+    };
+    let mut reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => return Err(asides.explain(error, &client)),
+    };
+    asides.tell(&reply.targets);
+    reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
+    let meanings = std::mem::take(&mut reply.targets);
+    let new = new_apps(&request, &meanings);
+    let groups = Groups::of(reply.apps, &meanings, how.conflict_hint);
+    if let Some(note) = how.note.filter(|_| groups.starts_something()) {
+        crate::output::note(note);
+    }
+    super::unsaved::tell(&new, &ActionReply::of(groups.new.clone()));
+    if let Some(variables) = variables {
+        let named = existing_targets(&request, &meanings);
+        // A changed name is not found any more; then there is no hint.
+        let apps = super::targets::apps(&mut client, &named).await.unwrap_or_default();
+        super::unsaved::tell_of_new(&mut client, variables, &apps, Verb::Restart).await;
+    }
+    tell_and_attach(home, &mut client, groups.told(how.no_wait), how.told).await
+}
+
+/// Results by what was done.
+struct Groups {
+    new: Vec<AppOutcome>,
+    started: Vec<AppOutcome>,
+    restarted: Vec<AppOutcome>,
+    refused: Vec<AppOutcome>,
+}
+
+impl Groups {
+    fn of(apps: Vec<AppOutcome>, meanings: &[TargetMeaning], conflict_hint: Option<&str>) -> Self {
+        let meant = || meanings.iter().flat_map(|meaning| &meaning.apps);
+        let are = |step| -> BTreeSet<&str> {
+            meant().filter(|app| app.step == step).map(|app| app.name.as_str()).collect()
         };
-        super::unsaved::tell(&request.apps, &reply);
-        groups.push((START.so_far(no_wait), reply));
+        let (new, restarted) = (are(StartStep::New), are(StartStep::Restart));
+        let refused = are(StartStep::Refused);
+        let mut groups =
+            Self { new: Vec::new(), started: Vec::new(), restarted: Vec::new(), refused: Vec::new() };
+        for mut app in apps {
+            let name = app.name.as_str();
+            if refused.contains(name) && !app.ok && app.pm_ids.is_empty() {
+                app.hint = conflict_hint.map(str::to_owned).or(app.hint);
+                groups.refused.push(app);
+            } else if new.contains(name) {
+                groups.new.push(app);
+            } else if restarted.contains(name) {
+                groups.restarted.push(app);
+            } else {
+                groups.started.push(app);
+            }
+        }
+        groups
     }
-    if !plan.existing.is_empty() || !plan.again.is_empty() {
-        let known = Again { definitions: plan.again, targets: plan.existing, no_wait, force: true };
-        let reply = again(&mut client, wanted, known, START).await?;
-        let (restarted, started) = reply.apps.into_iter().partition(|app| plan.running.contains(&app.name));
-        groups.push((START.so_far(no_wait), ActionReply { apps: started }));
-        groups.push((RESTART.so_far(no_wait), ActionReply { apps: restarted }));
+
+    fn starts_something(&self) -> bool {
+        !(self.new.is_empty() && self.started.is_empty() && self.restarted.is_empty())
     }
-    groups.push((START.so_far(no_wait), ActionReply { apps: plan.conflicts }));
-    tell_and_attach(home, &mut client, groups, told).await
+
+    /// With the word for each group.
+    fn told(self, no_wait: bool) -> Vec<(&'static str, ActionReply)> {
+        let (start, restart) = (START.so_far(no_wait), RESTART.so_far(no_wait));
+        let Self { new, started, restarted, refused } = self;
+        let groups = [(start, new), (start, started), (restart, restarted), (start, refused)];
+        groups.into_iter().map(|(word, apps)| (word, ActionReply::of(apps))).collect()
+    }
+}
+
+/// The definitions of the apps that were created, with the names that they got.
+fn new_apps(request: &StartRequest, meanings: &[TargetMeaning]) -> Vec<AppDefinition> {
+    let defined = request.targets.iter().zip(meanings);
+    let defined = defined.filter(|(_, meaning)| meaning.reading == Reading::Definition);
+    defined
+        .flat_map(|(target, meaning)| target.apps.iter().zip(&meaning.apps))
+        .filter(|(_, meant)| meant.step == StartStep::New)
+        .map(|(app, meant)| AppDefinition { name: meant.name.clone(), ..app.clone() })
+        .collect()
+}
+
+/// The targets that name existing apps.
+fn existing_targets(request: &StartRequest, meanings: &[TargetMeaning]) -> Vec<String> {
+    let read = request.targets.iter().zip(meanings);
+    let existing = read.filter(|(_, meaning)| meaning.reading == Reading::Existing);
+    existing.filter_map(|(target, _)| target.text.clone()).collect()
 }
 
 /// `starting api: 2 workers…`
@@ -102,86 +175,32 @@ pub(super) fn doing(apps: &[AppDefinition]) -> String {
     format!("starting {}…{waiting}", apps.join(", "))
 }
 
+fn doing_all(request: &StartRequest) -> String {
+    if request.targets.iter().all(|target| !target.apps.is_empty()) {
+        let apps: Vec<AppDefinition> =
+            request.targets.iter().flat_map(|target| target.apps.iter().cloned()).collect();
+        return doing(&apps);
+    }
+    let names = request.targets.iter().flat_map(|target| {
+        target.text.iter().chain(target.apps.iter().filter(|_| target.text.is_none()).map(|app| &app.name))
+    });
+    format!("starting {}…", names.map(String::as_str).collect::<Vec<_>>().join(", "))
+}
+
 /// All apps on the command line of `start` or `run`, resolved.
 pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failure> {
     let options = specs.options(&args.options)?;
     let mut apps = Vec::new();
-    for target in targets(args)? {
+    for target in targets_of(args)? {
         apps.extend(from_target(specs, &options, &target)?);
     }
-    distinct(apps.iter())?;
+    let definitions: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
+    distinct(&definitions)?;
     Ok(apps)
 }
 
-fn plan(specs: &Specs, args: &StartArgs, known: &[AppView]) -> Result<Plan, Failure> {
-    let options = specs.options(&args.app.options)?;
-    let mut plan = Plan::default();
-    let mut wanted = Vec::new();
-    for target in targets(&args.app)? {
-        if names::existing(&target, known, options.text("name"))? {
-            plan.add_running(&target, known);
-            plan.existing.push(target);
-        } else {
-            let if_running = match (args.force, is_config(&target)) {
-                (true, _) => IfRunning::StartAnother,
-                (false, true) => IfRunning::Restart,
-                (false, false) => IfRunning::Refuse,
-            };
-            let apps = from_target(specs, &options, &target)?;
-            wanted.extend(apps.into_iter().map(|app| (app, if_running)));
-        }
-    }
-    distinct(wanted.iter().map(|(app, _)| app))?;
-    for (spec, if_running) in &wanted {
-        plan.add(AppDefinition::from(spec), known, *if_running);
-    }
-    Ok(plan)
-}
-
-impl Plan {
-    /// Whether the plan starts anything.
-    pub(super) fn starts_something(&self) -> bool {
-        !(self.new.is_empty() && self.again.is_empty() && self.existing.is_empty())
-    }
-
-    /// Sets the hint about apps that are already running, instead of that of `start`.
-    pub(super) fn hint_at_conflicts(&mut self, hint: &str) {
-        self.conflicts.iter_mut().for_each(|conflict| conflict.hint = Some(hint.to_owned()));
-    }
-
-    /// Plans an app, which may exist already.
-    pub(super) fn add(&mut self, mut definition: AppDefinition, known: &[AppView], if_running: IfRunning) {
-        let Some(app) = known.iter().find(|app| app.definition.name == definition.name) else {
-            return self.new.push(definition);
-        };
-        if app.workers.iter().all(is_stopped) {
-            return self.again.push(definition);
-        }
-        match if_running {
-            IfRunning::Refuse => self.conflicts.push(conflict(app, &definition)),
-            IfRunning::Restart => {
-                self.running.insert(definition.name.clone());
-                self.again.push(definition);
-            }
-            IfRunning::StartAnother => {
-                definition.name = free_name(&definition.name, known);
-                self.new.push(definition);
-            }
-        }
-    }
-
-    /// Records which of a target's apps are already running.
-    fn add_running(&mut self, target: &str, known: &[AppView]) {
-        let meant = known.iter().flat_map(|app| app.workers.iter().map(move |worker| (app, worker)));
-        let running = meant
-            .filter(|(app, worker)| names::means(target, app, worker, known) && !is_stopped(worker))
-            .map(|(app, _)| app.definition.name.clone());
-        self.running.extend(running);
-    }
-}
-
 /// The targets of the command line, or this directory's config file.
-fn targets(args: &AppArgs) -> Result<Vec<String>, Failure> {
+fn targets_of(args: &AppArgs) -> Result<Vec<String>, Failure> {
     if args.targets.is_empty() {
         let hint = "name a script, as in `forkful start app.js`, or write a config file with `forkful init`";
         Ok(vec![default_config(hint)?])
@@ -198,47 +217,12 @@ fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<
     Ok(vec![specs.app_of_command_line(target, options)?])
 }
 
-fn is_stopped(worker: &WorkerView) -> bool {
-    matches!(worker.status, Status::Stopped | Status::Finished | Status::Errored)
-}
-
-fn conflict(app: &AppView, wanted: &AppDefinition) -> AppOutcome {
-    let name = &app.definition.name;
-    let is_same = app.definition.script == wanted.script && app.definition.program == wanted.program;
-    let (error, hint) = if is_same {
-        let workers = count(app.workers.iter().filter(|worker| !is_stopped(worker)).count(), "worker");
-        let hint = format!(
-            "`forkful reload {name}` loads new code without losing a request; `--force` starts another copy"
-        );
-        (format!("already running, with {workers}"), hint)
-    } else {
-        let script = app.definition.script.as_ref().unwrap_or(&app.definition.program);
-        (
-            format!("the name belongs to another app, {script}, which is running"),
-            "`--name` gives this one another name".to_owned(),
-        )
-    };
-    let see = Some(Page::AppExists.url());
-    AppOutcome { name: name.clone(), error: Some(error), hint: Some(hint), see, ..AppOutcome::default() }
-}
-
-/// The first free name: `api-2`, `api-3`, ….
-fn free_name(name: &str, known: &[AppView]) -> String {
-    let is_taken = |candidate: &String| known.iter().any(|app| app.definition.name == *candidate);
-    (2..known.len() + 3)
-        .map(|number| format!("{name}-{number}"))
-        .find(|candidate| !is_taken(candidate))
-        .expect("more names are tried than there are apps")
-}
-
-fn distinct<'a>(mut apps: impl Iterator<Item = &'a AppSpec>) -> Result<(), Failure> {
-    let mut names = BTreeSet::new();
-    match apps.find(|app| !names.insert(app.name.as_str())) {
-        None => Ok(()),
-        Some(app) => {
-            Err(Failure::new(Exit::WrongUse, format!("two apps would have the name `{}`", app.name))
-                .hint("start them one by one, each with its own `--name`")
-                .see(Page::AppExists))
-        }
-    }
+/// Whether all names differ, where no other app exists.
+fn distinct(apps: &[AppDefinition]) -> Result<(), Failure> {
+    let apps: Vec<_> = apps.iter().map(|app| (app.identity(), Default::default())).collect();
+    steps(&apps, |_| None).map(drop).map_err(|twice| {
+        Failure::new(Exit::WrongUse, twice)
+            .hint("start them one by one, each with its own `--name`")
+            .see(Page::AppExists)
+    })
 }

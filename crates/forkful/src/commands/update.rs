@@ -30,7 +30,7 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
     let (client, old) = match Client::connect(&home.socket()).await {
         Ok(found) => found,
         Err(ClientError::NotRunning { .. }) => {
-            let nothing = ActionReply { apps: Vec::new() };
+            let nothing = ActionReply::default();
             if args.json {
                 output::print_json(&nothing)?;
             } else {
@@ -183,7 +183,7 @@ async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) 
         ))?;
     }
     if !had_apps {
-        return tell(&mut client, vec![("started again", ActionReply { apps: Vec::new() })], args.json).await;
+        return tell(&mut client, vec![("started again", ActionReply::default())], args.json).await;
     }
     let reply = {
         let _progress = Progress::start("starting the apps again…".to_owned());

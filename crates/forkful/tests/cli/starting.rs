@@ -159,9 +159,9 @@ fn what_names_no_app_is_refused() {
     assert_snapshot!(told.join(""), @r#"
     exit: 3
     --- stderr
-    error: no app or id is called `/^x/`
+    error: no app has a name that /^x/ matches
 
-    hint: `forkful list` shows all apps
+    hint: there is `api-1`, `api-2`, `mail`; `forkful list` shows them
     exit: 2
     --- stderr
     error: invalid regular expression /(/: unclosed group
@@ -169,9 +169,9 @@ fn what_names_no_app_is_refused() {
     hint: a target between slashes is a pattern of names, as in '/^api-/'
     exit: 3
     --- stderr
-    error: no app or id is called `77`
+    error: no app or worker `77`
 
-    hint: `forkful list` shows all apps
+    hint: there is `api-1`, `api-2`, `mail`; `forkful list` shows them
     exit: 2
     --- stderr
     error: script "absent" does not exist in [sandbox]/work

@@ -153,8 +153,8 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
         Route::Start => (
             "start",
             "apps",
-            "Start new apps",
-            "All are checked before the first one starts. The reply reports apps that did not become ready; its status is 200 all the same.",
+            "Start apps",
+            "Either new `apps`, or `targets` as of `forkful start`, of which the daemon decides whether each names existing apps or defines some. All are checked before the first one starts. The reply reports apps that did not become ready; its status is 200 all the same.",
         ),
         Route::Describe => (
             "describe",
@@ -358,7 +358,7 @@ fn refusals(route: Route) -> &'static [ErrorCode] {
         | Route::History
         | Route::Messages
         | Route::Stdin => OF_TARGETS,
-        Route::Action | Route::Trigger | Route::Resurrect | Route::Profile => OF_CHANGES,
-        Route::Start | Route::Apply | Route::Save | Route::Update => OF_NEW,
+        Route::Start | Route::Action | Route::Trigger | Route::Resurrect | Route::Profile => OF_CHANGES,
+        Route::Apply | Route::Save | Route::Update => OF_NEW,
     }
 }

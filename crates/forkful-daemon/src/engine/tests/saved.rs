@@ -99,7 +99,7 @@ fn an_entry_that_cannot_be_read_stays_saved_until_it_is_deleted_by_name() {
         // Its name is taken, and it can be asked for again.
         let (reply, answer) = tokio::sync::oneshot::channel();
         let again = AppDefinition::from(&spec("newer", SLEEP, 1));
-        let request = StartRequest { apps: vec![again], wait: false, stopped: false };
+        let request = StartRequest { apps: vec![again], ..StartRequest::default() };
         world.engine.on_command(Command::Start { request, reply });
         assert!(answer.await.unwrap().unwrap_err().error.contains("is saved already"));
         let answer = resurrect(&mut world);

@@ -25,7 +25,7 @@ async fn engine(mut commands: mpsc::Receiver<Command>, acted: Arc<Mutex<Vec<Verb
             }
             Command::Action { verb, reply, .. } => {
                 acted.lock().unwrap().push(verb);
-                drop(reply.send(Ok(ActionReply { apps: Vec::new() })));
+                drop(reply.send(Ok(ActionReply::default())));
             }
             _ => {}
         }

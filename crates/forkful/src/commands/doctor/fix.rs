@@ -221,7 +221,7 @@ fn scale(name: &str, workers: u16) -> (Verb, ActionRequest) {
 fn reload(name: &str, definition: Map<String, Value>, pool: Option<u16>) -> (Verb, ActionRequest) {
     let env =
         pool.map(|threads| ("UV_THREADPOOL_SIZE".to_owned(), threads.to_string())).into_iter().collect();
-    let change = AppChange { name: name.to_owned(), definition, env, ..AppChange::default() };
+    let change = AppChange { name: Some(name.to_owned()), definition, env, ..AppChange::default() };
     let targets = vec![name.to_owned()];
     (Verb::Reload, ActionRequest { targets, wait: true, changes: vec![change], ..ActionRequest::default() })
 }
