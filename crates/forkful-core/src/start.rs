@@ -13,20 +13,16 @@ use crate::words::count;
 
 named! {
     /// What to do with an app that is defined and already runs.
+    #[derive(Default)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub enum IfRunning {
         /// Leave it as it is; its result is an error.
+        #[default]
         Refuse = "refuse",
         /// Restart it with the new definition.
         Restart = "restart",
         /// Start a second app under another name.
         StartAnother = "start_another",
-    }
-}
-
-impl Default for IfRunning {
-    fn default() -> Self {
-        Self::Refuse
     }
 }
 
@@ -176,7 +172,7 @@ fn conflict(wanted: &Identity<'_>, existing: &Identity<'_>, workers: usize) -> C
 
 /// The first free name: `api-2`, `api-3`, ….
 fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    (2_u64..)
+    (2..u64::MAX)
         .map(|number| format!("{name}-{number}"))
         .find(|candidate| !is_taken(candidate))
         .expect("there are more names than apps")

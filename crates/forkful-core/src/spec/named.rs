@@ -22,10 +22,12 @@ pub trait Named: Copy + PartialEq + 'static {
 /// Defines an enum whose variants have names, also in JSON.
 #[macro_export]
 macro_rules! named {
-    ($(#[$meta:meta])* pub enum $type:ident { $(#[doc = $meaning:literal] $variant:ident = $name:literal),+ $(,)? }) => {
+    ($(#[$meta:meta])* pub enum $type:ident {
+        $(#[doc = $meaning:literal] $(#[$of_variant:meta])* $variant:ident = $name:literal),+ $(,)?
+    }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub enum $type { $(#[doc = $meaning] #[serde(rename = $name)] $variant),+ }
+        pub enum $type { $(#[doc = $meaning] $(#[$of_variant])* #[serde(rename = $name)] $variant),+ }
 
         impl $crate::spec::Named for $type {
             const ALL: &'static [(Self, &'static str, &'static str)] =

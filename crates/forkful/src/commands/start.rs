@@ -13,7 +13,7 @@ use forkful_api::types::{
 use forkful_config::AppOptions;
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
-use forkful_core::start::{Reading, steps};
+use forkful_core::start::{IfRunning, Reading, steps};
 
 use super::act::{RESTART, START, Told, tell_and_attach};
 use crate::cli::{AppArgs, StartArgs};
@@ -219,7 +219,7 @@ fn from_target(specs: &Specs, options: &AppOptions, target: &str) -> Result<Vec<
 
 /// Whether all names differ, where no other app exists.
 fn distinct(apps: &[AppDefinition]) -> Result<(), Failure> {
-    let apps: Vec<_> = apps.iter().map(|app| (app.identity(), Default::default())).collect();
+    let apps: Vec<_> = apps.iter().map(|app| (app.identity(), IfRunning::default())).collect();
     steps(&apps, |_| None).map(drop).map_err(|twice| {
         Failure::new(Exit::WrongUse, twice)
             .hint("start them one by one, each with its own `--name`")

@@ -179,19 +179,40 @@ fn kill_ends_a_daemon_that_knows_no_kill() {
 
 /// A fake daemon at the socket that answers every connection's first request with the same bytes.
 fn impostor(sandbox: &Sandbox, reply: String, connections: usize) -> JoinHandle<Vec<String>> {
+    scripted(sandbox, vec![vec![reply]; connections])
+}
+
+/// A fake daemon with these replies on each connection; yields the first lines of the requests.
+fn scripted(sandbox: &Sandbox, connections: Vec<Vec<String>>) -> JoinHandle<Vec<String>> {
     std::fs::create_dir(sandbox.home()).unwrap();
     set_mode(sandbox, 0o700);
     let listener = UnixListener::bind(sandbox.home().join("forkful.sock")).unwrap();
     std::thread::spawn(move || {
-        let serve = |_| {
+        let mut requests = Vec::new();
+        for replies in connections {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 4096];
-            let length = stream.read(&mut request).unwrap();
-            stream.write_all(reply.as_bytes()).unwrap();
-            String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or_default().to_owned()
-        };
-        (0..connections).map(serve).collect()
+            for reply in replies {
+                requests.push(request(&mut stream));
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        }
+        requests
     })
+}
+
+/// Reads a request with its body; yields the first line.
+fn request(stream: &mut impl std::io::Read) -> String {
+    let (mut text, mut chunk) = (String::new(), [0; 4096]);
+    loop {
+        let length = stream.read(&mut chunk).unwrap();
+        text.push_str(&String::from_utf8_lossy(&chunk[..length]));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let announced = head.split_once("content-length: ").map_or("0", |(_, rest)| rest);
+        let wanted = announced.lines().next().unwrap().parse::<usize>().unwrap();
+        if length == 0 || head.len() < text.len() && body.len() >= wanted {
+            return text.lines().next().unwrap_or_default().to_owned();
+        }
+    }
 }
 
 fn answer(body: &str) -> String {
@@ -231,6 +252,29 @@ fn an_older_daemon_with_the_same_api_is_used_and_a_note_names_the_update() {
     note: the daemon is version 0.0.7, this program is 0.1.0: `forkful update` updates the daemon
     "#);
     assert_eq!(daemon.join().unwrap()[2], "GET /v1/apps?measure=true HTTP/1.1");
+}
+
+#[test]
+fn a_request_that_an_older_daemon_does_not_know_is_answered_with_the_update() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    let ping = r#"{"version":"0.0.7","api":1,"pid":1,"started_at_ms":10000}"#;
+    let refusal = r#"{"code":"bad_request","error":"unknown field `targets`","hint":null}"#;
+    let reply = |status: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let pong = reply("200 OK", ping);
+    let connections = vec![vec![pong.clone()], vec![pong, reply("400 Bad Request", refusal)]];
+    let daemon = scripted(&sandbox, connections);
+    assert_snapshot!(sandbox.transcript(&["start", "app.js"]), @"
+    exit: 2
+    --- stderr
+    note: the daemon is version 0.0.7, this program is 0.1.0: `forkful update` updates the daemon
+    error: unknown field `targets`
+
+    hint: the daemon is version 0.0.7, which may not know this request: `forkful update` updates it
+    ");
+    assert_eq!(daemon.join().unwrap()[2], "POST /v1/apps HTTP/1.1");
 }
 
 #[test]

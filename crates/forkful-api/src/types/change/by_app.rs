@@ -1,7 +1,7 @@
 //! Values of a change whose meaning depends on the app, such as paths relative to its working directory.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use forkful_core::spec::{Watch, WatchIgnore};
@@ -194,7 +194,7 @@ impl WatchChange {
 }
 
 /// A path from a working directory, without `.`.
-fn below(cwd: &Path, path: &str) -> std::path::PathBuf {
+fn below(cwd: &Path, path: &str) -> PathBuf {
     cwd.join(path).components().filter(|component| *component != Component::CurDir).collect()
 }
 
