@@ -132,27 +132,31 @@ fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
 mod tests {
     use std::path::PathBuf;
 
-    use forkful_core::spec::LogRotation;
+    use forkful_core::spec::{AppSpec, LogRotation};
     use serde_json::json;
 
     use super::*;
+    use crate::{Format, supported_keys};
 
-    fn changed(options: &[(&str, &str)]) -> Result<Value, ConfigError> {
-        let context = Context {
+    fn context() -> Context {
+        Context {
             caller_cwd: PathBuf::from("/"),
-            caller_env: [("HOME".to_owned(), "/home/u".to_owned())].into(),
+            caller_env: [("HOME".to_owned(), "/me".to_owned())].into(),
             own_program: PathBuf::from("/forkful"),
             logs_folder: PathBuf::from("/logs"),
             log_rotation: LogRotation::default(),
             env_name: None,
             usable_cores: 4,
             cores_reason: None,
-        };
+        }
+    }
+
+    fn changed(options: &[(&str, &str)]) -> Result<Value, ConfigError> {
         let mut given = AppOptions::default();
         for (key, text) in options {
             given.set(key, text)?;
         }
-        let mut change = change(&given, &context)?;
+        let mut change = change(&given, &context())?;
         change.by_app.origins.clear();
         Ok(serde_json::to_value(change).unwrap())
     }
@@ -180,10 +184,36 @@ mod tests {
             (
                 vec![("watch", "~/lib"), ("watch_delay", "2s")],
                 json!({}),
-                json!({ "watch": { "paths": ["/home/u/lib"], "ignore": null, "delay_ms": 2000 } }),
+                json!({ "watch": { "paths": ["/me/lib"], "ignore": null, "delay_ms": 2000 } }),
             ),
         ] {
             assert_eq!(changed(&options).unwrap(), parts(definition, by_app), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_an_existing_app_is_changed() {
+        let before = AppDefinition::from(&AppSpec::new(AppName::new("app").unwrap()));
+        let before = serde_json::to_value(before).unwrap();
+        // Two name files that are not here, and one has the effect of the default.
+        let others = ["cwd", "interpreter", "execute_command"];
+        let keys = supported_keys().filter(|key| key.change != Change::NewApp && !key.fields.is_empty());
+        for key in keys.filter(|key| !key.is_plain && !others.contains(&key.name)) {
+            let text =
+                format!(r#"{{ "apps": [{{ "script": "app.js", "{}": {} }}] }}"#, key.name, key.example);
+            let file = crate::parse(&text, Format::Json, Path::new("apps.json")).unwrap();
+            let mut options = file.apps.into_iter().next().unwrap();
+            options.remove("script");
+            let mut change = change(&options, &context()).unwrap();
+            change.by_app.origins.clear();
+            let is_by_app = change.by_app != ByApp::default();
+            let is_changed = |field: &&str| change.definition.get(*field) != before.get(*field);
+            assert!(is_by_app || key.fields.iter().any(is_changed), "{}: {change:?}", key.name);
+            assert!(
+                is_by_app || key.fields.iter().all(|field| change.definition.contains_key(*field)),
+                "{}",
+                key.name
+            );
         }
     }
 
