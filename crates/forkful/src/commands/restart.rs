@@ -31,7 +31,11 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
         connection::needed(home).await?
     };
     let update_env = args.options.other.update_env;
-    let reply = again(&mut client, &specs, &options, args, &definitions, &targets, words).await?;
+    let change = if targets.is_empty() { None } else { Some(specs.change(&options, update_env)?) };
+    let changes = change.into_iter().filter(|change| !change.is_empty()).collect();
+    let request =
+        ActionRequest { definitions: definitions.clone(), changes, ..request(targets.clone(), args.no_wait) };
+    let reply = again(&mut client, request, args.force, words).await?;
     reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
     if !update_env && !targets.is_empty() {
         // A changed name is not found any more; then there is no hint.
@@ -48,29 +52,20 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     tell_and_attach(home, &mut client, groups, told).await
 }
 
-/// Sends the request: new definitions of some apps, and a change of the targets' apps.
+/// Sends the request: new definitions of some apps, and a change of the targets' apps. Without `force`, a reload leaves
+/// apps alone that have not changed.
 async fn again(
     client: &mut Client,
-    specs: &Specs,
-    options: &AppOptions,
-    args: &RestartArgs,
-    definitions: &[AppDefinition],
-    targets: &[String],
+    mut request: ActionRequest,
+    force: bool,
     words: Words<'_>,
 ) -> Result<ActionReply, Failure> {
-    let change = specs.change(options, args.options.other.update_env)?;
-    let changes = if targets.is_empty() || change.is_empty() { Vec::new() } else { vec![change] };
-    let names = targets.iter().chain(definitions.iter().map(|definition| &definition.name));
+    let names = request.targets.iter().chain(request.definitions.iter().map(|definition| &definition.name));
     let names: Vec<&str> = names.map(String::as_str).collect();
     let _progress = Progress::start(format!("{} {}…", words.doing, names.join(", ")));
-    let is_reload = !args.force && words.verb == Verb::Reload;
-    let code_changed_at_ms = if is_reload { code_changes(definitions) } else { BTreeMap::new() };
-    let request = ActionRequest {
-        definitions: definitions.to_vec(),
-        changes,
-        code_changed_at_ms,
-        ..request(targets.to_vec(), args.no_wait)
-    };
+    if !force && words.verb == Verb::Reload {
+        request.code_changed_at_ms = code_changes(&request.definitions);
+    }
     match client.action(words.verb, &request).await {
         Ok(reply) => Ok(reply),
         Err(error) => Err(connection::refused(error, client)),
