@@ -108,6 +108,7 @@ for (const [plant, { expected, host }] of Object.entries(PLANTS_BY_COMMAND)) {
     t.after(() => rmSync(directory, { recursive: true }));
     const file = join(directory, 'report.json');
     const run = (minutes) => {
+      rmSync(file, { force: true });
       const args = ['--seed', '7', '--minutes', minutes, '--plant', plant, '--against', host, '--faults', 'event loop blocked', '--json', file];
       const { status, stdout, stderr } = spawnSync(COMMAND, args, { encoding: 'utf8', env: { ...process.env, FORKFUL_BIN: binary() } });
       return { status, told: stdout + stderr, report: JSON.parse(readFileSync(file, 'utf8')) };

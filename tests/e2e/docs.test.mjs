@@ -15,7 +15,7 @@ const EXAMPLES = { 'SOCKET-IO.md': 'socket-io', 'NESTJS.md': 'nestjs', 'NEXTJS.m
 /** Pages for contributors, and the reference of commands, whose examples are compared with the command line below. */
 const NOT_FOR_USERS = ['ARCHITECTURE.md', 'BENCHMARKS.md', 'CLI.md', 'PROTOCOL.md', 'SCALE.md', 'SECURITY.md'];
 /** Programs that pages need and that a machine may not have. */
-const NEEDS = { 'NGINX.md': ['nginx', '-v'], 'BULLMQ.md': ['redis-server', '--version'] };
+const NEEDS = { 'NGINX.md': ['nginx', '-v'], 'BULLMQ.md': ['redis-server', '--version'], 'LOGS.md': ['jq', '--version'] };
 /** What nothing executes: each has a reason why no test can. */
 const NOT_RUN = [
   'BLOCKED-WORKER.md: a conversation with a person',

@@ -1,7 +1,7 @@
 // What `forkful run` reports to a container platform: whether it has started, is alive, is ready, and how
 // long a stop takes.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
@@ -71,8 +71,9 @@ test('blocked workers alone make a run neither alive nor ready', async (t) => {
   await waitUntil('the block', async () => (await probe('livez')).status === 503);
   assert.deepEqual(await statuses(), [200, 503, 503]);
   assert.equal((await probe('livez')).body, 'app: 0 of 1 workers can serve, 1 blocked\n');
-  const shown = execFileSync('curl', ['--silent', '-i', '--unix-socket', path, 'http://localhost/livez'], { encoding: 'utf8' });
-  printsLike('KUBERNETES.md', 'livez', shown, { names: { '0 of 2': '0 of 1', ', 1 waiting to be restarted': '' } });
+  const { error, stdout: shown } = spawnSync('curl', ['--silent', '-i', '--unix-socket', path, 'http://localhost/livez'], { encoding: 'utf8' });
+  if (error) t.diagnostic('without curl, what the page shows is not compared');
+  else printsLike('KUBERNETES.md', 'livez', shown, { names: { '0 of 2': '0 of 1', ', 1 waiting to be restarted': '' } });
   assert.equal((await get(path, '/metrics')).status, 404);
   for (const signal of ['SIGTERM', 'SIGINT']) running.child.kill(signal);
   assert.equal((await within('the end', running.outcome)).code, 137);

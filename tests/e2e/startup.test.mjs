@@ -35,6 +35,8 @@ async function run(t, script) {
   for (const name of ['app.js', 'server.js']) writeFileSync(join(folder, name), SERVER);
   const port = await freePort();
   const env = {
+    // Without it, the user's own folder of units would be found in the list of users.
+    XDG_CONFIG_HOME: join(forkful.directory, '.config'),
     STAND_IN: folder, HOME: forkful.directory, PORT: String(port), PATH: [STAND_INS, dirname(binary()), dirname(nodeBinary(NEWEST)), process.env.PATH].join(':'),
   };
   const begin = IS_ROOT ? `${NAMESPACE}\n` : '';

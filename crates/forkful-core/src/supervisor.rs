@@ -48,7 +48,7 @@ pub use event::{
 };
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
-pub use readiness::Sockets;
+pub use readiness::{Sockets, may_listen};
 pub use recall::Recall;
 pub use takeover::Adopted;
 pub use upkeep::{Observation, SlotUpkeep};

@@ -73,7 +73,8 @@ export class Forkful {
 
   /** Lets nothing be written to the disk for a while. A process of its own ends that, whatever becomes of the storm. @param {number} ms */
   async freezeDisk(ms) {
-    const script = 'fsfreeze --freeze "$1" && { sleep "$2"; fsfreeze --unfreeze "$1"; }';
+    // By a descriptor, so that the same disk is meant if the mount has gone.
+    const script = 'exec 9<"$1" && fsfreeze --freeze /proc/self/fd/9 && { sleep "$2"; fsfreeze --unfreeze /proc/self/fd/9; }';
     const child = spawn('sh', ['-c', script, 'sh', this.box.home, String(ms / 1000)], { detached: true, stdio: 'ignore' });
     const code = await new Promise((resolve) => { child.once('error', () => resolve(-1)).once('exit', resolve); });
     if (code !== 0) throw new Error('the disk could not be frozen');

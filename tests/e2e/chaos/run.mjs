@@ -75,9 +75,12 @@ const seed = number('seed', 0);
 const boundMs = number('minutes', 0.01) * 60_000;
 
 const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
+// A storm that is interrupted ends what it has begun, and reports on it.
+let isInterrupted = false;
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => { isInterrupted = true; });
 const result = await storm({
   seed, host: against, balance, instances: number('instances', 1), plant, names,
-  goesOn: (_struck, ms) => ms < boundMs,
+  goesOn: (_struck, ms) => !isInterrupted && ms < boundMs,
   tell: ({ name, from, dead, refused }, requests) => {
     console.log(`${clock(from)}  ${name}${dead?.length ? ` (pid ${dead.join()})` : ''}${refused ? ` – ${refused.split('\n')[0]}` : ''}, ${requests} requests`);
   },

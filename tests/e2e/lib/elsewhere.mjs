@@ -123,14 +123,22 @@ export function notExecuted(page, { by, language, text }) {
   const files = by.map((file) => readFileSync(path.join(ROOT, file), 'utf8'));
   if (language === 'text') {
     // A test in JavaScript compares what is printed with the block itself.
-    if (files.some((file) => file.includes(`printsLike('${page}'`))) return [];
+    if (files.some((file) => hasCallFor(file, `printsLike('${page}', `, text))) return [];
     return foreignLines(text, files.join('\n')).map((line) => `${page}: ${by}: nothing prints: ${line}`);
   }
   // A test that reads the block runs it as it is.
-  if (files.some((file) => file.includes(`blockOf('${page}', '${language}'`))) return [];
+  if (files.some((file) => hasCallFor(file, `blockOf('${page}', '${language}'`, text))) return [];
   if (!['', 'sh', 'json'].includes(language)) return [`${page}: ${by}: nothing reads the block of ${language}`];
   return commandsOf(language, text).filter((command) => !(isInstalled(by, files, command) || files.some((file) => executes(file, command))))
     .map((command) => `${page}: ${by}: nothing executes: ${command}`);
+}
+
+/** Whether a source has a call that begins so and whose next argument is some words of this block, or that takes the first block. @param {string} source @param {string} begin @param {string} text */
+function hasCallFor(source, begin, text) {
+  return source.split(begin).slice(1).some((rest) => {
+    const [, , words] = /^(?:, )?(['"`])((?:(?!\1).)*)\1/.exec(rest) ?? [];
+    return words === undefined ? rest.startsWith(')') : text.includes(words);
+  });
 }
 
 /** Whether `npm install PACKAGES` is what the package.json of an example says, which `npm ci` of the tests installs. */
@@ -158,7 +166,9 @@ export function blockOf(page, language, text = '') {
 export function printsLike(page, begin, output, { names = {}, without } = {}) {
   const left = (line) => line.trim() === '…' || line.startsWith('$ ') || without?.test(line) === true;
   const lines = blockOf(page, 'text', begin).split('\n').map((line) => (left(line) ? '…' : line));
-  for (const part of lines.join('\n').split(/^…$/m).map((text) => text.trim()).filter(Boolean)) {
+  const parts = lines.join('\n').split(/^…$/m).map((text) => text.trim()).filter(Boolean);
+  assert.ok(parts.length > 0, `${page}: nothing of the block with ${begin} is compared`);
+  for (const part of parts) {
     const own = Object.entries(names).reduce((so, [shown, here]) => so.replaceAll(shown, here), part);
     assert.match(output, pattern(own), `${page} shows:\n${part}`);
   }

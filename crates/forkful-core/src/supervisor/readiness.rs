@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, SlotRecord, Turn};
 use crate::Time;
 use crate::slot::{Generation, OwnSocket, ReadySign, State};
-use crate::spec::Mode;
+use crate::spec::{AppSpec, Mode};
 
 /// First look for a socket of the worker's own; the pauses grow by half each.
 const LOOK_FIRST: Duration = Duration::from_millis(80);
@@ -17,6 +17,19 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_millis(500);
 const LATE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// `process.send('ready')` of an app that was not expected to say so counts after this, if nothing speaks against it.
 const READY_GRACE: Duration = Duration::from_secs(1);
+
+/// A cluster-mode process whose agent has not spoken for this long may be a program that loads none, which can listen all the same.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+
+/// Whether a process of this age may have a socket of its own. Code of the app runs in a cluster-mode process only after its agent
+/// has spoken, and a look at the kernel's tables costs much compared with the rest of a start. Half of `listen_timeout` is left for
+/// a process whose agent never speaks.
+pub fn may_listen(spec: &AppSpec, has_agent: bool, age: Duration) -> bool {
+    spec.mode == Mode::Fork
+        || has_agent
+        || !spec.agent
+        || age > SILENT_MAX.min(spec.readiness.start_timeout() / 2)
+}
 
 /// What is kept of a process whose readiness is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

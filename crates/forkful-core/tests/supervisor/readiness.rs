@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forkful_core::slot::{Generation, OwnSocket, State};
 use forkful_core::spec::Mode;
-use forkful_core::supervisor::{Effect, Event, Sockets};
+use forkful_core::supervisor::{Effect, Event, Sockets, may_listen};
 
 use crate::driver::{Driver, spec};
 
@@ -120,4 +120,25 @@ fn a_process_that_listens_after_its_time_is_found_by_ever_rarer_looks() {
     driver.step(Event::Sockets(0, FIRST, Sockets { own: Some(OwnSocket::Tcp), ..Sockets::default() }));
     assert!(is_online(&driver, 0));
     assert_eq!(looks(&driver.pass(Duration::from_secs(600))), 0);
+}
+
+#[test]
+fn a_cluster_mode_process_can_listen_once_its_agent_has_spoken() {
+    let ms = Duration::from_millis;
+    let mut app = spec("app", 1);
+    app.agent = true;
+    for (mode, has_agent, listen_timeout, age, may) in [
+        (Mode::Fork, false, None, ms(0), true),
+        (Mode::Cluster, true, None, ms(0), true),
+        (Mode::Cluster, false, None, ms(999), false),
+        // A program that loads no agent.
+        (Mode::Cluster, false, None, ms(1001), true),
+        (Mode::Cluster, false, Some(ms(600)), ms(301), true),
+        (Mode::Cluster, false, Some(ms(600)), ms(299), false),
+    ] {
+        (app.mode, app.readiness.listen_timeout) = (mode, listen_timeout);
+        assert_eq!(may_listen(&app, has_agent, age), may, "{mode:?} {has_agent} {listen_timeout:?} {age:?}");
+    }
+    app.agent = false;
+    assert!(may_listen(&app, false, ms(0)), "no agent is loaded");
 }

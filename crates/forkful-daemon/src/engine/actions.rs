@@ -219,18 +219,12 @@ impl Engine {
         let now = self.clock.now();
         let Some(entry) = self.apps.get_mut(app) else { return };
         let event = match event {
-            PrimaryEvent::Online(worker) => {
-                if let Some(process) = entry.process_of(worker) {
-                    process.is_announced = true;
-                }
-                None
-            }
+            PrimaryEvent::Online(_) => None,
             PrimaryEvent::Message { worker, line } => {
                 return self.conversations.on_message(app, worker, &line, &mut self.apps, now);
             }
             PrimaryEvent::Greeted { worker, node } => {
                 if let Some(process) = entry.process_of(worker) {
-                    process.is_announced = true;
                     process.node_version = node;
                 }
                 let found = entry.find_worker(worker).filter(|_| entry.is_leader(worker));

@@ -221,11 +221,7 @@ impl Engine {
                     let done = self.logs.reopen();
                     self.await_logs(app, job, done);
                 }
-                Verb::Reset => {
-                    for slot in slots {
-                        self.feed(app, slot, slot::Event::Reset);
-                    }
-                }
+                Verb::Reset => slots.into_iter().for_each(|slot| self.feed(app, slot, slot::Event::Reset)),
             }
         }
         for spec in new {

@@ -86,8 +86,6 @@ pub(crate) struct Process {
     pub(crate) ended: Option<Ended>,
     /// What is measured of it.
     pub(crate) metrics: ProcessMetrics,
-    /// Its cluster module or its agent has said that it is loaded, which is before any code of the app runs.
-    pub(crate) is_announced: bool,
     /// The version of its Node.js, when its agent has said so.
     pub(crate) node_version: Option<NodeVersion>,
     /// What its `@pm2/io` says of it.
@@ -137,7 +135,6 @@ impl Process {
             started_at_ms,
             ended: None,
             metrics: ProcessMetrics::default(),
-            is_announced: false,
             node_version: None,
             reports: WorkerReports::default(),
             lacks: BTreeSet::new(),

@@ -8,7 +8,7 @@ use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
 use forkful_core::spec::Mode;
-use forkful_core::supervisor::Event;
+use forkful_core::supervisor::{Event, may_listen};
 use forkful_os::listener::shared_listeners_of;
 use forkful_os::procinfo::{self, ListeningSocket};
 
@@ -20,9 +20,6 @@ use super::processes::Processes;
 /// check.
 pub(super) const SOCKETS_LOOKS: u8 = 6;
 const SOCKETS_PAUSE: Duration = Duration::from_secs(1);
-/// A cluster-mode process that has not announced itself for this long may be a program without Node's cluster module, which can
-/// listen all the same.
-const SILENT_MAX: Duration = Duration::from_secs(1);
 
 impl App {
     /// Checks on what a process listens; nothing if it has ended.
@@ -45,16 +42,12 @@ impl App {
         if self.is_lent_files_alone(listener) {
             // It may belong to a tool.
             (seen.has_asked, seen.own) = (false, seen.shares.then_some(OwnSocket::Unix));
-        } else if !seen.has_asked && self.may_listen(process, now) {
+        } else if !seen.has_asked
+            && may_listen(self.spec(), self.primary.has_agent(listener), now.since(process.spawned))
+        {
             seen.own = self.own_socket_at_start(process, processes, now);
         }
         Some(Event::Sockets(slot, generation, seen))
-    }
-
-    /// Whether a process may have a socket by now. Code of the app runs in a cluster-mode process only after it has announced
-    /// itself, and a look at the kernel's tables costs much compared with the rest of a start.
-    fn may_listen(&self, process: &Process, now: Time) -> bool {
-        self.spec().mode == Mode::Fork || process.is_announced || now.since(process.spawned) > SILENT_MAX
     }
 
     /// What a starting process listens on by itself. A compiler may run the app in a child process.

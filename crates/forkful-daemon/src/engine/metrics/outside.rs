@@ -7,17 +7,18 @@ use forkful_core::metrics::{Metric, Readings};
 use forkful_os::cgroup::Throttling;
 use forkful_os::procinfo::{self, Meter, Usage};
 
-/// What costs more to ask is asked at each so many looks, and not in the first two: a worker that starts has enough to do, and one
-/// that is replaced at once is never asked.
-const RARELY: u32 = 30;
-const FIRST_RARE: u32 = 2;
+/// What costs more to ask is asked this often, and first when a process is no longer starting: one that is replaced at once is never
+/// asked.
+const RARELY: Duration = Duration::from_secs(30);
+const AT_FIRST: Duration = Duration::from_millis(1500);
 
 /// Follows one process.
 pub(super) struct Outside {
     pid: u32,
     meter: Meter,
     last: Option<Look>,
-    looks: u32,
+    /// When what costs more is asked again.
+    rare_from: Instant,
     /// What has come since this daemon follows the process.
     since: Counted,
 }
@@ -54,7 +55,8 @@ struct Counted {
 
 impl Outside {
     pub(super) fn new(pid: u32) -> Self {
-        Self { pid, meter: Meter::new(pid), last: None, looks: 0, since: Counted::default() }
+        let (meter, rare_from) = (Meter::new(pid), Instant::now() + AT_FIRST);
+        Self { pid, meter, last: None, rare_from, since: Counted::default() }
     }
 
     /// Goes on where a daemon before was, with the counters that it has written down.
@@ -65,7 +67,7 @@ impl Outside {
             log_bytes: known("log_bytes_total") as u64,
             dropped_log_lines: known("log_lines_dropped_total") as u64,
         };
-        Self { since, ..Self::new(pid) }
+        Self { since, rare_from: Instant::now(), ..Self::new(pid) }
     }
 
     /// Looks at it; what follows from two looks is there from the second one on.
@@ -77,10 +79,10 @@ impl Outside {
             account: *account,
         };
         let mut readings = state_of(&look);
-        if self.looks % RARELY == FIRST_RARE {
+        if look.at >= self.rare_from {
+            self.rare_from = look.at + RARELY;
             self.add_rare(account, &mut readings);
         }
-        self.looks = self.looks.wrapping_add(1);
         if let Some(before) = &self.last {
             add_rates(before, &look, &mut readings);
             self.since.add(&before.account, account);
@@ -242,9 +244,15 @@ mod tests {
         let second = outside.look(&account(1010)).unwrap();
         assert_eq!(second.get("log_bytes_total"), Some(10.0));
         assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
-        let third = outside.look(&account(1010)).unwrap();
-        assert!(third.get("open_files").is_some_and(|open| open > 0.0));
-        assert!(first.get("open_files").is_none() && second.get("open_files").is_none(), "it is asked for seldom");
+        let is_asked = |readings: &Readings| readings.get("open_files").is_some_and(|open| open > 0.0);
+        assert!(!is_asked(&first), "not while it starts");
+        outside.rare_from = Instant::now();
+        assert!(is_asked(&outside.look(&account(1010)).unwrap()));
+        assert!(!is_asked(&outside.look(&account(1010)).unwrap()), "it is asked for seldom");
+        assert!(
+            is_asked(&Outside::resume(std::process::id(), &first).look(&account(0)).unwrap()),
+            "after a takeover, at once"
+        );
         assert!(Outside::new(u32::MAX).look(&account(0)).is_err());
     }
 }
