@@ -52,6 +52,12 @@ test('restart, reload and start by name take other options', (t) => {
     assert.equal((await pm2.start('default', { max_memory_restart: '200M' })).length, 2);
     assert.equal((await pm2.describe('api'))[0].pm2_env.max_memory_restart, 200 * 1024 ** 2);
     await assert.rejects(pm2.start({ name: 'nobody' }));
+    await assert.rejects(pm2.start({ name: 'all', max_memory_restart: '300M' }), { message: 'process name not found' });
+    await assert.rejects(pm2.start('/^x/'), { message: 'process name not found' });
+    require('node:fs').mkdirSync('below');
+    await pm2.start('script.cjs', { name: 'elsewhere', cwd: './below', autorestart: false, interpreter: 'true', exec_mode: 'fork' });
+    const [elsewhere] = await pm2.describe('elsewhere');
+    assert.deepEqual([elsewhere.pm2_env.pm_cwd, elsewhere.pm2_env.pm_exec_path], [require('node:path').resolve('below'), require('node:path').resolve('script.cjs')]);
   `);
 });
 

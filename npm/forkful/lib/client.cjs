@@ -167,18 +167,18 @@ class Client {
   }
 
   /**
-   * Starts what a text names, as the command does: existing apps, which the options change, or a script with the options. The
-   * daemon decides. Without `isScript` the text can only name existing apps.
+   * Starts what a text names, as the command does: existing apps, which the keys of `app` change, or a script with these keys. The
+   * daemon decides. Without `isScript` the text can only be the name of an existing app.
    */
-  async startText(text, options = {}, { force = false, isScript = true } = {}) {
-    const { how, app } = part(options);
-    const { target, warnings } = await this.#targetOf(text, isScript ? app : null, how);
-    const change = await this.#changeOf(how, app);
+  async startText(text, app, { updateEnv, envName, force = false, isScript = true } = {}) {
+    const { target, warnings } = isScript ? await this.#targetOf(text, app) : { target: { text, is_name: true }, warnings: [] };
+    const doubts = [];
+    const change = await this.#changeOf({ updateEnv, envName, onWarning: (told) => doubts.push(told) }, app);
     await this.connect();
     const sent = { ...target, if_running: force ? 'start_another' : 'refuse' };
-    const reply = await this.#post('/v1/apps', { targets: [sent], change, wait: how.wait ?? true });
+    const reply = await this.#post('/v1/apps', { targets: [sent], change, wait: true });
     const [{ reading, apps }] = reply.targets;
-    [...(reading === 'definition' ? warnings : []), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
+    [...(reading === 'definition' ? warnings : doubts), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
     if (apps.some(({ step }) => step === 'refused')) {
       const [{ name, error, hint, see }] = reply.apps;
       throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
@@ -187,12 +187,11 @@ class Client {
   }
 
   /** A text as a target of a start, and the warnings about its definition. */
-  async #targetOf(text, app, { cwd }) {
-    const target = { text, is_there: existsSync(resolve(cwd ?? '.', text)) };
+  async #targetOf(text, app) {
+    const target = { text, is_there: existsSync(resolve(text)) };
     const warnings = [];
-    if (app === null) return { target, warnings };
     try {
-      const context = { cwd, binary: this.#binary, onWarning: (told) => warnings.push(told) };
+      const context = { binary: this.#binary, onWarning: (told) => warnings.push(told) };
       const { apps } = await definitionsOf(this.home, { ...app, script: text }, context);
       return { target: { ...target, apps, can_be_started: true }, warnings };
     } catch (error) {
@@ -220,7 +219,7 @@ class Client {
   }
 
   #changeOf(how, app) {
-    return changeOf(this.home, app, { ...how, binary: this.#binary, onWarning: this.#onWarning });
+    return changeOf(this.home, app, { onWarning: this.#onWarning, ...how, binary: this.#binary });
   }
 
   /** Changes the definitions of apps; apps that do not exist are started. */

@@ -2,7 +2,7 @@
 // that no crash can take back, and on stdout, whose lines the daemon writes to a log. With CHAOS_PLANT it makes mistakes that the ledger must find.
 'use strict';
 
-const { openSync, writeSync } = require('fs');
+const { openSync, writeFileSync, writeSync } = require('fs');
 const http = require('http');
 const { join } = require('path');
 const { WebSocketServer } = require('ws');
@@ -35,6 +35,8 @@ const server = http.createServer((request, response) => {
   if (searchParams.has('exit') || searchParams.has('hog')) {
     const kept = [];
     writeSync(executed, `exit ${Date.now()} ${searchParams.has('hog') ? 'memory limit' : 'worker exits'}\n`);
+    // The kernel is to kill this process, and not another one of the app.
+    if (searchParams.has('hog')) writeFileSync('/proc/self/oom_score_adj', '1000');
     for (let taken = 0; searchParams.has('hog') && taken < HOG_BYTES; taken += HOG_STEP) kept.push(Buffer.alloc(HOG_STEP, 1));
     process.exit(1);
   }
@@ -48,6 +50,9 @@ const server = http.createServer((request, response) => {
   if (wait > 0) setTimeout(answer, wait);
   else answer();
 });
+
+// A client that stands still for seconds would send its next request while the server closes the connection.
+server.keepAliveTimeout = 0;
 
 new WebSocketServer({ server }).on('connection', (socket) => {
   socket.on('error', () => {});

@@ -43,6 +43,14 @@ impl StartRequest {
         if !self.targets.is_empty() && (!self.apps.is_empty() || self.stopped) {
             return Err("a start has either `apps`, which may be `stopped`, or `targets`".to_owned());
         }
+        if self.change.is_some() && self.targets.is_empty() {
+            return Err("the `change` of a start is for the existing apps of its `targets`".to_owned());
+        }
+        let says_nothing =
+            |target: &StartTarget| target.text.is_none() && target.apps.is_empty() && target.fault.is_none();
+        if self.targets.iter().any(says_nothing) {
+            return Err("a target of a start has a `text`, `apps`, or a `fault`".to_owned());
+        }
         if self.change.as_ref().is_some_and(|change| change.name.is_some()) {
             return Err("the `change` of a start is for the existing apps of its targets: it has no `name`"
                 .to_owned());
@@ -62,6 +70,9 @@ pub struct StartTarget {
     /// it names start, or restart if they run.
     #[serde(default)]
     pub text: Option<String>,
+    /// The text is the name of one app, and no id, namespace or pattern.
+    #[serde(default)]
+    pub is_name: bool,
     /// A file of this name exists.
     #[serde(default)]
     pub is_there: bool,

@@ -30,7 +30,9 @@ pub fn change(options: &AppOptions, context: &Context) -> Result<AppChange, Conf
     let options = options.clone().of_command_line();
     let by_app = by_app(&options, context)?;
     if by_app.new_app_only.is_some() {
-        return Ok(AppChange { by_app, ..AppChange::default() });
+        // Another name tells that a new app is meant.
+        let name = options.text("name").map(|name| ("name".to_owned(), Value::from(name)));
+        return Ok(AppChange { definition: name.into_iter().collect(), by_app, ..AppChange::default() });
     }
     let after = serde_json::to_value(after(&options, context)?);
     let Ok(Value::Object(after)) = after else { unreachable!("a definition is an object") };

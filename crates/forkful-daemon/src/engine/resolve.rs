@@ -115,7 +115,23 @@ impl Roster<'_> {
         };
         let changed = specs.iter().filter(says_needs).map(|(_, spec)| &**spec);
         self.apps.check_needs(new.iter().chain(changed), &BTreeSet::new())?;
+        self.check_names(&specs, &new)?;
         Ok(Resolved { selection, specs, new, warnings })
+    }
+
+    /// Refuses a request after which two apps would have the same name.
+    fn check_names(self, specs: &BTreeMap<AppId, Rc<AppSpec>>, new: &[AppSpec]) -> Result<(), ErrorReply> {
+        let others = self.apps.keys().filter(|id| !specs.contains_key(id));
+        let others = others.filter_map(|id| self.apps.get(id)).map(App::spec);
+        let mut names = BTreeSet::new();
+        let mut all = others.chain(specs.values().map(|spec| &**spec)).chain(new);
+        match all.find(|spec| !names.insert(spec.name.as_str())) {
+            Some(twice) => {
+                let error = format!("two apps would have the name `{}`", twice.name);
+                Err(refuse(ErrorCode::BadRequest, &error, None))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Changes of all apps of the targets, for each of these apps.

@@ -72,8 +72,11 @@ impl Roster<'_> {
     fn read(self, targets: Vec<StartTarget>, new_name: Option<&str>) -> Result<Read, ErrorReply> {
         let mut read = Read::default();
         for target in targets {
-            let StartTarget { text, is_there, can_be_started, apps, if_running, fault } = target;
-            let meant = text.as_deref().map_or_else(|| Ok(Selection::new()), |text| self.named_by(text))?;
+            let StartTarget { text, is_name, is_there, can_be_started, apps, if_running, fault } = target;
+            let meant = match text.as_deref() {
+                Some(text) if !is_name || self.find(text).is_some() => self.named_by(text)?,
+                _ => Selection::new(),
+            };
             let reading = text.as_deref().map_or(Some(Reading::Definition), |text| {
                 Written { text, is_there, can_be_started, new_name }.reading(!meant.is_empty())
             });
@@ -90,8 +93,10 @@ impl Roster<'_> {
                     read.meanings.push(TargetMeaning { reading: Reading::Definition, apps: apps_meant });
                     read.wanted.extend(apps.into_iter().map(|app| (app, if_running)));
                 }
-                (_, text) => {
+                (reading, text) => {
                     let no_such = || self.no_such(text.as_deref().unwrap_or_default());
+                    // A text that can only be a name has no fault as a file.
+                    let fault = fault.filter(|_| reading.is_some());
                     return Err(fault.map_or_else(no_such, ErrorReply::from));
                 }
             }

@@ -22,8 +22,8 @@ function changesExisting(what) {
 /** A script with options, or existing apps that options change: the daemon decides. The errors are PM2's. */
 async function startText(client, text, options, isScript = true) {
   const { app, how } = part(options);
-  const given = { ...app, updateEnv: how.updateEnv, envName: how.env_name };
-  const { reading, outcomes } = await client.startText(text, given, { force: how.force, isScript }).catch((error) => {
+  const { updateEnv, env_name: envName, force } = how;
+  const { reading, outcomes } = await client.startText(text, app, { updateEnv, envName, force, isScript }).catch((error) => {
     if (error.code === 'NO_SUCH_TARGET') throw new Error('process name not found', { cause: error });
     if (error.code === 'CONFLICT' && error.outcomes) throw new Error('Script already launched', { cause: error });
     throw error;

@@ -76,10 +76,14 @@ fn a_request_with_a_fault_starts_nothing() {
             },
             ..AppChange::default()
         };
+        let name = [("name".to_owned(), "first".into())].into_iter().collect();
+        let renamed = AppChange { definition: name, ..AppChange::default() };
         for (targets, change, error) in [
             (vec![existing("77")], None, "no app or worker `77`"),
             (vec![absent], None, "no such script"),
             (twice, None, "two apps would have the name `new`"),
+            // The new name of one is that of another, which this request makes.
+            (vec![existing("runs")], Some(renamed), "two apps would have the name `first`"),
             (vec![existing("runs")], Some(unchangeable), "--uid cannot be changed of an app that exists"),
         ] {
             let targets = std::iter::once(definition("first", IfRunning::Refuse)).chain(targets).collect();
