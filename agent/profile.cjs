@@ -42,6 +42,15 @@ function ask(session, method, params) {
   return answer;
 }
 
+/** A profile whose frames of the agent say so: `forkful:` and the file's name in place of its address. */
+function marked(profile) {
+  const { isOfAgent } = require('./sampler.cjs');
+  for (const { callFrame } of profile.nodes) {
+    if (isOfAgent(callFrame)) callFrame.url = `forkful:${callFrame.url.slice(callFrame.url.lastIndexOf('/') + 1)}`;
+  }
+  return profile;
+}
+
 /** A separate session of the inspector. */
 function open() {
   const session = new (require('inspector').Session)();
@@ -92,17 +101,22 @@ class Profiles {
 
   /** A CPU profile. V8 takes the samples from a separate thread. */
   cpu({ for_ms: wish, interval_us: every }, socket) {
-    const { guarded, timer } = this.agent;
+    const { guarded, timer, sampling } = this.agent;
     const session = open();
     this.isBusy = true;
     let isOver = false;
-    const finish = guarded(() => {
-      if (isOver) return;
+    sampling.begin();
+    const over = () => {
       isOver = true;
       this.isBusy = false;
+      sampling.end();
+    };
+    const finish = guarded(() => {
+      if (isOver) return;
+      over();
       try {
         const { profile } = ask(session, 'Profiler.stop');
-        const content = Buffer.from(JSON.stringify(profile));
+        const content = Buffer.from(JSON.stringify(marked(profile)));
         if (content.length > PROFILE_BYTES_MAX) throw new Error('the profile is too large; ask for a shorter one');
         socket.write(part('data', content));
         socket.end(part('end'));
@@ -118,8 +132,7 @@ class Profiles {
       ask(session, 'Profiler.start');
       this.findReplaced(session);
     } catch (error) {
-      isOver = true;
-      this.isBusy = false;
+      over();
       close(session);
       throw error;
     }
@@ -128,8 +141,7 @@ class Profiles {
     socket.resume();
     socket.on('close', guarded(() => {
       if (isOver) return;
-      isOver = true;
-      this.isBusy = false;
+      over();
       close(session);
     }));
   }

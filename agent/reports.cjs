@@ -21,6 +21,9 @@ const GC_BOUNDS_MS = [1, 10, 100, 1000, 2000, 5000];
 /** The place of each kind of garbage collection in a report, by Node's number: minor, major, incremental, weak callbacks. */
 const GC_PLACES = new Map([[1, 0], [2, 0], [4, 1], [8, 2], [16, 3]]);
 
+// Taken when this file is loaded, because an app may replace it later.
+const cpuUsage = process.cpuUsage.bind(process);
+
 /** When a request came; on its response, until that has ended. */
 const STARTED = Symbol('forkful.started');
 /** That we hear of a connection's end. */
@@ -201,17 +204,26 @@ function watchQueues(agent) {
 }
 
 /** How busy the event loop is, since the first report and since the last one. */
-function watchUtilization({ performance }) {
+function watchUtilization({ performance }, { sampling }) {
   let last = performance.eventLoopUtilization();
+  let lastCpu = cpuUsage();
   return {
     utilization: 0,
+    /** Whether samples were taken since the last report: then the loop seems busier than it was, and the primary calculates how busy it was. */
+    isSampled: false,
     read(seconds) {
       const now = performance.eventLoopUtilization();
+      const { user, system } = cpuUsage(lastCpu);
+      lastCpu = cpuUsage();
       this.utilization = performance.eventLoopUtilization(now, last).utilization;
       last = now;
+      this.isSampled = sampling.wasOpen;
+      sampling.wasOpen = sampling.open > 0;
+      const shown = short(this.utilization);
+      if (this.isSampled && seconds > 0) this.utilization = Math.min(this.utilization, (user + system) / 1e6 / seconds);
       const loops = performance.nodeTiming.uvMetricsInfo?.loopCount;
       return {
-        ...(seconds > 0 && { event_loop_utilization: short(this.utilization) }),
+        ...(seconds > 0 && { event_loop_utilization: shown }),
         ...(now.active + now.idle > 0 && {
           event_loop_active_seconds_total: short(now.active / 1000), event_loop_idle_seconds_total: short(now.idle / 1000),
         }),
@@ -361,7 +373,7 @@ class Reporter {
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
       servers: this.servers.begin(),
-      utilization: watchUtilization(clocks),
+      utilization: watchUtilization(clocks, agent),
       delay: watchDelay(clocks),
       memory: watchMemory(clocks, agent),
       garbage: watchGarbage(clocks, agent),
@@ -410,6 +422,7 @@ class Reporter {
       latency: meters.requests.latency.numbers(),
       gc: meters.garbage.kinds.flatMap((kind) => kind.numbers()),
       ...(seconds > 0 && { ms: short(seconds * 1000) }),
+      ...(meters.utilization.isSampled && { sampled: true }),
       ...(quiet && { quiet }),
     });
     if (quiet !== this.isQuiet) this.pace(quiet);

@@ -21,6 +21,11 @@ const SHARE = 0.5;
 /** Frames of a stack that are told. */
 const FRAMES_MAX = 16;
 
+/** A frame of the agent, for people. */
+const FORKFUL = "Forkful's agent";
+/** The agent's own files. */
+const agentFolder = `${__dirname}/`;
+
 /** The part of paths that is left out. */
 const root = (() => {
   try {
@@ -30,18 +35,30 @@ const root = (() => {
   }
 })();
 
-/** A frame, for people: `render (views/page.js:12)`. */
-function textOf({ functionName, url, lineNumber }) {
-  const name = functionName || '(anonymous)';
-  if (!url) return name;
-  let path = url.startsWith('file://') ? decodeURI(url.slice('file://'.length)) : url;
-  if (path.startsWith(root)) path = path.slice(root.length);
-  return `${name} (${path}:${lineNumber + 1})`;
+/** The path of a frame's file. */
+function pathOf({ url }) {
+  return url.startsWith('file://') ? decodeURIComponent(url.slice('file://'.length)) : url;
 }
 
-/** Whether a frame is the app's own or a library's: neither Node's nor V8's. */
-function isOfApp({ url }) {
-  return url !== '' && !url.startsWith('node:');
+/** Whether a frame is the agent's: Forkful's, and not the app's. */
+function isOfAgent(frame) {
+  const path = pathOf(frame);
+  return path.startsWith(agentFolder) && !path.includes('/', agentFolder.length);
+}
+
+/** A frame, for people: `render (views/page.js:12)`. */
+function textOf(frame) {
+  const name = frame.functionName || '(anonymous)';
+  if (!frame.url) return name;
+  if (isOfAgent(frame)) return FORKFUL;
+  let path = pathOf(frame);
+  if (path.startsWith(root)) path = path.slice(root.length);
+  return `${name} (${path}:${frame.lineNumber + 1})`;
+}
+
+/** Whether a frame is the app's own or a library's: neither Node's nor V8's nor the agent's. */
+function isOfApp(frame) {
+  return frame.url !== '' && !frame.url.startsWith('node:') && !isOfAgent(frame);
 }
 
 /** Whether it is the app's own. */
@@ -53,11 +70,12 @@ function isOwn(frame) {
 class Sampler {
   /**
    * @param {() => number} clock milliseconds; the times of questions are those of this clock
-   * @param {typeof process.memoryUsage} memory
+   * @param {Pick<import('./agent.cjs').Agent, 'memory' | 'sampling'>} agent
    */
-  constructor(clock, memory) {
+  constructor(clock, { memory, sampling }) {
     this.clock = clock;
     this.memory = memory;
+    this.sampling = sampling;
     /** @type {typeof import('inspector') | undefined} */
     this.inspector = undefined;
     /** @type {any} */
@@ -94,6 +112,7 @@ class Sampler {
       session.post('Profiler.enable');
       session.post('Profiler.setSamplingInterval', { interval: INTERVAL_US });
       this.session = session;
+      this.sampling.begin();
       this.hasDeoptimized = false;
       this.begin();
     });
@@ -135,8 +154,10 @@ class Sampler {
   /** Ends the profile without reading it. */
   stop() {
     const { session } = this;
+    if (!session) return;
     this.session = null;
-    session?.disconnect();
+    this.sampling.end();
+    session.disconnect();
   }
 
   /** Discards a profile that has become long, and begins the next one unless there was no stall for a long time. */
@@ -208,7 +229,7 @@ function placeOf(samples, from, to) {
   if (!innermost) return undefined;
   const frames = [];
   for (let up = innermost; up?.parent; up = up.parent) frames.push(up.frame);
-  const named = frames.find(isOwn) ?? frames.find(isOfApp) ?? frames[0];
+  const named = frames.find(isOwn) ?? frames.find(isOfApp) ?? frames.find(isOfAgent) ?? frames[0];
   const texts = frames.map(textOf).filter((text, index, all) => text !== all[index - 1]);
   return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), isStart: frames.some(isRequestStart), isOwn: isOwn(named) };
 }
@@ -218,4 +239,4 @@ function isRequestStart({ functionName, url }) {
   return functionName === 'parserOnIncoming' && url === 'node:_http_server';
 }
 
-module.exports = { Sampler };
+module.exports = { Sampler, isOfAgent, placeOf, samplesOf };

@@ -91,8 +91,9 @@ class Stalls {
     this.lastTick = 0;
     this.cpuAtTick = 0;
     this.use = loopUse();
-    /** How busy the loop was at the last check whether it is idle. */
+    /** How busy the loop was at the last check whether it is idle, and the CPU time that the process had used. */
     this.useAwake = this.use;
+    this.cpuAwake = 0;
     /** The response of the last request that started, where `lastAt` is that moment. @type {any} */
     this.last = null;
     /** How many requests have started, and how many had at the last tick. */
@@ -135,7 +136,7 @@ class Stalls {
     const wasOn = this.minMs > 0;
     this.minMs = minMs > 0 ? Math.max(minMs, 2 * TICK_MS) : 0;
     if (this.minMs > 0 && !wasOn) {
-      this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent.memory);
+      this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent);
       this.rest();
       requestStart.subscribe(this.onStart);
     } else if (this.minMs === 0 && wasOn) {
@@ -165,10 +166,22 @@ class Stalls {
   }
 
   wake() {
-    this.awakeUntil = clock() + AWAKE_MS;
-    this.useAwake = loopUse();
+    this.stayAwake(clock());
     this.tickEvery(TICK_MS);
     this.turned();
+  }
+
+  stayAwake(at) {
+    this.awakeUntil = at + AWAKE_MS;
+    this.useAwake = loopUse();
+    this.cpuAwake = cpuMs();
+  }
+
+  /** Whether the loop was busy since a time. While samples are taken it seems busier than it is; then the CPU time decides. */
+  wasBusy(use, cpu) {
+    const { utilization, active, idle } = loopUse(use);
+    const share = this.agent.sampling.open > 0 ? Math.min(utilization, (cpuMs() - cpu) / (active + idle)) : utilization;
+    return share >= BUSY_SHARE;
   }
 
   tickEvery(ms) {
@@ -189,16 +202,15 @@ class Stalls {
     const at = clock();
     this.look(at);
     if (this.everyMs === REST_MS) {
-      const { active } = loopUse(this.use);
+      const isBusy = this.wasBusy(this.use, this.cpuAtTick);
       this.use = loopUse();
-      if (active >= REST_MS * BUSY_SHARE) return this.wake();
+      if (isBusy) return this.wake();
     } else if (this.started !== this.startedAtTick) {
       this.awakeUntil = at + AWAKE_MS;
     } else if (at >= this.awakeUntil) {
-      const { utilization } = loopUse(this.useAwake);
-      this.useAwake = loopUse();
-      this.awakeUntil = at + AWAKE_MS;
-      if (utilization < BUSY_SHARE) return this.rest();
+      const isBusy = this.wasBusy(this.useAwake, this.cpuAwake);
+      this.stayAwake(at);
+      if (!isBusy) return this.rest();
     }
     this.sampler?.renew();
     this.turned();
@@ -213,6 +225,8 @@ class Stalls {
       this.missed += 1;
       return;
     }
+    // A call that waits uses no CPU time: the loop stays watched.
+    this.awakeUntil = at + AWAKE_MS;
     const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
     const stall = {
       from,

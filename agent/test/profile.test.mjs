@@ -108,6 +108,22 @@ for (const major of MAJORS) {
       assert.equal(worker.output, '');
     });
 
+    test('reports say when samples were taken, and frames of the agent say whose they are', async (t) => {
+      const worker = launch(t, major, { args: ['briefly'] });
+      const last = (isSampled) => waitUntil(`a report, sampled: ${isSampled}`, () => {
+        const report = worker.internal.findLast?.((message) => message.act === 'report') ?? worker.internal.filter((message) => message.act === 'report').pop();
+        return report && (report.sampled === true) === isSampled;
+      });
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 100 });
+      await last(false);
+      const stream = await order(t, worker, { kind: 'cpu', for_ms: 500 });
+      await last(true);
+      const urls = (await whole(stream)).nodes.map(({ callFrame }) => callFrame.url);
+      assert.ok(urls.includes('forkful:profile.cjs'), urls.join());
+      assert.ok(!urls.some((url) => /\/agent\/\w+\.cjs$/.test(url)), urls.join());
+      await last(false);
+    });
+
     test('a heap snapshot is whole', async (t) => {
       const worker = launch(t, major);
       await waitUntil('it burns', () => worker.said.includes('burning'));

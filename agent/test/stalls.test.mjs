@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import http from 'node:http';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { MAJORS, NEWEST, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
@@ -130,6 +132,24 @@ test('what was not told yet is told when a drain begins', async (t) => {
   worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain', grace_ms: 0 });
   const all = await waitUntil('the drain', () => worker.acts.includes('drained') && worker.acts);
   assert.ok(all.indexOf('stalls') >= 0 && all.indexOf('stalls') < all.indexOf('drained'), all.join());
+});
+
+test('a function of the agent is not named as the app\'s', () => {
+  const { placeOf, samplesOf } = createRequire(import.meta.url)('../sampler.cjs');
+  const agent = new URL('../stalls.cjs', import.meta.url).href;
+  const app = pathToFileURL(join(process.cwd(), 'page.js')).href;
+  const place = (...frames) => {
+    const nodes = [['(root)', ''], ...frames].map(([functionName, url], index) => (
+      { id: index + 1, callFrame: { functionName, url, lineNumber: 6 }, children: index < frames.length ? [index + 2] : [] }));
+    const { name, stack, isOwn } = placeOf(samplesOf({ nodes, samples: [nodes.length], timeDeltas: [5], startTime: 0 }), 0, 10);
+    return { name, stack, isOwn };
+  };
+  const timer = ['listOnTimeout', 'node:internal/timers'];
+  const ofTimer = 'listOnTimeout (node:internal/timers:7)';
+  assert.deepEqual(place(timer, ['onTick', agent], ['tellAll', agent]), { name: "Forkful's agent", stack: ["Forkful's agent", ofTimer], isOwn: false });
+  // The app's listener that the agent calls, and the agent's that the app calls.
+  assert.deepEqual(place(timer, ['guarded', agent], ['render', app]), { name: 'render (page.js:7)', stack: ['render (page.js:7)', "Forkful's agent", ofTimer], isOwn: true });
+  assert.equal(place(['render', app], ['onStart', agent]).name, 'render (page.js:7)');
 });
 
 test('a process that has nothing to do ends', async (t) => {

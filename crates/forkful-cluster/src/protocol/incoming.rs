@@ -239,6 +239,7 @@ struct Raw<'a> {
     gc: Option<Numbers<GC_NUMBERS>>,
     ms: Option<f64>,
     quiet: Option<bool>,
+    sampled: Option<bool>,
     staying: Option<u32>,
     movable: Option<u32>,
     #[serde(borrow)]
@@ -487,6 +488,7 @@ impl Raw<'_> {
             requests: self.requests?,
             period: period.map(|ms| Duration::from_secs_f64(ms / 1000.0)),
             quiet: self.quiet == Some(true),
+            sampled: self.sampled == Some(true),
             readings: self.values.as_ref().map_or_else(Readings::default, |values| values.0),
             latency: self
                 .latency

@@ -20,6 +20,9 @@ pub struct AgentReport {
     pub period: Option<Duration>,
     /// Nothing happens in the worker: the next report comes when something does, or after [`QUIET_EVERY`].
     pub quiet: bool,
+    /// The agent took samples for a CPU profile in the last period, with signals that interrupt the event loop's wait: the loop seems
+    /// busier than it was.
+    pub sampled: bool,
     /// Values of the last period, and counters since the first report.
     pub readings: Readings,
     /// Since the first report.
@@ -132,6 +135,9 @@ impl Follower {
         let mut sample = self.outside.only(|metric| metric.kind == Kind::Gauge);
         if is_fresh {
             sample.update(&self.said);
+            if self.report().is_some_and(|report| report.sampled) {
+                correct_utilization(&mut sample);
+            }
         }
         sample
     }
@@ -146,6 +152,20 @@ impl Follower {
         values.take("http_requests_total", report.requests as f64);
         super::Counts { values, latency: report.latency, gc: report.gc }
     }
+}
+
+/// The resolution of the agent's monitor of the event-loop delay, which is not part of a delay.
+const DELAY_RESOLUTION_MS: f64 = 10.0;
+
+/// While the agent takes samples, libuv loses the idle time before each signal. The event loop was busy at least while its thread ran or
+/// waited for a core, and while it was late; a shorter call that waits is not seen.
+fn correct_utilization(sample: &mut Sample) {
+    let Some(said) = sample.get("event_loop_utilization") else { return };
+    let on_core = sample.get("main_thread_cpu").or_else(|| sample.get("cpu_cores")).unwrap_or(0.0);
+    let late_ms = sample.get("event_loop_delay_mean_ms").unwrap_or(0.0);
+    let late = late_ms / (DELAY_RESOLUTION_MS + late_ms);
+    let known = (on_core + sample.get("run_queue_wait").unwrap_or(0.0)).max(late);
+    sample.take("event_loop_utilization", said.min(known));
 }
 
 #[cfg(test)]
@@ -200,6 +220,23 @@ mod tests {
         ];
         assert_eq!(counts.values, Readings::of(&values));
         assert_eq!((counts.latency.count(), counts.gc[0].count()), (60, 1));
+    }
+
+    #[test]
+    fn a_loop_whose_agent_takes_samples_is_as_busy_as_its_thread_or_its_delay() {
+        let utilization = |sampled, outside: &[(&str, f64)], late_ms| {
+            let mut follower = Follower::default();
+            let said = [("event_loop_utilization", 0.6), ("event_loop_delay_mean_ms", late_ms)];
+            follower.on_report(Box::new(AgentReport { sampled, ..report(0, &said) }));
+            follower.measured(&Readings::of(outside));
+            follower.sample(true).get("event_loop_utilization")
+        };
+        let (idle, computing) =
+            ([("main_thread_cpu", 0.01), ("run_queue_wait", 0.01)], [("main_thread_cpu", 0.9)]);
+        assert_eq!(utilization(false, &idle, 0.0), Some(0.6));
+        assert_eq!(utilization(true, &idle, 0.0), Some(0.02));
+        assert_eq!(utilization(true, &computing, 0.0), Some(0.6), "it is never busier than said");
+        assert_eq!(utilization(true, &idle, 10.0), Some(0.5), "blocked for half of the time");
     }
 
     #[test]

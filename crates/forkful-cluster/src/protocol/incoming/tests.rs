@@ -278,11 +278,14 @@ fn a_report_has_as_many_numbers_as_are_known_and_no_others() {
         other => panic!("{other:?}"),
     };
     let ones = vec!["1"; 1000].join(",");
-    let long = report(&format!(r#""latency":[{ones}],"gc":[{ones}],"ms":1000.5,"quiet":true"#));
+    let long =
+        report(&format!(r#""latency":[{ones}],"gc":[{ones}],"ms":1000.5,"quiet":true,"sampled":true"#));
     assert_eq!((long.latency.count(), long.latency.sum_ms), (25, 1.0));
     assert!(long.gc.iter().all(|pauses| pauses.count() == 7 && pauses.sum_ms.total_cmp(&1.0).is_eq()));
     assert_eq!((long.period, long.quiet), (Some(std::time::Duration::from_micros(1_000_500)), true));
+    assert!(long.sampled);
     let short = report(r#""latency":[2,-1],"gc":[],"ms":-1,"quiet":false"#);
     assert_eq!((short.latency.count(), short.gc[0].count(), short.period, short.quiet), (2, 0, None, false));
+    assert!(!short.sampled);
     assert_eq!(report(r#""ms":1e300"#).period, None);
 }
