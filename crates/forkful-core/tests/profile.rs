@@ -68,6 +68,34 @@ fn time_in_libraries_and_node_counts_for_the_apps_function_that_called_them() {
 }
 
 #[test]
+fn frames_of_the_agent_are_forkfuls_and_one_function() {
+    let nodes = [
+        node(1, "(root)", "", &[2, 7]),
+        node(2, "listOnTimeout", NODE, &[3]),
+        node(3, "onTick", "forkful:stalls.cjs", &[4, 5]),
+        node(4, "report", "forkful:reports.cjs", &[]),
+        node(5, "memoryUsage", NODE, &[6]),
+        // A listener of the app that the agent calls is the app's.
+        node(6, "listen", APP, &[]),
+        node(7, "serve", APP, &[8]),
+        node(8, "onStart", "forkful:stalls.cjs", &[]),
+    ];
+    let profile = read(&profile(&nodes, &[(3, 1), (4, 2), (5, 4), (6, 8), (8, 16)]));
+    let functions = Functions::of(&profile);
+    let told = functions.hottest.iter().map(|time| {
+        let frame = &profile.frames[time.frame];
+        (frame.text("/srv/api"), frame.origin().name(), time.charged_us / 1000)
+    });
+    let told: Vec<_> = told.collect();
+    let expected = [
+        ("serve (app.js:10)", "app", 16),
+        ("listen (app.js:10)", "app", 8),
+        ("Forkful's agent", "forkful", 7),
+    ];
+    assert_eq!(told, expected.map(|(text, origin, ms)| (text.to_owned(), origin, ms)));
+}
+
+#[test]
 fn a_function_that_calls_itself_counts_once() {
     let nodes = [
         node(1, "(root)", "", &[2]),

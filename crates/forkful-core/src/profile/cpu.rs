@@ -16,6 +16,10 @@ pub const BYTES_MAX: usize = 256 << 20;
 const NODES_MAX: usize = 1 << 20;
 /// Samples: a minute with the shortest interval.
 const SAMPLES_MAX: usize = 1 << 20;
+/// How the agent marks its own frames: this, and the name of a file.
+const AGENT_SCHEME: &str = "forkful:";
+/// The address of all frames of the agent: they are one function.
+const AGENT_URL: &str = "forkful:agent";
 /// Letters of a function's name, and of the address of its file.
 const TEXT_MAX: usize = 300;
 
@@ -38,6 +42,8 @@ pub enum Origin {
     Own,
     /// Of a package in `node_modules`.
     Library,
+    /// Of the agent, which Forkful preloads into the app.
+    Forkful,
     /// Node.js' own JavaScript.
     Node,
     /// Built into V8 or Node.js, or without a file for another reason.
@@ -50,6 +56,7 @@ impl Origin {
         match self {
             Self::Own => "app",
             Self::Library => "library",
+            Self::Forkful => "forkful",
             Self::Node => "node",
             Self::Native => "native",
         }
@@ -72,6 +79,7 @@ impl Frame {
     pub fn origin(&self) -> Origin {
         match self.url.as_str() {
             "" => Origin::Native,
+            AGENT_URL => Origin::Forkful,
             url if url.starts_with("node:") => Origin::Node,
             url if url.contains("/node_modules/") => Origin::Library,
             _ => Origin::Own,
@@ -85,7 +93,7 @@ impl Frame {
 
     /// Its file and line for people, without `root` in front; empty where there is no file.
     pub fn place(&self, root: &str) -> String {
-        if self.url.is_empty() {
+        if self.url.is_empty() || self.origin() == Origin::Forkful {
             return String::new();
         }
         let path = self.url.strip_prefix("file://").unwrap_or(&self.url);
@@ -283,6 +291,9 @@ fn merged(raw: Vec<RawNode>, order: &[(usize, Option<usize>)], own: &[u64], samp
 
 impl From<RawFrame> for Frame {
     fn from(raw: RawFrame) -> Self {
+        if raw.url.starts_with(AGENT_SCHEME) {
+            return Self { name: "Forkful's agent".to_owned(), url: AGENT_URL.to_owned(), line: 0 };
+        }
         let cut = |text: String| match text.char_indices().nth(TEXT_MAX) {
             Some((at, _)) => text[..at].to_owned(),
             None => text,

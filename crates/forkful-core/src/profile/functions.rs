@@ -12,7 +12,7 @@ pub struct FunctionTime {
     /// Microseconds in it alone.
     pub own_us: u64,
     /// Microseconds in it and in what it called of others: libraries' and Node.js' functions count for the app's function that called them, Node.js'
-    /// for a library's. Over all functions this is the time in JavaScript.
+    /// for a library's or for Forkful's agent. Over all functions this is the time in JavaScript.
     pub charged_us: u64,
     /// Microseconds in which it was on the stack.
     pub total_us: u64,
@@ -85,14 +85,14 @@ impl CpuProfile {
     }
 }
 
-/// The node whose function each node's own time is charged to: the innermost of the app's, else of a library's, else itself.
+/// The node whose function each node's own time is charged to: the innermost of the app's, else of a library's, else of Forkful's agent, else itself.
 fn charged(profile: &CpuProfile) -> Vec<usize> {
     let mut all: Vec<usize> = Vec::with_capacity(profile.nodes.len());
     for (at, node) in profile.nodes.iter().enumerate() {
         let origin = |at: usize| profile.frames[profile.nodes[at].frame].origin();
         // The first node is no function, whatever it is called.
         let above = node.parent.map(|parent| all[parent]).filter(|above| *above > 0);
-        let takes = |above: &usize| origin(*above) < origin(at) && origin(*above) <= Origin::Library;
+        let takes = |above: &usize| origin(*above) < origin(at) && origin(*above) <= Origin::Forkful;
         all.push(above.filter(takes).unwrap_or(at));
     }
     all

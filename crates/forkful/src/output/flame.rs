@@ -104,6 +104,7 @@ fn whose(origin: Origin) -> &'static str {
     match origin {
         Origin::Own => "the app",
         Origin::Library => "a library",
+        Origin::Forkful => "Forkful",
         Origin::Node => "Node.js",
         Origin::Native => "built in",
     }
@@ -151,6 +152,7 @@ fn frame_data(frame: &Frame, root: &str) -> serde_json::Value {
         Origin::Library => 1,
         Origin::Node => 2,
         Origin::Native => 3,
+        Origin::Forkful => 4,
     };
     json!([shown(frame.shown_name()), shown(&frame.place(root)), origin])
 }

@@ -1,7 +1,7 @@
 // The flame graph: buttons in rows, drawn anew when somebody looks into one of them. All texts of the profile are set as text.
 const { frames: functions, nodes } = JSON.parse(document.getElementById('data').textContent);
 const [graph, detail, search, found, reset, rows] = ['graph', 'detail', 'search', 'found', 'reset', 'rows'].map((id) => document.getElementById(id));
-const ORIGINS = ['own', 'library', 'node', 'native'];
+const ORIGINS = ['own', 'library', 'node', 'native', 'forkful'];
 const ROW = 22;
 /** Narrower ones are not drawn. */
 const NARROW = 2;
