@@ -85,6 +85,7 @@ async function reports(forkful, socket) {
     check('bench', JSON.parse(stdout));
     writeFileSync(file, stdout);
   }
+  check('experiment list', JSON.parse((await forkful.ok(['experiment', 'list', '--json'])).stdout));
   check('compare of reports', JSON.parse((await forkful.run(['compare', ...saved, '--json'])).stdout));
 }
 

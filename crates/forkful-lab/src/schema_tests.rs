@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{CompareDocument, TuneDocument};
 use crate::experiment::Document;
+use crate::experiment::catalogue::Description;
 use crate::reports::ReportsDocument;
 
 const WRITE: &str = "UPDATE_DOCS";
@@ -24,9 +25,11 @@ fn reports() -> Value {
     let several = json!({ "type": "array", "items": experiment });
     let commands = Map::from_iter([
         ("bench".to_owned(), schema::<forkful_load::report::Document<'static>>(&mut schemas)),
+        ("bench --search".to_owned(), schema::<forkful_load::search::Document>(&mut schemas)),
         ("compare".to_owned(), schema::<CompareDocument>(&mut schemas)),
         ("compare of reports".to_owned(), schema::<ReportsDocument>(&mut schemas)),
         ("experiment".to_owned(), json!({ "anyOf": [experiment, several] })),
+        ("experiment list".to_owned(), schema::<Vec<Description>>(&mut schemas)),
         ("tune".to_owned(), schema::<TuneDocument>(&mut schemas)),
     ]);
     let mut definitions = schemas.take_definitions(true);

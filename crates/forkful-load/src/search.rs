@@ -5,6 +5,10 @@
 //! small. Single tries are noisy: a failure counts only if a second try fails too, and the result is a rate
 //! that passed twice.
 
+mod document;
+
+pub use document::{Document, Made, Step, Verdict, figure};
+
 /// Tries that decide about a rate: two of three.
 const AGREEING: usize = 2;
 

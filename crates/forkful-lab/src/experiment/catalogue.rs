@@ -1,8 +1,12 @@
 //! The list of experiments: the original report, the app and the load of each.
 
+use serde::Serialize;
+
 use super::throughput::{Length, Shape};
 
-#[derive(Debug)]
+/// What `forkful experiment list --json` prints of an experiment.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ExperimentDescription"))]
 pub struct Description {
     /// 1 to 7.
     pub number: u8,
@@ -15,6 +19,7 @@ pub struct Description {
     /// The directory of the app below `examples/`.
     pub app: &'static str,
     /// How the experiment is performed.
+    #[serde(skip)]
     pub(super) kind: Kind,
 }
 

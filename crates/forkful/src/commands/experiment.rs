@@ -42,16 +42,7 @@ pub(super) fn run(args: &ExperimentArgs) -> Result<Exit, Failure> {
 
 fn list(args: &ExperimentArgs) -> Result<Exit, Failure> {
     if args.json {
-        let all: Vec<_> = catalogue::ALL
-            .iter()
-            .map(|one| {
-                serde_json::json!({
-                    "number": one.number, "name": one.name, "title": one.title, "question": one.question,
-                    "original": one.original, "app": one.app,
-                })
-            })
-            .collect();
-        output::print_json(&all)?;
+        output::print_json(&catalogue::ALL)?;
     } else {
         output::print(&text::list())?;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use forkful_core::pages::Page;
 use forkful_load::report::spread::thousands;
 use forkful_load::report::{Level, Threshold, Trust};
-use forkful_load::search::{Limits, Next, Try, next};
+use forkful_load::search::{Document, Limits, Made, Next, Step, Try, Verdict, next};
 use forkful_load::{Load, Plan, Report, Stop, StopHandle, Think, run};
 use forkful_os::wall_clock::now_ms;
 
@@ -17,7 +17,6 @@ use crate::cli::BenchArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::progress::Progress;
-use document::{Document, Step, Verdict};
 
 /// Default length of each run at a rate.
 const STEP: Duration = Duration::from_secs(5);
@@ -90,16 +89,16 @@ pub(super) fn search(
     };
     drop(bar);
     let verdict = Verdict::of(end, &steps);
-    let exit = verdict.exit();
-    let command = super::this_command();
-    let document = Document::of(plan, capacity, thresholds, steps, verdict, command, now_ms());
+    let exit = document::exit(&verdict);
+    let made = Made { forkful: crate::connection::VERSION, command: super::this_command(), at_ms: now_ms() };
+    let found = Document::of(plan, capacity, thresholds, steps, verdict, made);
     if args.output.json {
-        output::print_json(&document)?;
+        output::print_json(&found)?;
     } else {
-        output::print(&document.text())?;
+        output::print(&document::text(&found))?;
     }
     if let Some(path) = &args.output.html {
-        crate::commands::lab::write_page(path, &document)?;
+        crate::commands::lab::write_page(path, &found)?;
     }
     Ok(exit)
 }

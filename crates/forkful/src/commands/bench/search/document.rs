@@ -1,244 +1,45 @@
-//! The result of a search as JSON, as text, and with plots for the page. Pure.
+//! The result of a search as text, and its exit code.
 
 use std::fmt::Write as _;
 
-use forkful_load::Plan;
 use forkful_load::Report;
-use forkful_load::report::Threshold;
-use forkful_load::report::spread::{samples_min, thousands, three_digits};
-use forkful_load::search::Next;
-use serde::Serialize;
-use serde_json::{Value, json};
+use forkful_load::report::spread::{samples_min, three_digits};
+use forkful_load::search::{Document, Verdict, figure};
 
 use crate::exit::Exit;
 use crate::output::format::visible;
 
-/// One run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Step {
-    /// The offered rate, in requests per second.
-    pub(super) rate: f64,
-    pub(super) held: bool,
-    /// Why it did not pass.
-    pub(super) reason: Option<String>,
-    /// The generator was at its limit.
-    pub(super) generator_limited: bool,
-    pub(super) seconds: f64,
-    /// Answers per second.
-    pub(super) per_second: f64,
-    pub(super) p50_ms: Option<f64>,
-    pub(super) p99_ms: Option<f64>,
-    pub(super) errors: u64,
-}
-
-/// The result of the search.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Verdict {
-    /// `found`, `unlimited`, `nothing`, `undecided` or `generator`.
-    word: &'static str,
-    /// The highest rate that passed.
-    rate: Option<f64>,
-    /// The lowest rate that failed.
-    missed: Option<f64>,
-    /// The reason for that failure.
-    reason: Option<String>,
-}
-
-impl Verdict {
-    pub(super) fn of(end: Next, steps: &[Step]) -> Self {
-        let (mut word, rate, missed) = match end {
-            Next::Found { rate, missed } => ("found", Some(rate), Some(missed)),
-            Next::Unlimited { rate } => ("unlimited", Some(rate), None),
-            Next::Nothing { missed } => ("nothing", None, Some(missed)),
-            Next::Undecided { held, missed } => ("undecided", held, missed),
-            Next::Try(_) => unreachable!("a search that ended tries nothing more"),
-        };
-        let at_missed = || {
-            let here = |step: &&Step| {
-                missed.is_some_and(|missed| step.rate.total_cmp(&missed).is_eq() && !step.held)
-            };
-            steps.iter().rev().find(here)
-        };
-        // Requests that the generator could not send say nothing about the target.
-        if word == "found" && at_missed().is_some_and(|step| step.generator_limited) {
-            word = "generator";
-        }
-        Self { word, rate, missed, reason: at_missed().and_then(|step| step.reason.clone()) }
-    }
-
-    pub(super) fn exit(&self) -> Exit {
-        match self.word {
-            "found" | "unlimited" => Exit::Done,
-            "nothing" => Exit::ExpectationMissed,
-            _ => Exit::NotTrustworthy,
-        }
-    }
-
-    fn sentence(&self, expected: &str) -> String {
-        let shown = |rate: Option<f64>| rate.map_or("no rate".to_owned(), figure);
-        let because = self.reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
-        let (rate, missed) = (shown(self.rate), shown(self.missed));
-        match self.word {
-            "found" => format!(
-                "{rate} requests/s is the highest rate with {expected}; {missed} are too many{because}"
-            ),
-            "unlimited" => format!("{rate} requests/s hold with {expected}, and no higher rate was tried"),
-            "nothing" => {
-                format!("no rate was found with {expected}: even {missed} requests/s are too many{because}")
-            }
-            "generator" => format!(
-                "{rate} requests/s hold with {expected}; the load generator cannot tell about {missed}, because it was at its \
-                 own limit{because}"
-            ),
-            _ => {
-                let held =
-                    self.rate.map_or("no rate held".to_owned(), |_| format!("{rate} requests/s held once"));
-                format!(
-                    "not decided, because some runs contradict others: {held} with {expected}, and {missed} did \
-                     not{because}"
-                )
-            }
-        }
+/// The exit code of a verdict.
+pub(super) fn exit(verdict: &Verdict) -> Exit {
+    match verdict.word() {
+        "found" | "unlimited" => Exit::Done,
+        "nothing" => Exit::ExpectationMissed,
+        _ => Exit::NotTrustworthy,
     }
 }
 
-/// The document of `bench --search --json` and of the page.
-#[derive(Debug, Serialize)]
-pub(super) struct Document {
-    kind: &'static str,
-    version: u32,
-    forkful: &'static str,
-    created_at_ms: u64,
-    command: String,
-    title: String,
-    headline: String,
-    verdict: Verdict,
-    /// The expectations.
-    expectations: Vec<String>,
-    /// The rate of the closed loop at the start.
-    pilot_per_second: f64,
-    connections: usize,
-    /// In the order of execution.
-    steps: Vec<Step>,
-    tables: Vec<Value>,
-    plots: Vec<Value>,
-}
-
-impl Document {
-    pub(super) fn of(
-        plan: &Plan,
-        pilot: f64,
-        thresholds: &[Threshold],
-        steps: Vec<Step>,
-        verdict: Verdict,
-        command: String,
-        created_at_ms: u64,
-    ) -> Self {
-        let expectations: Vec<String> =
-            thresholds.iter().map(|threshold| threshold.text().to_owned()).collect();
-        let target = plan.requests.first().map_or(String::new(), |request| {
-            format!("{} {}", request.method, forkful_load::secrets::url(&request.url.to_string()))
-        });
-        Self {
-            kind: "search",
-            version: forkful_load::report::VERSION,
-            forkful: crate::connection::VERSION,
-            created_at_ms,
-            command,
-            title: format!("Highest rate: {target}"),
-            headline: verdict.sentence(&expectations.join(" and ")),
-            verdict,
-            expectations,
-            pilot_per_second: pilot,
-            connections: plan.connections,
-            tables: vec![table(&steps)],
-            plots: plots(&steps),
-            steps,
-        }
-    }
-
-    /// Text for a terminal: the result and each run.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!("{}.\n\n", visible(&self.headline));
-        let titles = ["requests/s", "answered/s", "p50 ms", "p99 ms", "errors"];
+/// Text for a terminal: the result and each run.
+pub(super) fn text(document: &Document) -> String {
+    let mut text = format!("{}.\n\n", visible(document.headline()));
+    let titles = ["requests/s", "answered/s", "p50 ms", "p99 ms", "errors"];
+    writeln!(text, "{:>12}{:>12}{:>10}{:>10}{:>8}", titles[0], titles[1], titles[2], titles[3], titles[4])
+        .expect("a String takes everything");
+    for step in document.steps() {
+        let time = |value: Option<f64>| value.map_or("–".to_owned(), three_digits);
+        let reason = step.reason.as_deref().unwrap_or("held");
         writeln!(
             text,
-            "{:>12}{:>12}{:>10}{:>10}{:>8}",
-            titles[0], titles[1], titles[2], titles[3], titles[4]
+            "{:>12}{:>12}{:>10}{:>10}{:>8}  {}",
+            figure(step.rate),
+            figure(step.per_second),
+            time(step.p50_ms),
+            time(step.p99_ms),
+            step.errors,
+            visible(reason)
         )
         .expect("a String takes everything");
-        for step in &self.steps {
-            let time = |value: Option<f64>| value.map_or("–".to_owned(), three_digits);
-            let reason = step.reason.as_deref().unwrap_or("held");
-            writeln!(
-                text,
-                "{:>12}{:>12}{:>10}{:>10}{:>8}  {}",
-                figure(step.rate),
-                figure(step.per_second),
-                time(step.p50_ms),
-                time(step.p99_ms),
-                step.errors,
-                visible(reason)
-            )
-            .expect("a String takes everything");
-        }
-        text
     }
-}
-
-fn table(steps: &[Step]) -> Value {
-    let row = |(number, step): (usize, &Step)| {
-        json!([
-            number + 1,
-            step.rate,
-            step.per_second,
-            step.p50_ms,
-            step.p99_ms,
-            step.errors,
-            step.reason.as_deref().unwrap_or("held")
-        ])
-    };
-    json!({
-        "title": "The runs", "note": "In the order of the runs.",
-        "columns": ["run", "due/s", "answered/s", "p50, ms", "p99, ms", "errors", ""],
-        "rows": steps.iter().enumerate().map(row).collect::<Vec<_>>(),
-    })
-}
-
-/// Plots: latency by rate, and the rates in the order they were tried.
-fn plots(steps: &[Step]) -> Vec<Value> {
-    let mut by_rate: Vec<&Step> = steps.iter().collect();
-    by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-    let line = |name: &str, of: fn(&Step) -> Option<f64>| {
-        let points: Vec<[f64; 2]> = by_rate.iter().filter_map(|step| Some([step.rate, of(step)?])).collect();
-        json!({ "name": name, "points": points })
-    };
-    let in_order = |name: &str, held: bool| {
-        let points: Vec<[f64; 2]> = (1..)
-            .zip(steps)
-            .filter(|(_, step)| step.held == held)
-            .map(|(number, step)| [f64::from(number), step.rate])
-            .collect();
-        json!({ "name": name, "points": points })
-    };
-    let rate = json!({ "label": "rate", "unit": "requests/s", "log": false });
-    vec![
-        json!({
-            "type": "lines", "title": "Latency over the rate", "note": "Times since each request was due.",
-            "x": rate, "y": { "label": "latency", "unit": "ms", "log": true },
-            "series": [line("p50", |step| step.p50_ms), line("p99", |step| step.p99_ms)],
-        }),
-        json!({
-            "type": "lines", "title": "The search", "note": "The rate of each run, by whether all expectations were met.",
-            "x": { "label": "run", "unit": "", "log": false }, "y": rate,
-            "series": [in_order("held", true), in_order("missed", false)],
-        }),
-    ]
-}
-
-/// `1,840`, `12.3`.
-fn figure(value: f64) -> String {
-    if value >= 1000.0 { thousands(value.round() as u64) } else { three_digits(value) }
+    text
 }
 
 /// A percentile with enough samples.
@@ -249,52 +50,16 @@ pub(super) fn percentile_ms(report: &Report, quantile: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use forkful_load::search::Next;
+
     use super::*;
 
-    fn step(rate: f64, p99: f64, generator_limited: bool) -> Step {
-        let held = p99 < 50.0;
-        Step {
-            rate,
-            held,
-            reason: (!held).then(|| format!("p99<50ms: {p99} ms")),
-            generator_limited,
-            seconds: 5.0,
-            per_second: rate,
-            p50_ms: Some(2.0),
-            p99_ms: Some(p99),
-            errors: 0,
-        }
-    }
-
-    fn told(end: Next, steps: &[Step]) -> (String, Exit) {
-        let verdict = Verdict::of(end, steps);
-        (verdict.sentence("p99<50ms"), verdict.exit())
-    }
-
     #[test]
-    fn the_end_of_a_search_is_told_with_what_was_missed() {
-        let steps = [step(1000.0, 10.0, false), step(1030.0, 63.1, false)];
-        let found = Next::Found { rate: 1000.0, missed: 1030.0 };
-        let expected =
-            "1,000 requests/s is the highest rate with p99<50ms; 1,030 are too many (p99<50ms: 63.1 ms)";
-        assert_eq!(told(found, &steps), (expected.to_owned(), Exit::Done));
-        let limited = [step(1000.0, 10.0, false), step(1030.0, 63.1, true)];
-        let (sentence, exit) = told(found, &limited);
-        assert!(sentence.contains("the load generator cannot tell about 1,030"), "{sentence}");
-        assert_eq!(exit, Exit::NotTrustworthy);
-        assert_eq!(told(Next::Unlimited { rate: 9.5 }, &steps).1, Exit::Done);
-        let (sentence, exit) = told(Next::Nothing { missed: 1030.0 }, &steps);
-        assert!(sentence.starts_with("no rate was found with p99<50ms: even 1,030"), "{sentence}");
-        assert_eq!(exit, Exit::ExpectationMissed);
-        let (sentence, exit) = told(Next::Undecided { held: None, missed: Some(1030.0) }, &steps);
-        assert!(sentence.contains("no rate held with p99<50ms, and 1,030 did not"), "{sentence}");
-        assert_eq!(exit, Exit::NotTrustworthy);
-    }
-
-    #[test]
-    fn the_page_has_latency_over_the_rate_in_order() {
-        let drawn = plots(&[step(1000.0, 10.0, false), step(500.0, 5.0, false), step(2000.0, 90.0, false)]);
-        assert_eq!(drawn[0]["series"][1]["points"], json!([[500.0, 5.0], [1000.0, 10.0], [2000.0, 90.0]]));
-        assert_eq!(drawn[1]["series"][1]["points"], json!([[3.0, 2000.0]]));
+    fn a_search_succeeds_only_with_a_rate_that_is_sure() {
+        let ended = |end| exit(&Verdict::of(end, &[]));
+        assert_eq!(ended(Next::Found { rate: 1000.0, missed: 1030.0 }), Exit::Done);
+        assert_eq!(ended(Next::Unlimited { rate: 9.5 }), Exit::Done);
+        assert_eq!(ended(Next::Nothing { missed: 1030.0 }), Exit::ExpectationMissed);
+        assert_eq!(ended(Next::Undecided { held: None, missed: Some(1030.0) }), Exit::NotTrustworthy);
     }
 }
