@@ -20,7 +20,8 @@ function app({ require, report }) {
     return sum;
   }
   require('http').createServer((_, response) => response.end('ok')).listen(process.env.SOCKET, () => report({ ready: true }));
-  if (process.env.NODE_APP_INSTANCE === '1') setInterval(() => burnHot(60), 100);
+  // Seldom enough for the tests beside it.
+  if (process.env.NODE_APP_INSTANCE === '1') setInterval(() => burnHot(25), 100);
 }
 
 /** Writes nonsense into the stream of a profile before the agent can write. */
@@ -38,7 +39,7 @@ test('the doctor names the hottest function of the busiest worker, and writes it
   await forkful.start(app, { name: 'api', instances: 2, env: { SOCKET: join(forkful.directory, 'app.sock') } });
   await waitUntil('it is known which worker is busy', async () => {
     const [{ workers: [, second] }] = JSON.parse((await forkful.ok(['describe', 'api', '--json'])).stdout).apps;
-    return second.metrics.event_loop_utilization > 0.3;
+    return second.metrics.event_loop_utilization > 0.15;
   });
   const { stdout } = await forkful.ok(['doctor', 'api', '--profile', '--for', '10s', '--out', forkful.directory, '--json']);
   const { profile } = JSON.parse(stdout);

@@ -4,7 +4,7 @@
 //! - `signs`: the measurements of one second of one worker · `split`: how that second was spent
 //! - `rules`: the first rule that matches gives the verdict · `worker`: the rules over a window, and the
 //!   confidence
-//! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect
+//! - `app`: the verdict over all workers · `remedy`: possible changes, and their expected effect · `setting`: their commands
 //! - `places`: where in the app the cause is, by the stall ledger
 //! - `trial`: whether a change has helped · `open_trial`: changes that nobody has decided about · `unseen`: what is not measured in the portable mode
 //! - `words`: all texts for people
@@ -18,6 +18,7 @@ mod open_trial;
 mod places;
 mod remedy;
 mod rules;
+mod setting;
 mod signs;
 mod split;
 mod trial;
@@ -31,6 +32,7 @@ pub use evidence::{Evidence, Quantity};
 pub use open_trial::{End, OpenTrial, Role, TrialCommands};
 pub use places::{Place, places};
 pub use remedy::{Gain, Remedy};
+pub use setting::Setting;
 pub use signs::Signs;
 pub use split::Split;
 pub use trial::{Outcome, compare};

@@ -1,13 +1,11 @@
 //! The doctor over synthetic seconds: a table of apps with a known limit, and the bounds around each rule.
 
-use forkful_core::doctor::words::Setting;
 use forkful_core::doctor::{
-    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Signs, Split, Unclear, Verdict, WorkerSeconds,
-    compare, examine, words,
+    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, Unclear, Verdict,
+    WorkerSeconds, compare, examine, words,
 };
 use forkful_core::metrics::Readings;
 use forkful_core::outgoing::HostLoad;
-use forkful_core::spec::Balance;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -122,7 +120,14 @@ fn app_of(workers: &[Signs], seconds: usize) -> App {
     let workers = workers.iter().enumerate();
     let workers =
         workers.map(|(slot, signs)| WorkerSeconds { slot: slot as u16, seconds: vec![*signs; seconds] });
-    App { name: "web".to_owned(), cores: 4.0, is_scalable: true, workers: workers.collect(), refusing: None }
+    App {
+        name: "web".to_owned(),
+        cores: 4.0,
+        is_scalable: true,
+        workers: workers.collect(),
+        node_args: Vec::new(),
+        refusing: None,
+    }
 }
 
 /// An app with pools of 10, of which a database with 40 places refuses some.
@@ -413,6 +418,22 @@ fn words_name_the_cause_the_numbers_and_the_next_command() {
 }
 
 #[test]
+fn advice_about_nodes_arguments_keeps_those_of_the_app() {
+    let advice = |node_args: &[&str]| {
+        let node_args = node_args.iter().map(|argument| (*argument).to_owned()).collect();
+        let collecting = Signs { gc: Some(0.4), gc_minor: Some(0.35), ..computing() };
+        let found = examine(&App { node_args, ..app_of(&[collecting], 12) });
+        assert_eq!(found.verdict, Verdict::GarbageCollection);
+        (words::advice(&found, "web").remove(0), words::command(&found, "web"))
+    };
+    let purpose = "Give young objects more room (64 MB), so that fewer of them are copied";
+    let command = "forkful reload web --node-args='--require ./tracing.cjs --max-semi-space-size=64'";
+    let expected = (format!("{purpose}: {command}"), Some(command.to_owned()));
+    assert_eq!(advice(&["--require", "./tracing.cjs", "--max-semi-space-size=16"]), expected);
+    assert_eq!(advice(&["--api-token=hunter2"]), (purpose.to_owned(), None), "a secret is not shown");
+}
+
+#[test]
 fn a_database_that_refuses_connections_is_named_with_its_places() {
     let found = examine(&refused_app(6));
     assert_eq!((found.certainty, found.remedy), (Certainty::Certain, Some(Remedy::Workers(4))));
@@ -478,11 +499,7 @@ fn a_change_is_kept_only_when_it_surely_helped() {
 
 #[test]
 fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
-    let sets = |setting: &Setting| words::setting(setting, "web");
-    assert_eq!(sets(&Setting::Workers(2)), "forkful scale web 2");
-    assert_eq!(sets(&Setting::PoolSize(16)), "forkful reload web --env UV_THREADPOOL_SIZE=16");
-    assert_eq!(sets(&Setting::NodeArgs("null".to_owned())), "forkful reload web --node-args=null");
-    assert_eq!(sets(&Setting::Balance(Balance::Least)), "forkful reload web --balance least");
+    let sets = |setting: &Setting| setting.command("web");
     let (keep, undo) = (sets(&Setting::Workers(4)), sets(&Setting::Workers(2)));
     let trial = OpenTrial { since_ms: 5_000, keep, undo };
     for (now_ms, ago) in [(0, "0 s"), (124_999, "119 s"), (125_000, "2 min"), (7_205_000, "2 h")] {

@@ -86,7 +86,8 @@ export class Forkful {
     await this.box.start(APP, {
       name: 'app',
       instances,
-      options: ['--balance', balance, '--drain-timeout', drainTimeout, '--merge-logs', ...limit],
+      // So many of its workers are killed as they start that it would be given up.
+      options: ['--balance', balance, '--drain-timeout', drainTimeout, '--merge-logs', '--max-restarts', '1000', ...limit],
       env: { PORT: String(port), CHAOS_DIRECTORY: directory, CHAOS_PLANT: plant },
     });
   }

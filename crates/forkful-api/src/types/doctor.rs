@@ -70,7 +70,7 @@ pub struct ProfileFiles {
 pub struct FunctionView {
     /// Its name, file and line: `render (views/page.js:12)`.
     pub function: String,
-    /// Whose it is: `app`, `library`, `node` or `native`.
+    /// Whose it is: `app`, `library`, `forkful` (the agent), `node` or `native`.
     pub origin: String,
     /// Its share, with what it called of others: functions of libraries and of Node.js count for the app's function that called them.
     pub share: f64,
@@ -145,7 +145,8 @@ pub struct DoctorReport {
     pub headline: String,
     /// What it means.
     pub meaning: String,
-    /// What else to know: a change of `--fix` that nobody has decided about, and how to undo it.
+    /// What else to know: a change of `--fix` that nobody has decided about, and how to undo it; when the numbers were measured if
+    /// a profile was taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The most seconds that were seen of a worker.
@@ -250,6 +251,7 @@ impl AppView {
             cores,
             is_scalable: self.definition.mode == ModeKind::Cluster,
             workers: workers.collect(),
+            node_args: self.definition.program_args.clone(),
             refusing,
         }
     }
@@ -269,7 +271,7 @@ impl DoctorReport {
             evidence: views(&diagnosis.evidence),
             places: Vec::new(),
             advice: words::advice(diagnosis, app),
-            command: diagnosis.remedy.and_then(|remedy| words::command(remedy, app)),
+            command: words::command(diagnosis, app),
             gain: diagnosis.gain.map(|gain| GainView {
                 low: gain.low,
                 high: gain.high,
@@ -282,6 +284,13 @@ impl DoctorReport {
 }
 
 impl DoctorReport {
+    /// With a note that a profile was taken after the measurements.
+    #[must_use]
+    pub fn before_profile(mut self) -> Self {
+        self.notes.push(words::measured_before_profile(self.seconds));
+        self
+    }
+
     /// With a note on the trial of the app, if it is open.
     #[must_use]
     pub fn with_trial(mut self, trial: Option<&OpenTrial>, now_ms: u64) -> Self {

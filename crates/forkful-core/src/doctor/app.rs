@@ -2,6 +2,7 @@
 
 use super::evidence::{Evidence, Quantity, Rows};
 use super::remedy::{self, Gain, Remedy};
+use super::setting::Setting;
 use super::worker::{Examined, examine_worker};
 use super::{Certainty, SECONDS_MIN, Signs, Split, Unclear, Verdict};
 use crate::outgoing::HostLoad;
@@ -22,6 +23,8 @@ pub struct App {
     /// Its workers share their ports, so the number of workers can be increased.
     pub is_scalable: bool,
     pub workers: Vec<WorkerSeconds>,
+    /// The arguments of its interpreter.
+    pub node_args: Vec<String>,
     /// The host that refused most connections in these seconds because it had too many, with their number.
     pub refusing: Option<HostLoad>,
 }
@@ -40,6 +43,8 @@ pub struct Diagnosis {
     pub certainty: Certainty,
     pub evidence: Vec<Evidence>,
     pub remedy: Option<Remedy>,
+    /// The setting that makes the change of the remedy.
+    pub setting: Option<Setting>,
     pub gain: Option<Gain>,
     /// The host that the verdict is about.
     pub host: Option<HostLoad>,
@@ -73,6 +78,7 @@ pub fn examine(app: &App) -> Diagnosis {
         certainty,
         evidence,
         remedy,
+        setting: remedy.map(|remedy| remedy.setting(&app.node_args)),
         gain: remedy::gain(verdict, remedy, app, &means),
         host: app.refusing.clone().filter(|_| verdict == Verdict::ConnectionLimit),
         seconds,

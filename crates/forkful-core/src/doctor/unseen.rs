@@ -36,7 +36,14 @@ mod tests {
 
     fn app(seconds: Vec<Signs>) -> App {
         let workers = vec![WorkerSeconds { slot: 0, seconds }];
-        App { name: "a".to_owned(), cores: 2.0, is_scalable: true, workers, refusing: None }
+        App {
+            name: "a".to_owned(),
+            cores: 2.0,
+            is_scalable: true,
+            workers,
+            node_args: Vec::new(),
+            refusing: None,
+        }
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::open_trial::OpenTrial;
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
 use crate::outgoing::HostLoad;
-use crate::spec::{Balance, Named};
 use crate::words::count;
 
 /// The verdict in a few words.
@@ -91,7 +90,8 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
 
 /// What to do, most important first. `name` is the app's.
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
-    let mut lines: Vec<String> = diagnosis.remedy.map(|remedy| change(remedy, name)).into_iter().collect();
+    let mut lines: Vec<String> =
+        diagnosis.remedy.map(|remedy| change(diagnosis, remedy, name)).into_iter().collect();
     if let Some(host) = &diagnosis.host {
         lines.push(smaller_pools(host, diagnosis.workers.len()));
     }
@@ -125,15 +125,15 @@ fn smaller_pools(load: &HostLoad, workers: usize) -> String {
     )
 }
 
-fn change(remedy: Remedy, name: &str) -> String {
-    match command(remedy, name) {
+fn change(diagnosis: &Diagnosis, remedy: Remedy, name: &str) -> String {
+    match command(diagnosis, name) {
         Some(command) => format!("{}: {command}", purpose(remedy)),
         None => purpose(remedy),
     }
 }
 
 /// The purpose of a change.
-fn purpose(remedy: Remedy) -> String {
+pub fn purpose(remedy: Remedy) -> String {
     match remedy {
         Remedy::Workers(workers) => format!("Run {}", count(workers.into(), "worker")),
         Remedy::PoolSize(threads) => {
@@ -151,28 +151,8 @@ fn purpose(remedy: Remedy) -> String {
 
 /// A change and the verdict behind it: `forkful scale web 2: web is limited by …`.
 pub fn tried(diagnosis: &Diagnosis, remedy: Remedy, name: &str) -> String {
-    let change = command(remedy, name).unwrap_or_else(|| purpose(remedy));
+    let change = command(diagnosis, name).unwrap_or_else(|| purpose(remedy));
     format!("{change}: {}", headline(diagnosis, name))
-}
-
-/// A setting that a change gives an app, or that the app had.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Setting {
-    Workers(u16),
-    PoolSize(u16),
-    /// The arguments of the interpreter, as one word of a shell; `null` for none.
-    NodeArgs(String),
-    Balance(Balance),
-}
-
-/// The command that gives an app a setting.
-pub fn setting(setting: &Setting, name: &str) -> String {
-    match setting {
-        Setting::Workers(workers) => format!("forkful scale {name} {workers}"),
-        Setting::PoolSize(threads) => format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}"),
-        Setting::NodeArgs(word) => format!("forkful reload {name} --node-args={word}"),
-        Setting::Balance(balance) => format!("forkful reload {name} --balance {}", balance.name()),
-    }
 }
 
 /// A trial that nobody has decided about.
@@ -190,24 +170,19 @@ pub fn undecided(trial: &OpenTrial, now_ms: u64) -> String {
     )
 }
 
+/// When the numbers of a report with a profile were measured.
+pub fn measured_before_profile(seconds: u32) -> String {
+    format!(
+        "verdict and numbers are of the {seconds} s before the profile, which makes an event loop seem busier than it is"
+    )
+}
+
 /// The result of a trial that was interrupted.
 pub const INTERRUPTED: &str = "interrupted before it was known whether the change helps";
 
-/// The command that makes a change.
-pub fn command(remedy: Remedy, name: &str) -> Option<String> {
-    Some(match remedy {
-        Remedy::Workers(workers) => format!("forkful scale {name} {workers}"),
-        Remedy::PoolSize(threads) => {
-            format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}")
-        }
-        Remedy::SemiSpace(megabytes) => {
-            format!("forkful reload {name} --node-args=--max-semi-space-size={megabytes}")
-        }
-        Remedy::HeapLimit(megabytes) => {
-            format!("forkful reload {name} --node-args=--max-old-space-size={megabytes}")
-        }
-        Remedy::BalanceLeast => format!("forkful reload {name} --balance least"),
-    })
+/// The command that makes the change of a diagnosis; `None` if there is none, or if it would show a secret.
+pub fn command(diagnosis: &Diagnosis, name: &str) -> Option<String> {
+    diagnosis.setting.as_ref().filter(|setting| !setting.is_secret()).map(|setting| setting.command(name))
 }
 
 const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {

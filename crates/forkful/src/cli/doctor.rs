@@ -30,7 +30,7 @@ pub(crate) struct DoctorArgs {
     /// ended 5 minutes ago, `--ago 0s` the last seconds.
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "fix")]
     pub(crate) ago: Option<Duration>,
-    /// Take a CPU profile of the busiest worker meanwhile (or of the one whose id is given), for 60 s at most: the hottest functions are named,
+    /// Then take a CPU profile of the busiest worker (or of the one whose id is given), for as long again, 60 s at most: the hottest functions are named,
     /// and the profile is written as a flame graph for the browser and as a `.cpuprofile` for the developer tools of Chrome and VS Code.
     #[arg(long, conflicts_with_all = ["ago", "fix"])]
     pub(crate) profile: bool,

@@ -43,16 +43,11 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::WrongUse, format!("{looks} s are too short for a verdict")).hint(hint));
     }
     let mut client = client_for(home, &targets).await?;
-    let mut profile = None;
+    if args.profile {
+        profile::check(&mut client, &targets, &args.out).await?;
+    }
     let watched = match args.ago {
         Some(ago) => past::read(&mut client, &targets, looks, ago).await?,
-        None if args.profile => {
-            let wish = profile::Wish { folder: &args.out, length: Duration::from_secs(looks) };
-            let taking = profile::take(home, &targets, &wish);
-            let (watched, taken) = tokio::try_join!(watch(&mut client, &targets, looks, args.json), taking)?;
-            profile = Some(taken);
-            watched
-        }
         None => watch(&mut client, &targets, looks, args.json).await?,
     };
     if args.fix && watched.len() != 1 {
@@ -64,16 +59,27 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     let seen = report::Time { seconds: looks, ago: args.ago.unwrap_or_default() };
     let mut reports: Vec<DoctorReport> = Vec::new();
     for (view, _, diagnosis) in &diagnosed {
-        reports.push(report::report(&mut client, view, diagnosis, seen).await);
+        let report = report::report(&mut client, view, diagnosis, seen).await;
+        reports.push(if args.profile { report.before_profile() } else { report });
     }
     let unseen = unseen_by(&mut client, &watched).await?;
-    let mut reply = DoctorReply { apps: reports, profile, fix: None, unseen };
+    let mut reply = DoctorReply { apps: reports, profile: None, fix: None, unseen };
     if !args.json {
         let texts: Vec<String> = reply.apps.iter().map(|app| doctor::report(app, Paint::stdout())).collect();
         output::print(&texts.join("\n"))?;
-        if let Some(profile) = &reply.profile {
-            output::print(&profiled::report(profile, Paint::stdout()))?;
+    }
+    if let [(view, _, _)] = diagnosed.as_slice()
+        && args.profile
+    {
+        let wish =
+            profile::Wish { folder: &args.out, length: Duration::from_secs(looks), is_quiet: args.json };
+        let taken = profile::take(client, &targets, view, &wish).await?;
+        if !args.json {
+            output::print(&profiled::report(&taken, Paint::stdout()))?;
         }
+        reply.profile = Some(taken);
+    }
+    if !args.json {
         output::print(&doctor::unseen(&reply.unseen, Paint::stdout()))?;
     }
     if let [(view, app, diagnosis)] = diagnosed.as_slice()

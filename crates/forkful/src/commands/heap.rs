@@ -25,7 +25,7 @@ pub(super) async fn run(home: &Home, args: &HeapArgs) -> Result<Exit, Failure> {
     let pm_id = worker_of(app, &targets, Load::Heap)?;
     let named = || PathBuf::from(name_of(&app.definition.name, pm_id, "heapsnapshot"));
     let path = args.output.clone().unwrap_or_else(named);
-    if !args.overwrite && path.exists() {
+    if args.output.is_some() && !args.overwrite && path.exists() {
         return Err(taken(&path));
     }
     let mut file = ProfileFile::begin(&path)?;
@@ -38,7 +38,12 @@ pub(super) async fn run(home: &Home, args: &HeapArgs) -> Result<Exit, Failure> {
         progress.say(format!("taking the snapshot of worker {pm_id}: {}", format::bytes(bytes)));
     }
     drop(progress);
-    file.keep(args.overwrite)?;
+    let path = if args.output.is_some() {
+        file.keep(args.overwrite)?;
+        path
+    } else {
+        file.keep_beside_others()?.0
+    };
     let file = std::path::absolute(&path).unwrap_or(path);
     if args.json {
         output::print_json(&HeapReply { worker: pm_id, file, bytes })?;

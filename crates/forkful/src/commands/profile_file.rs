@@ -37,6 +37,20 @@ impl ProfileFile {
         written.map_err(|error| Failure::caused(Exit::Failed, error))
     }
 
+    /// Gives the file its name, with a counter if a file of that name is there: `a.html`, `a-2.html`. Says the name and how many bytes it has.
+    pub(super) fn keep_beside_others(self) -> Result<(PathBuf, u64), Failure> {
+        let Self { path, mut draft, bytes } = self;
+        for number in 1..=COUNTER_MAX {
+            let name = numbered(&path, number);
+            match draft.persist_noclobber(&name) {
+                Ok(_) => return Ok((name, bytes)),
+                Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => draft = error.file,
+                Err(error) => return Err(not_written(&name, error.error)),
+            }
+        }
+        Err(taken(&path))
+    }
+
     /// Gives the file its name; says how many bytes it has.
     pub(super) fn keep(self, overwrites: bool) -> Result<u64, Failure> {
         let Self { path, draft, bytes } = self;
@@ -44,11 +58,26 @@ impl ProfileFile {
         match named {
             Ok(_) => Ok(bytes),
             Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Err(taken(&path)),
-            Err(error) => {
-                let error = anyhow::Error::from(error.error);
-                Err(Failure::caused(Exit::Failed, error.context(format!("cannot write {}", path.display()))))
-            }
+            Err(error) => Err(not_written(&path, error.error)),
         }
+    }
+}
+
+fn not_written(path: &Path, error: std::io::Error) -> Failure {
+    let error = anyhow::Error::from(error).context(format!("cannot write {}", path.display()));
+    Failure::caused(Exit::Failed, error)
+}
+
+/// Files of one name, worker and second.
+const COUNTER_MAX: u32 = 1000;
+
+/// `a.html` is the first, `a-2.html` the second.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let (stem, ending) =
+        (path.file_stem().unwrap_or_default().to_string_lossy(), path.extension().unwrap_or_default());
+    match number {
+        1 => path.to_owned(),
+        _ => path.with_file_name(format!("{stem}-{number}.{}", ending.to_string_lossy())),
     }
 }
 
@@ -57,7 +86,7 @@ pub(super) fn taken(path: &Path) -> Failure {
     Failure::new(Exit::WrongUse, format!("{} exists already", path.display())).hint("choose another name")
 }
 
-/// A name of its own for each worker and second: `api-3-20260309-123005.cpuprofile`.
+/// A name for each worker and second: `api-3-20260309-123005.cpuprofile`.
 pub(super) fn name_of(app: &str, pm_id: u32, ending: &str) -> String {
     let plain = |letter: char| if letter.is_alphanumeric() || "-_.@".contains(letter) { letter } else { '_' };
     let app: String = app.chars().map(plain).collect();
@@ -89,6 +118,22 @@ mod tests {
         // What is not kept leaves nothing.
         drop(ProfileFile::begin(&folder.path().join("b")).unwrap());
         assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_of_one_name_get_a_counter() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api.v2-0-20260309-123005.heapsnapshot");
+        let names = ["one", "two", "three"].map(|text| {
+            let mut file = ProfileFile::begin(&path).unwrap();
+            file.write(text.as_bytes()).unwrap();
+            let (name, bytes) = file.keep_beside_others().unwrap();
+            assert_eq!((fs_err::read_to_string(&name).unwrap().as_str(), bytes), (text, text.len() as u64));
+            name.file_name().unwrap().to_string_lossy().into_owned()
+        });
+        let stem = "api.v2-0-20260309-123005";
+        assert_eq!(names, ["", "-2", "-3"].map(|counter| format!("{stem}{counter}.heapsnapshot")));
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]

@@ -135,7 +135,14 @@ mod tests {
             ..Signs::default()
         };
         let workers = vec![WorkerSeconds { slot: 0, seconds: vec![second; 12] }];
-        let app = App { name: "web".to_owned(), cores: 1.0, is_scalable: true, workers, refusing: None };
+        let app = App {
+            name: "web".to_owned(),
+            cores: 1.0,
+            is_scalable: true,
+            workers,
+            node_args: Vec::new(),
+            refusing: None,
+        };
         let diagnosis = examine(&app);
         let ms = Duration::from_millis;
         let cost = StallCost {

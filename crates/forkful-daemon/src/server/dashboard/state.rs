@@ -158,6 +158,7 @@ mod tests {
             cores: 4.0,
             is_scalable: true,
             workers: vec![WorkerSeconds { slot: 0, seconds: vec![computing; 30] }],
+            node_args: Vec::new(),
             refusing: None,
         };
         let diagnosis = examine(&app);

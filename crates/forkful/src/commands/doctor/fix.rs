@@ -5,11 +5,8 @@
 use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{
-    ActionRequest, AppChange, AppView, BalanceKind, FixNote, FixStep, FixView, TrialCommands, Verb,
-};
-use forkful_core::doctor::words::Setting;
-use forkful_core::doctor::{App, Diagnosis, Outcome, Remedy, compare, words};
+use forkful_api::types::{ActionRequest, AppChange, AppView, FixNote, FixStep, FixView, TrialCommands, Verb};
+use forkful_core::doctor::{App, Diagnosis, Outcome, Remedy, Setting, compare, words};
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
@@ -43,12 +40,9 @@ impl Trial<'_> {
         let pool = self.before.workers.iter().flat_map(|worker| &worker.seconds);
         let pool = pool.filter_map(|signs| signs.pool_threads).reduce(f64::max);
         let change = Change::new(self.view, remedy, pool);
-        let view = |kept, outcome| FixView {
-            change: words::command(remedy, &self.before.name),
-            kept,
-            interrupted: false,
-            outcome,
-        };
+        let tried = words::command(self.diagnosis, &self.before.name);
+        let tried = tried.unwrap_or_else(|| words::purpose(remedy));
+        let view = |kept, outcome| FixView { change: Some(tried.clone()), kept, interrupted: false, outcome };
         let mut interrupts = Interrupts::new()?;
         let outcome = tokio::select! {
             outcome = self.measured(&change, remedy) => outcome,
@@ -159,32 +153,28 @@ impl Change {
             let order = |value| reload(name, Map::from_iter([(key.to_owned(), value)]), None);
             (order(new), order(old))
         };
-        let of_node = |option: &str, value: String| {
-            let old = &definition.program_args;
-            let prefix = format!("{option}=");
-            let kept = old.iter().filter(|argument| !argument.starts_with(&prefix)).cloned();
-            let new: Vec<String> = kept.chain([format!("{prefix}{value}")]).collect();
-            (of_key("program_args", json!(new), json!(old)), node_args(&new), node_args(old))
-        };
-        let ((there, back), new, old) = match remedy {
-            Remedy::Workers(workers) => {
+        let new = remedy.setting(&definition.program_args);
+        let ((there, back), old) = match &new {
+            Setting::Workers(workers) => {
                 let old = definition.instances;
-                ((scale(name, workers), scale(name, old)), Setting::Workers(workers), Setting::Workers(old))
+                ((scale(name, *workers), scale(name, old)), Setting::Workers(old))
             }
-            Remedy::PoolSize(threads) => {
+            Setting::PoolSize(threads) => {
                 // A variable cannot be removed; setting the previous pool size has the same effect.
                 let old = pool_threads.filter(|threads| *threads >= 1.0).unwrap_or(POOL_DEFAULT) as u16;
                 let size = |threads: u16| reload(name, Map::new(), Some(threads));
-                ((size(threads), size(old)), Setting::PoolSize(threads), Setting::PoolSize(old))
+                ((size(*threads), size(old)), Setting::PoolSize(old))
             }
-            Remedy::SemiSpace(megabytes) => of_node("--max-semi-space-size", megabytes.to_string()),
-            Remedy::HeapLimit(megabytes) => of_node("--max-old-space-size", megabytes.to_string()),
-            Remedy::BalanceLeast => {
-                let (new, old) = (BalanceKind::Least, definition.balance);
-                (of_key("balance", json!(new), json!(old)), Setting::Balance(new), Setting::Balance(old))
+            Setting::NodeArgs(args) => {
+                let old = definition.program_args.clone();
+                (of_key("program_args", json!(args), json!(old)), Setting::NodeArgs(old))
+            }
+            Setting::Balance(balance) => {
+                let old = definition.balance;
+                (of_key("balance", json!(balance), json!(old)), Setting::Balance(old))
             }
         };
-        let [keep, undo] = [new, old].map(|setting| words::setting(&setting, name));
+        let [keep, undo] = [new, old].map(|setting| setting.command(name));
         Self { there, back, commands: TrialCommands { keep, undo } }
     }
 
@@ -197,18 +187,6 @@ impl Change {
 
 /// libuv's default.
 const POOL_DEFAULT: f64 = 4.0;
-
-/// Arguments of Node.js as one word of a shell.
-fn node_args(args: &[String]) -> Setting {
-    // `shell_words` quotes `=` as well, which is plain within a word.
-    let is_plain = |arg: &String| arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c));
-    Setting::NodeArgs(match args {
-        [] => "null".to_owned(),
-        [one] if is_plain(one) => one.clone(),
-        several if several.iter().all(is_plain) => format!("'{}'", several.join(" ")),
-        others => shell_words::quote(&shell_words::join(others)).into_owned(),
-    })
-}
 
 fn scale(name: &str, workers: u16) -> (Verb, ActionRequest) {
     let instances = Some(ScaleTarget::Exactly(workers));
@@ -248,18 +226,14 @@ mod tests {
 
     #[test]
     fn arguments_of_node_are_one_word_of_a_shell() {
-        let told = |args: &[&str]| {
-            let args: Vec<String> = args.iter().map(|argument| (*argument).to_owned()).collect();
-            words::setting(&node_args(&args), "web")
-        };
-        assert_eq!(told(&[]), "forkful reload web --node-args=null");
-        let one = told(&["--max-old-space-size=512"]);
-        assert_eq!(one, "forkful reload web --node-args=--max-old-space-size=512");
-        let two = told(&["--inspect", "--max-old-space-size=512"]);
-        assert_eq!(two, "forkful reload web --node-args='--inspect --max-old-space-size=512'");
-        let two = told(&["--require", "./a b.cjs"]);
-        let words = shell_words::split(&two).unwrap();
-        let inner = words[3].strip_prefix("--node-args=").unwrap();
-        assert_eq!(shell_words::split(inner).unwrap(), ["--require", "./a b.cjs"]);
+        for args in
+            [["--require", "./a b.cjs"], ["--title=it's", "--import=\"a\""], ["--env-file=$HOME/x", ""]]
+        {
+            let args = args.map(str::to_owned).to_vec();
+            let words = shell_words::split(&Setting::NodeArgs(args.clone()).command("web")).unwrap();
+            let [.., word] = words.as_slice() else { panic!("{words:?}") };
+            let inner = word.strip_prefix("--node-args=").unwrap();
+            assert_eq!((words.len(), shell_words::split(inner).unwrap()), (4, args));
+        }
     }
 }

@@ -1,44 +1,59 @@
-//! `--profile`: a CPU profile of one worker while the doctor watches, as a file and as a page, and the functions that its time went to.
+//! `--profile`: a CPU profile of one worker, as a file and as a page, and the functions that its time went to. It is taken when the doctor has
+//! watched: the samples interrupt the event loop's wait, so that it seems busier than it is.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_api::client::Client;
 use forkful_api::profile::ProfileRequest;
-use forkful_api::types::{ProfileFiles, ProfileView};
+use forkful_api::types::{AppView, ProfileFiles, ProfileView};
 use forkful_core::date_format::utc;
 use forkful_core::profile::{BYTES_MAX, CpuProfile, Functions, LENGTH_MAX};
 
 use crate::commands::profile_file::{ProfileFile, name_of};
 use crate::commands::profiled::{Load, worker_of};
-use crate::commands::targets::{client_for, described};
+use crate::commands::targets::described;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
 use crate::output::flame::{Subject, page};
+use crate::output::progress::Progress;
 
 /// Where the files of a profile go, and how long it takes.
 pub(super) struct Wish<'a> {
     pub(super) folder: &'a Path,
     pub(super) length: Duration,
+    pub(super) is_quiet: bool,
 }
 
-/// Takes a profile of the worker that a target names, else of the busiest one, and writes its files.
-pub(super) async fn take(home: &Home, targets: &[String], wish: &Wish<'_>) -> Result<ProfileView, Failure> {
-    let mut client = client_for(home, targets).await?;
-    let found = described(&mut client, targets).await?;
+/// Whether the targets name one app with a worker, and files can be written to the folder: told before anything is measured.
+pub(super) async fn check(client: &mut Client, targets: &[String], folder: &Path) -> Result<(), Failure> {
+    let found = described(client, targets).await?;
     let [app] = found.as_slice() else {
         let error = format!("--profile is about one app, but {} are named", found.len());
         return Err(Failure::new(Exit::WrongUse, error).hint("name the app, or a worker by its id"));
     };
     let pm_id = worker_of(app, targets, Load::Cpu)?;
-    let path = wish.folder.join(name_of(&app.definition.name, pm_id, "cpuprofile"));
-    // A folder that cannot be written to is told before anything is measured.
-    let mut file = ProfileFile::begin(&path)?;
-    let request = ProfileRequest::cpu(pm_id.to_string(), wish.length.min(LENGTH_MAX));
-    let json = read(client, &request).await?;
+    // The draft is gone when it is dropped.
+    ProfileFile::begin(&folder.join(name_of(&app.definition.name, pm_id, "cpuprofile")))?;
+    Ok(())
+}
+
+/// Takes a profile of the worker that a target names, else of the busiest one, and writes its files.
+pub(super) async fn take(
+    client: Client,
+    targets: &[String],
+    app: &AppView,
+    wish: &Wish<'_>,
+) -> Result<ProfileView, Failure> {
+    let pm_id = worker_of(app, targets, Load::Cpu)?;
+    let length = wish.length.min(LENGTH_MAX);
+    let progress = (!wish.is_quiet)
+        .then(|| Progress::start(format!("profiling worker {pm_id}, for {} s", length.as_secs())));
+    let json = read(client, &ProfileRequest::cpu(pm_id.to_string(), length)).await?;
+    drop(progress);
     let profile = CpuProfile::parse(&json).map_err(|error| Failure::new(Exit::Failed, error))?;
+    let mut file = ProfileFile::begin(&wish.folder.join(name_of(&app.definition.name, pm_id, "cpuprofile")))?;
     file.write(&json)?;
-    file.keep(false)?;
+    let (path, _) = file.keep_beside_others()?;
     let functions = Functions::of(&profile);
     let root = app.definition.cwd.as_str();
     let subject = Subject {
@@ -48,10 +63,9 @@ pub(super) async fn take(home: &Home, targets: &[String], wish: &Wish<'_>) -> Re
         taken_at: &utc(forkful_os::wall_clock::now_ms(), "%Y-%m-%d %H:%M:%S UTC"),
         nonce: &nonce()?,
     };
-    let page_path = path.with_extension("html");
-    let mut file = ProfileFile::begin(&page_path)?;
+    let mut file = ProfileFile::begin(&path.with_extension("html"))?;
     file.write(page(&subject, &profile, &functions).as_bytes())?;
-    file.keep(false)?;
+    let (page_path, _) = file.keep_beside_others()?;
     let files = ProfileFiles { profile: absolute(&path), page: absolute(&page_path) };
     Ok(ProfileView::new(pm_id, &profile, &functions, root, files))
 }

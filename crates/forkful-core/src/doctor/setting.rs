@@ -1,0 +1,112 @@
+//! The setting that a change gives an app, and the command for it.
+
+use super::remedy::Remedy;
+use crate::spec::environment::shown_arguments;
+use crate::spec::{Balance, Named};
+
+/// A setting that a change gives an app, or that the app had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    Workers(u16),
+    PoolSize(u16),
+    /// All arguments of the interpreter: a command replaces them.
+    NodeArgs(Vec<String>),
+    Balance(Balance),
+}
+
+impl Remedy {
+    /// The setting for an app whose interpreter has these arguments.
+    pub fn setting(self, node_args: &[String]) -> Setting {
+        match self {
+            Self::Workers(workers) => Setting::Workers(workers),
+            Self::PoolSize(threads) => Setting::PoolSize(threads),
+            Self::SemiSpace(megabytes) => with_option(node_args, "--max-semi-space-size", megabytes.into()),
+            Self::HeapLimit(megabytes) => with_option(node_args, "--max-old-space-size", megabytes),
+            Self::BalanceLeast => Setting::Balance(Balance::Least),
+        }
+    }
+}
+
+/// The arguments with an option of V8, which takes the place of the same option. V8 reads `_` as `-`.
+fn with_option(node_args: &[String], option: &str, value: u32) -> Setting {
+    let name = |argument: &str| argument.split('=').next().unwrap_or_default().replace('_', "-");
+    let kept = node_args.iter().filter(|argument| name(argument) != option).cloned();
+    Setting::NodeArgs(kept.chain([format!("{option}={value}")]).collect())
+}
+
+impl Setting {
+    /// The command that gives the app with this name the setting.
+    pub fn command(&self, name: &str) -> String {
+        match self {
+            Self::Workers(workers) => format!("forkful scale {name} {workers}"),
+            Self::PoolSize(threads) => format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}"),
+            Self::NodeArgs(args) => format!("forkful reload {name} --node-args={}", word(args)),
+            Self::Balance(balance) => format!("forkful reload {name} --balance {}", balance.name()),
+        }
+    }
+
+    /// Whether its command would show a secret.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, Self::NodeArgs(args) if shown_arguments(args) != *args)
+    }
+}
+
+/// Arguments as one word of a shell, which has them as words of a shell; `null` for none.
+fn word(args: &[String]) -> String {
+    match args {
+        [] => "null".to_owned(),
+        several => quoted(&several.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(args: &[&str]) -> Vec<String> {
+        args.iter().map(|argument| (*argument).to_owned()).collect()
+    }
+
+    fn told(remedy: Remedy, node_args: &[&str]) -> String {
+        remedy.setting(&args(node_args)).command("web")
+    }
+
+    #[test]
+    fn a_change_of_nodes_arguments_keeps_the_others() {
+        let young = Remedy::SemiSpace(64);
+        assert_eq!(told(young, &[]), "forkful reload web --node-args=--max-semi-space-size=64");
+        assert_eq!(
+            told(young, &["--require", "./a b.cjs", "--max_semi_space_size=16", "--inspect"]),
+            r"forkful reload web --node-args='--require '\''./a b.cjs'\'' --inspect --max-semi-space-size=64'"
+        );
+        assert_eq!(
+            told(Remedy::HeapLimit(512), &["--max-old-space-size=256", "--max-old-space-size-percentage=40"]),
+            "forkful reload web --node-args='--max-old-space-size-percentage=40 --max-old-space-size=512'"
+        );
+    }
+
+    #[test]
+    fn commands_give_settings() {
+        let command = |setting: Setting| setting.command("web");
+        assert_eq!(command(Setting::NodeArgs(Vec::new())), "forkful reload web --node-args=null");
+        assert_eq!(command(Setting::Workers(2)), "forkful scale web 2");
+        assert_eq!(command(Setting::PoolSize(16)), "forkful reload web --env UV_THREADPOOL_SIZE=16");
+        assert_eq!(command(Setting::Balance(Balance::Least)), "forkful reload web --balance least");
+    }
+
+    #[test]
+    fn a_command_that_would_show_a_secret_is_noticed() {
+        let young = |node_args: &[&str]| Remedy::SemiSpace(64).setting(&args(node_args));
+        assert!(young(&["--api-token=hunter2"]).is_secret());
+        assert!(!young(&["--inspect", "--max-old-space-size=512"]).is_secret());
+    }
+}
