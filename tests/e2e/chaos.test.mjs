@@ -73,6 +73,12 @@ describe('the ledger of a storm', () => {
     const reload = { name: 'reload', from: 1_000_000, until: Infinity, leaves: true };
     assert.equal(verdict(cut({ kind: 'websocket', heldBy: 7 }), [7], [reload]), 'reload');
     assert.equal(verdict(cut({ kind: 'kept', heldBy: 7 }), [7], [reload]), 'cut (reset), executed');
+    // A kept connection ends with it only after a second of silence, and takes no request along that has begun.
+    const silent = { kind: 'kept', heldBy: 7, sinceLastMs: 1000 };
+    assert.equal(verdict(cut(silent), [], [reload]), 'reload');
+    assert.equal(verdict(cut(silent), []), 'cut (reset), not executed');
+    assert.equal(verdict(cut(silent), [7], [reload]), 'cut (reset), executed');
+    assert.equal(verdict(cut({ ...silent, sinceLastMs: 999 }), [], [reload]), 'cut (reset), not executed');
   });
 
   test('a reload that was cut off goes on until a later order is done', () => {

@@ -23,6 +23,7 @@ const QUIET_MS_MAX = 600;
  * @property {string} [why] in words, unless it was answered
  * @property {number} [pid] of the process that answered
  * @property {number} [heldBy] the process that answered the request before on the same connection
+ * @property {number} [sinceLastMs] how long before the request before was sent on the same connection
  */
 
 /** An HTTP/1 connection for one request at a time. */
@@ -140,7 +141,10 @@ export class Clients {
         connection?.close();
         connection = new Connection(this.port);
       }
-      const { pid } = await this.send('kept', connection.heldBy, async (id) => read(id, await connection.ask(`/${id}`, true)));
+      const { lastSentAt } = connection;
+      connection.lastSentAt = Date.now();
+      const sinceLastMs = lastSentAt && connection.lastSentAt - lastSentAt;
+      const { pid } = await this.send('kept', connection.heldBy, async (id) => ({ sinceLastMs, ...read(id, await connection.ask(`/${id}`, true)) }));
       connection.heldBy = pid;
       await sleep(this.random.whole(0, 200));
     }

@@ -3,6 +3,9 @@
 /** How long before a request was sent a process may have died that took it along: its sockets end a moment after it. */
 const BEFORE_MS = 10_000;
 
+/** A worker that is to leave closes a connection that was silent for so long: a client that stood still may send its next request meanwhile. */
+const SILENT_MS = 1000;
+
 /**
  * A fault of a storm, or something else that may cut connections.
  * @typedef {object} Fault
@@ -68,7 +71,8 @@ function causeOf(request, executedBy, faults) {
     const drop = faults.find((fault) => fault.drops && within(fault));
     if (drop) return drop.name;
   }
-  if (request.kind === 'websocket') return faults.find((fault) => fault.leaves && within(fault))?.name;
+  const wasSilent = executedBy === undefined && request.sinceLastMs >= SILENT_MS;
+  if (request.kind === 'websocket' || wasSilent) return faults.find((fault) => fault.leaves && within(fault))?.name;
   return undefined;
 }
 
