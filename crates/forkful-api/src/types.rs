@@ -12,7 +12,7 @@ mod view;
 
 use std::collections::BTreeMap;
 
-pub use forkful_core::doctor::{OpenTrial, TrialCommands};
+pub use forkful_core::doctor::{OpenTrial, TrialCommands, TrialState};
 pub use forkful_core::incidents::{FixNote, FixStep};
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;

@@ -124,9 +124,11 @@ pub enum Noticed {
 pub struct FixNote {
     /// Which step.
     pub step: FixStep,
+    /// The trial: `try` gives it this name, 1 to 64 bytes and unlike any other's; `revert` and `keep` settle the trial of this name and no other.
+    pub trial: String,
     /// The change and the verdict behind it, or what was measured; in words, at most 1024 bytes.
     pub reason: String,
-    /// With `try`: how to settle the trial by hand. The daemon shows it until the trial is over.
+    /// With `try`, which needs it: how to settle the trial by hand. The daemon shows it until the trial is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<TrialCommands>,
 }
@@ -145,8 +147,17 @@ pub enum FixStep {
 }
 
 impl FixNote {
-    /// The longest reason or command.
-    pub const TEXT_BYTES_MAX: usize = 1024;
+    /// The longest name of a trial.
+    pub const TRIAL_BYTES_MAX: usize = 64;
+    /// The longest reason.
+    pub const REASON_BYTES_MAX: usize = 1024;
+    /// The longest command: Linux gives a program no longer argument.
+    pub const COMMAND_BYTES_MAX: usize = 128 * 1024;
+
+    /// A step of a trial, without commands. A reason that is too long is cut.
+    pub fn new(step: FixStep, trial: &str, reason: &str) -> Self {
+        Self { step, trial: trial.to_owned(), reason: cut(reason, Self::REASON_BYTES_MAX), commands: None }
+    }
 
     /// What is to be noted of the step, once it is done.
     pub fn noticed(&self) -> Option<Noticed> {
@@ -158,22 +169,37 @@ impl FixNote {
         Some(Noticed::Incident { kind, slot: None, reason: self.reason.clone(), next: next.to_owned() })
     }
 
-    /// Whether its texts are no longer than they may be.
+    /// Whether it has what its step needs, and its texts are no longer than they may be.
     ///
     /// # Errors
     /// The violated requirement, in a sentence.
     pub fn check(&self) -> Result<(), String> {
-        let commands =
-            self.commands.iter().flat_map(|commands| [("keep", &commands.keep), ("undo", &commands.undo)]);
-        match [("reason", &self.reason)]
-            .into_iter()
-            .chain(commands)
-            .find(|(_, text)| text.len() > Self::TEXT_BYTES_MAX)
-        {
-            Some((name, _)) => Err(format!("`{name}` of `fix` has at most {} bytes", Self::TEXT_BYTES_MAX)),
+        if self.trial.is_empty() {
+            return Err("`trial` of `fix` is the name of the trial".to_owned());
+        }
+        if (self.step == FixStep::Try) != self.commands.is_some() {
+            return Err("`commands` of `fix` belong to the step `try`, which needs them".to_owned());
+        }
+        let commands = self.commands.iter().flat_map(|TrialCommands { keep, undo }| {
+            [("keep", keep, Self::COMMAND_BYTES_MAX), ("undo", undo, Self::COMMAND_BYTES_MAX)]
+        });
+        let texts =
+            [("trial", &self.trial, Self::TRIAL_BYTES_MAX), ("reason", &self.reason, Self::REASON_BYTES_MAX)];
+        match texts.into_iter().chain(commands).find(|(_, text, bytes_max)| text.len() > *bytes_max) {
+            Some((name, _, bytes_max)) => Err(format!("`{name}` of `fix` has at most {bytes_max} bytes")),
             None => Ok(()),
         }
     }
+}
+
+/// The text, or its beginning and `…` in this many bytes.
+fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let most = bytes_max.saturating_sub('…'.len_utf8());
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}…", &text[..end])
 }
 
 /// Whether an event says that a worker is not well.

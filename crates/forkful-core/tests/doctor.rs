@@ -1,8 +1,8 @@
 //! The doctor over synthetic seconds: a table of apps with a known limit, and the bounds around each rule.
 
 use forkful_core::doctor::{
-    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, Unclear, Verdict,
-    WorkerSeconds, compare, examine, words,
+    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, TrialState, Unclear,
+    Verdict, WorkerSeconds, compare, examine, words,
 };
 use forkful_core::metrics::Readings;
 use forkful_core::outgoing::HostLoad;
@@ -500,15 +500,19 @@ fn a_change_is_kept_only_when_it_surely_helped() {
 #[test]
 fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
     let sets = |setting: &Setting| setting.command("web");
+    assert_eq!(Setting::Workers(2).command("my app"), "forkful scale 'my app' 2");
+    assert_eq!(Setting::PoolSize(16).command("a;b"), "forkful reload 'a;b' --env UV_THREADPOOL_SIZE=16");
     let (keep, undo) = (sets(&Setting::Workers(4)), sets(&Setting::Workers(2)));
-    let trial = OpenTrial { since_ms: 5_000, keep, undo };
-    for (now_ms, ago) in [(0, "0 s"), (124_999, "119 s"), (125_000, "2 min"), (7_205_000, "2 h")] {
-        let told = words::undecided(&trial, now_ms);
-        assert!(
-            told.starts_with(&format!("forkful doctor --fix has changed a setting {ago} ago,")),
-            "{told}"
-        );
-        let end = "Then undo the change with `forkful scale web 2`, or keep it with `forkful scale web 4`";
+    let trial = OpenTrial { id: "a".to_owned(), since_ms: 5_000, state: TrialState::Changed, keep, undo };
+    for (state, begin) in [
+        (TrialState::Changing, "is trying a change of a setting, ordered at 1970-01-01 00:00:05 UTC:"),
+        (TrialState::Changed, "has changed a setting at 1970-01-01 00:00:05 UTC,"),
+        (TrialState::Reverting, "is taking back a change of a setting of 1970-01-01 00:00:05 UTC."),
+        (TrialState::CutOff, "was cut off by the end of the daemon"),
+    ] {
+        let told = words::undecided(&OpenTrial { state, ..trial.clone() });
+        assert!(told.starts_with(&format!("forkful doctor --fix {begin}")), "{told}");
+        let end = "undo the change with `forkful scale web 2`, or keep it with `forkful scale web 4`";
         assert!(told.ends_with(end), "{told}");
     }
 }

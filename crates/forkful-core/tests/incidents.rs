@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::doctor::TrialCommands;
 use forkful_core::incidents::{
     BYTES_MAX, Death, ENTRIES_MAX, Entry, FixNote, FixStep, IncidentKind, Noticed, ROUTINE_MAX, Role,
     follows, is_done, noticed, role, surplus,
@@ -170,7 +171,7 @@ fn effects_that_nobody_asked_for_are_noted() {
     let words = ["from 1 to 2 workers", "from 2 to 1 worker"].map(str::to_owned);
     let [up, down] = words;
     assert_eq!(kinds, [(IncidentKind::ScaledUp, up), (IncidentKind::ScaledDown, down)]);
-    let step = |step| FixNote { step, reason: "why".to_owned(), commands: None }.noticed();
+    let step = |step| FixNote::new(step, "a", "why").noticed();
     assert_eq!(step(FixStep::Keep), None);
     let kinds = [FixStep::Try, FixStep::Revert].map(|of| match step(of) {
         Some(Noticed::Incident { kind, slot: None, reason, .. }) => (kind, reason),
@@ -181,6 +182,43 @@ fn effects_that_nobody_asked_for_are_noted() {
     assert!(kinds.iter().all(|(kind, _)| !kind.is_fault()));
     for kind in IncidentKind::ALL {
         assert_eq!(IncidentKind::named(kind.name()), Some(kind));
+    }
+}
+
+#[test]
+fn a_long_reason_of_a_step_is_cut_so_that_the_step_is_not_refused() {
+    let reason = |text: &str| {
+        let note = FixNote::new(FixStep::Revert, "a", text);
+        assert_eq!(note.check(), Ok(()), "{text}");
+        note.reason
+    };
+    assert_eq!(reason(&"x".repeat(1024)), "x".repeat(1024));
+    assert_eq!(reason(&"x".repeat(1025)), format!("{}…", "x".repeat(1021)));
+    // A character of three bytes is not cut.
+    assert_eq!(reason(&"€".repeat(400)), format!("{}…", "€".repeat(340)));
+}
+
+#[test]
+fn a_step_has_what_it_needs() {
+    let commands = |length| {
+        let text = "x".repeat(length);
+        Some(TrialCommands { keep: text.clone(), undo: text })
+    };
+    let note = |step, trial: &str, commands| FixNote { commands, ..FixNote::new(step, trial, "why") };
+    let (tries, revert) = (FixStep::Try, FixStep::Revert);
+    for (note, expected) in [
+        (note(tries, "a", commands(128 * 1024)), None),
+        (note(tries, "a", commands(128 * 1024 + 1)), Some("`keep` of `fix` has at most 131072 bytes")),
+        (note(tries, "a", None), Some("`commands` of `fix` belong to the step `try`, which needs them")),
+        (
+            note(revert, "a", commands(1)),
+            Some("`commands` of `fix` belong to the step `try`, which needs them"),
+        ),
+        (note(revert, &"a".repeat(64), None), None),
+        (note(revert, &"a".repeat(65), None), Some("`trial` of `fix` has at most 64 bytes")),
+        (note(revert, "", None), Some("`trial` of `fix` is the name of the trial")),
+    ] {
+        assert_eq!(note.check().err().as_deref(), expected, "{:?}", note.trial);
     }
 }
 

@@ -27,7 +27,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 pub use becoming::become_program;
 pub use flight::Flight;
-pub use hygiene::{ignore_hangup, ignore_stray_signals, prepare_long_life};
+pub use hygiene::{ignore_hangup, ignore_stray_signals, is_ignored, prepare_long_life, reset};
 pub use other::Other;
 pub use program::{open_program, own_program, path_of, runs_program, set_name};
 pub use spawn::{Standing, spawn, spawn_watched};

@@ -28,7 +28,7 @@ pub(crate) enum Exit {
     NotTrustworthy,
     /// `bench`: the target cannot be reached.
     Unreachable,
-    /// A signal interrupted the command, which has undone or ended what it had begun.
+    /// A signal interrupted the command, which has undone or ended what it had begun, or says how to.
     Interrupted,
     /// `run`: the app's own code, 128 and more for a signal.
     App(u8),
@@ -46,7 +46,7 @@ pub(crate) const MEANINGS: [(&str, &str); 10] = [
     ("7", "`bench`: the target cannot be reached"),
     (
         "130",
-        "interrupted by a signal: `doctor --fix` has undone its change, `bench`, `compare`, `tune` and `experiment` have ended what they started",
+        "interrupted by a signal: `doctor --fix` has undone its change, or says how to undo it when a second signal ended it, `bench`, `compare`, `tune` and `experiment` have ended what they started",
     ),
     ("other", "`forkful run` ends with the app's own code (128 + n after signal n)"),
 ];

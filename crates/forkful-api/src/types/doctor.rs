@@ -293,8 +293,8 @@ impl DoctorReport {
 
     /// With a note on the trial of the app, if it is open.
     #[must_use]
-    pub fn with_trial(mut self, trial: Option<&OpenTrial>, now_ms: u64) -> Self {
-        self.notes.extend(trial.map(|trial| words::undecided(trial, now_ms)));
+    pub fn with_trial(mut self, trial: Option<&OpenTrial>) -> Self {
+        self.notes.extend(trial.map(words::undecided));
         self
     }
 

@@ -3,6 +3,7 @@
 use super::remedy::Remedy;
 use crate::spec::environment::shown_arguments;
 use crate::spec::{Balance, Named};
+use crate::words::shell_word;
 
 /// A setting that a change gives an app, or that the app had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,7 @@ fn with_option(node_args: &[String], option: &str, value: u32) -> Setting {
 impl Setting {
     /// The command that gives the app with this name the setting.
     pub fn command(&self, name: &str) -> String {
+        let name = shell_word(name);
         match self {
             Self::Workers(workers) => format!("forkful scale {name} {workers}"),
             Self::PoolSize(threads) => format!("forkful reload {name} --env UV_THREADPOOL_SIZE={threads}"),
@@ -55,17 +57,11 @@ impl Setting {
 fn word(args: &[String]) -> String {
     match args {
         [] => "null".to_owned(),
-        several => quoted(&several.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ")),
+        several => {
+            let words: Vec<_> = several.iter().map(|arg| shell_word(arg)).collect();
+            shell_word(&words.join(" ")).into_owned()
+        }
     }
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

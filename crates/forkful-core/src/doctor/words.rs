@@ -1,8 +1,9 @@
 //! All texts of a diagnosis.
 
-use super::open_trial::OpenTrial;
+use super::open_trial::{OpenTrial, TrialState};
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
+use crate::date_format::utc;
 use crate::outgoing::HostLoad;
 use crate::words::count;
 
@@ -155,19 +156,28 @@ pub fn tried(diagnosis: &Diagnosis, remedy: Remedy, name: &str) -> String {
     format!("{change}: {}", headline(diagnosis, name))
 }
 
-/// A trial that nobody has decided about.
-pub fn undecided(trial: &OpenTrial, now_ms: u64) -> String {
-    let OpenTrial { since_ms, keep, undo } = trial;
-    let seconds = now_ms.saturating_sub(*since_ms) / 1000;
-    let ago = match seconds {
-        ..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
+/// A trial that nobody has decided about. The text stays the same while the trial does.
+pub fn undecided(trial: &OpenTrial) -> String {
+    let OpenTrial { since_ms, state, keep, undo, .. } = trial;
+    let at = utc(*since_ms, "%Y-%m-%d %H:%M:%S UTC");
+    let told = match state {
+        TrialState::Changing => {
+            format!(
+                "is trying a change of a setting, ordered at {at}: it is being made, unless the doctor was killed. Then"
+            )
+        }
+        TrialState::Changed => format!(
+            "has changed a setting at {at}, and has not decided about it: it still measures, or was killed. Then"
+        ),
+        TrialState::Reverting => {
+            format!("is taking back a change of a setting of {at}. If that does not come to its end,")
+        }
+        TrialState::CutOff => format!(
+            "was cut off by the end of the daemon while it made a change of a setting of {at} or took it back: the change may be in \
+             place. Then"
+        ),
     };
-    format!(
-        "forkful doctor --fix has changed a setting {ago} ago, and has not decided about it: it still measures, or was killed. \
-         Then undo the change with `{undo}`, or keep it with `{keep}`"
-    )
+    format!("forkful doctor --fix {told} undo the change with `{undo}`, or keep it with `{keep}`")
 }
 
 /// When the numbers of a report with a profile were measured.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use forkful_cluster::{KeptSocket, Primary, WorkerId, WrittenPrimary};
 use forkful_core::Time;
 use forkful_core::app_metrics::Collection;
+use forkful_core::doctor::OpenTrial;
 use forkful_core::slot::Generation;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Adopted, Event};
@@ -92,7 +93,7 @@ impl Owners<'_> {
         entry.told.lacks.clone_from(&written.told_lacks);
         entry.stalls = written.stalls.clone().into_owned();
         entry.resume_upkeep(written.upkeep, self.now);
-        entry.upkeep.trial.clone_from(&written.trial);
+        entry.upkeep.trial = written.trial.clone().map(OpenTrial::taken_over);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();
         for WrittenPlace { slot, pm_id, started_at_ms, exit_cause, processes } in places {

@@ -7,6 +7,7 @@ use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, FixNote,
     StartRequest,
 };
+use forkful_core::doctor::Course;
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
@@ -149,7 +150,7 @@ impl Engine {
         for (app, slots) in self.apps.in_order(selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
-            self.begin_trial_part(job, app, None, (Verb::Restart, spec.is_some()));
+            self.begin_trial_part(job, app, None, (Course::AtOnce, spec.is_some()));
             if tells_changes {
                 self.tell_changes(job, app, spec.as_deref());
                 self.order(app, Event::Restart { slots, spec, job }, job);
@@ -196,11 +197,19 @@ impl Engine {
         for (app, slots) in self.apps.in_order(selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
-            if verb == Verb::Reload && self.leave_alone(app, spec.as_deref(), &request, job) {
+            let alone =
+                spec.as_deref().filter(|spec| verb == Verb::Reload && self.stays(app, spec, &request));
+            let course = match verb {
+                Verb::Reload if alone.is_none() => Course::ByReload(None),
+                _ => Course::AtOnce,
+            };
+            let gives_settings = spec.is_some() || verb == Verb::Scale;
+            self.begin_trial_part(job, app, request.fix.as_ref(), (course, gives_settings));
+            if let Some(spec) = alone {
+                self.leave_alone(app, spec, job);
                 continue;
             }
             self.tell_changes(job, app, spec.as_deref());
-            self.begin_trial_part(job, app, request.fix.as_ref(), (verb, spec.is_some()));
             match verb {
                 Verb::Stop | Verb::Delete | Verb::KeepFix => {}
                 Verb::Restart => self.order(app, Event::Restart { slots, spec, job }, job),
@@ -210,18 +219,14 @@ impl Engine {
                     self.jobs.note_scaled(job, app, scaled);
                     self.order(app, Event::Scale { instances: scaled.to, job }, job);
                 }
-                Verb::Signal => {
-                    let signal = request.signal.unwrap_or(15);
-                    let notes = self.apps.get(&app).map(|entry| entry.signal(&slots, signal));
-                    self.jobs.note(job, app, notes.into_iter().flatten());
-                }
+                Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
+                // All log files of all apps are reopened, whichever apps were named.
                 Verb::ReloadLogs => {
-                    // All log files of all apps are reopened, whichever apps were named.
                     let done = self.logs.reopen();
                     self.await_logs(app, job, done);
                 }
-                Verb::Reset => slots.into_iter().for_each(|slot| self.feed(app, slot, slot::Event::Reset)),
+                Verb::Reset => slots.iter().for_each(|slot| self.feed(app, *slot, slot::Event::Reset)),
             }
         }
         for spec in new {
@@ -245,25 +250,21 @@ impl Engine {
         Roster::of(&self.apps, self.persistence.as_ref())
     }
 
-    /// Leaves an app unchanged if a configuration file has not changed it; returns whether it did.
-    fn leave_alone(
-        &mut self,
-        app: AppId,
-        spec: Option<&AppSpec>,
-        request: &ActionRequest,
-        job: JobId,
-    ) -> bool {
-        let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return false };
-        let code_changed_ms = request.code_changed_at_ms.get(entry.spec().name.as_str()).copied();
-        let since = RunningSince { oldest_start_ms: entry.oldest_start_ms(), code_changed_ms };
-        if !may_stay(entry.spec(), spec, since) {
-            return false;
-        }
-        if let Some(part) = self.jobs.part(job, app) {
+    /// Whether a configuration file has not changed an app, its number of workers apart.
+    fn stays(&self, app: AppId, spec: &AppSpec, request: &ActionRequest) -> bool {
+        self.apps.get(&app).is_some_and(|entry| {
+            let code_changed_ms = request.code_changed_at_ms.get(entry.spec().name.as_str()).copied();
+            let since = RunningSince { oldest_start_ms: entry.oldest_start_ms(), code_changed_ms };
+            may_stay(entry.spec(), spec, since)
+        })
+    }
+
+    /// Leaves an app unchanged, its number of workers apart.
+    fn leave_alone(&mut self, app: AppId, spec: &AppSpec, job: JobId) {
+        if let (Some(entry), Some(part)) = (self.apps.get(&app), self.jobs.part(job, app)) {
             part.note_unchanged(entry);
         }
         self.supervise(app, Event::ScaleAsDefined { instances: spec.instances, job });
-        true
     }
 
     /// Reports the changes of an app by a configuration file.
@@ -272,16 +273,9 @@ impl Engine {
         self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
     }
 
-    /// Notes what a command is for the trial of an app. `spec`: it gives the app another definition.
-    fn begin_trial_part(
-        &mut self,
-        job: JobId,
-        app: AppId,
-        fix: Option<&FixNote>,
-        (verb, spec): (Verb, bool),
-    ) {
-        let gives_settings = spec || verb == Verb::Scale;
-        let part = self.apps.begin_trial_part(app, fix, (verb, gives_settings));
+    /// Notes what a command is for the trial of an app, and whether and how it gives the app settings.
+    fn begin_trial_part(&mut self, job: JobId, app: AppId, fix: Option<&FixNote>, settings: (Course, bool)) {
+        let part = self.apps.begin_trial_part(app, fix, settings);
         self.jobs.note_trial(job, app, part);
     }
 
@@ -293,6 +287,11 @@ impl Engine {
             let first = dependents_of(&self.apps, app, &chosen);
             self.supervise(app, Event::Stop { slots, verb, first, job });
         }
+    }
+
+    fn signal(&mut self, app: AppId, slots: &[u16], signal: i32, job: JobId) {
+        let notes = self.apps.get(&app).map(|entry| entry.signal(slots, signal));
+        self.jobs.note(job, app, notes.into_iter().flatten());
     }
 
     fn flush(&mut self, app: AppId, slots: &[u16], job: JobId) {

@@ -9,10 +9,10 @@ use super::jobs::{Part, SlotFailure};
 impl Part {
     /// Records how a reload of an app has ended.
     pub(super) fn note_reloaded(&mut self, entry: &App, result: ReloadResult) {
+        self.trial.course.reloaded(&result);
         let ReloadResult { rolling, replaced, total, failure } = result;
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
         let replaced: Vec<u32> = replaced.iter().filter_map(pm_id).collect();
-        self.trial.reloaded = true;
         let old_serves = failure.as_ref().is_some_and(|failure| failure.old_serves);
         let failure = failure.map(|ReloadFailure { slot, fault, listen_fault, .. }| SlotFailure {
             pm_id: pm_id(&slot).unwrap_or(0),

@@ -6,7 +6,7 @@ use forkful_api::client::{Client, ClientError};
 use forkful_api::dashboard::DashboardRequest;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, FixNote, FixStep,
-    LogLine, LogStream, LogsQuery,
+    LogLine, LogStream, LogsQuery, TrialCommands,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
@@ -183,7 +183,13 @@ async fn refusals_of_the_engine_reach_the_client_whole() {
 async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let served = Served::start();
     let mut client = served.client().await;
-    let fix = |length| FixNote { step: FixStep::Try, reason: "x".repeat(length), commands: None };
+    let commands = TrialCommands { keep: "keep".to_owned(), undo: "undo".to_owned() };
+    let fix = |length| FixNote {
+        step: FixStep::Try,
+        trial: "a".to_owned(),
+        reason: "x".repeat(length),
+        commands: Some(commands.clone()),
+    };
     let tried = |length| ActionRequest { fix: Some(fix(length)), ..request(&["a"]) };
     let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
     for (verb, request, expected) in [

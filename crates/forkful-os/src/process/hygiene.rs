@@ -2,6 +2,8 @@
 //! limit.
 
 use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 /// Freed buffers of this size and more are returned to the kernel; otherwise glibc raises the threshold with
 /// the first large buffer (`mallopt(3)`, `M_MMAP_THRESHOLD`).
@@ -57,4 +59,38 @@ pub fn ignore_stray_signals() -> io::Result<()> {
 /// Lets a daemon survive the end of the terminal session that started it.
 pub fn ignore_hangup() -> io::Result<()> {
     ignore(libc::SIGHUP)
+}
+
+/// Whether this process ignores a signal, such as SIGHUP under `nohup`.
+pub fn is_ignored(signal: i32) -> io::Result<bool> {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: it changes nothing, and writes a structure of this size, of which zeros are a valid value.
+    let (result, action) =
+        unsafe { (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()), action.assume_init()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(action.sa_sigaction == libc::SIG_IGN) }
+}
+
+/// Gives a signal its default action again.
+pub fn reset(signal: i32) -> io::Result<()> {
+    // SAFETY: the default action installs no handler.
+    match unsafe { libc::signal(signal, libc::SIG_DFL) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_is_ignored_until_it_is_reset() {
+        // SIGURG is ignored by default, so it does not disturb other tests' threads.
+        assert!(!is_ignored(libc::SIGURG).unwrap());
+        ignore(libc::SIGURG).unwrap();
+        assert!(is_ignored(libc::SIGURG).unwrap());
+        reset(libc::SIGURG).unwrap();
+        assert!(!is_ignored(libc::SIGURG).unwrap());
+        assert!(is_ignored(10_000).is_err() && reset(10_000).is_err());
+    }
 }

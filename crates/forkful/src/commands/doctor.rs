@@ -6,6 +6,7 @@ mod interrupts;
 mod past;
 mod profile;
 mod report;
+mod steps;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-fn is_replacing(engine: &Engine, app: AppId, slot: u16) -> bool {
+pub(super) fn is_replacing(engine: &Engine, app: AppId, slot: u16) -> bool {
     matches!(
         engine.apps[&app].supervisor.slots()[&slot].slot.state,
         forkful_core::slot::State::Replacing { .. }

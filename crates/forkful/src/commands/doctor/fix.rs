@@ -5,17 +5,17 @@
 use std::time::Duration;
 
 use forkful_api::client::Client;
-use forkful_api::types::{ActionRequest, AppChange, AppView, FixNote, FixStep, FixView, TrialCommands, Verb};
+use forkful_api::types::{ActionRequest, AppChange, AppView, FixView, TrialCommands, Verb};
 use forkful_core::doctor::{App, Diagnosis, Outcome, Remedy, Setting, compare, words};
-use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::super::targets::client_for;
 use super::interrupts::Interrupts;
+use super::steps::{Change, Steps};
 use super::watch;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::home::Home;
 use crate::output;
 
@@ -43,105 +43,53 @@ impl Trial<'_> {
         let tried = words::command(self.diagnosis, &self.before.name);
         let tried = tried.unwrap_or_else(|| words::purpose(remedy));
         let view = |kept, outcome| FixView { change: Some(tried.clone()), kept, interrupted: false, outcome };
+        let name = &self.before.name;
+        let steps = Steps::new(self.home, name, &change)?;
+        let mut client = client_for(self.home, std::slice::from_ref(name)).await?;
+        // From here on a signal does not end the command, which has something to undo.
         let mut interrupts = Interrupts::new()?;
-        let outcome = tokio::select! {
-            outcome = self.measured(&change, remedy) => outcome,
+        let measured = tokio::select! {
+            measured = self.measured(&mut client, &steps, remedy) => measured,
             () = interrupts.first() => {
                 output::talk("\ninterrupted: undoing the change…\n");
                 let outcome = words::INTERRUPTED.to_owned();
-                self.undo(&change, outcome.clone(), &mut interrupts).await?;
+                steps.undo(&outcome, &mut interrupts).await?;
                 return Ok(FixView { interrupted: true, ..view(false, outcome) });
             }
         };
-        match outcome {
-            Ok(outcome) if outcome.is_gain() => {
-                let kept = words::outcome(outcome);
-                self.settle(&change.keep(), FixStep::Keep, kept.clone()).await?;
-                Ok(view(true, kept))
-            }
+        match measured {
             Ok(outcome) => {
-                let outcome = words::outcome(outcome);
-                self.undo(&change, outcome.clone(), &mut interrupts).await?;
-                Ok(view(false, outcome))
-            }
-            Err(failure) => {
-                if self.is_open().await {
-                    self.undo(
-                        &change,
-                        format!("it could not be measured: {}", failure.error),
-                        &mut interrupts,
-                    )
-                    .await?;
+                let (is_gain, outcome) = (outcome.is_gain(), words::outcome(outcome));
+                if is_gain {
+                    steps.keep(&outcome, &mut interrupts).await?;
+                } else {
+                    steps.undo(&outcome, &mut interrupts).await?;
                 }
-                Err(failure)
+                Ok(view(is_gain, outcome))
             }
+            Err(failure) => Err(steps.give_up(failure, &mut interrupts).await),
         }
     }
 
     /// Makes the change, and measures what it does.
-    async fn measured(&self, change: &Change, remedy: Remedy) -> Result<Outcome, Failure> {
+    async fn measured(
+        &self,
+        client: &mut Client,
+        steps: &Steps<'_>,
+        remedy: Remedy,
+    ) -> Result<Outcome, Failure> {
         let name = &self.before.name;
-        let targets = [name.clone()];
-        let mut client = client_for(self.home, &targets).await?;
-        let reason = words::tried(self.diagnosis, remedy, name);
-        let note = FixNote { step: FixStep::Try, reason, commands: Some(change.commands.clone()) };
-        perform(&mut client, &change.there, note).await?;
+        steps.begin(client, &words::tried(self.diagnosis, remedy, name)).await?;
         sleep(WARM_UP).await;
-        let after = watch(&mut client, &targets, self.looks, self.is_quiet).await?;
+        let after = watch(client, std::slice::from_ref(name), self.looks, self.is_quiet).await?;
         let (_, after) = after.first().ok_or_else(|| Failure::no_such_app(name))?;
         Ok(compare(self.before, after))
-    }
-
-    /// Whether the daemon knows of a change that is in place.
-    async fn is_open(&self) -> bool {
-        let name = &self.before.name;
-        let Ok(mut client) = client_for(self.home, std::slice::from_ref(name)).await else { return true };
-        let found = client.find(name).await;
-        found.is_ok_and(|found| found.apps.iter().any(|app| app.trial.is_some()))
-    }
-
-    /// Reverts the change. A second signal ends the command, and the daemon may not have got the order.
-    async fn undo(
-        &self,
-        change: &Change,
-        reason: String,
-        interrupts: &mut Interrupts,
-    ) -> Result<(), Failure> {
-        let by_hand = |failure: Failure| {
-            let hint = format!("the change may still be in place: `{}` undoes it", change.commands.undo);
-            failure.hint(hint).see(Page::DoctorFix)
-        };
-        tokio::select! {
-            undone = self.settle(&change.back, FixStep::Revert, reason) => undone.map_err(by_hand),
-            () = interrupts.again() => {
-                Err(by_hand(Failure::new(Exit::Interrupted, "interrupted before the change was undone")))
-            }
-        }
-    }
-
-    /// Ends the trial. The connection is a new one: the earlier one may be waiting for a reply, or lost.
-    async fn settle(
-        &self,
-        order: &(Verb, ActionRequest),
-        step: FixStep,
-        reason: String,
-    ) -> Result<(), Failure> {
-        let mut client = client_for(self.home, &order.1.targets).await?;
-        perform(&mut client, order, FixNote { step, reason, commands: None }).await
     }
 }
 
 fn not_tried() -> FixView {
     let outcome = "there is no setting that would help".to_owned();
     FixView { change: None, kept: false, interrupted: false, outcome }
-}
-
-/// A change, and how to revert it.
-struct Change {
-    there: (Verb, ActionRequest),
-    back: (Verb, ActionRequest),
-    /// The same by hand.
-    commands: TrialCommands,
 }
 
 impl Change {
@@ -177,12 +125,6 @@ impl Change {
         let [keep, undo] = [new, old].map(|setting| setting.command(name));
         Self { there, back, commands: TrialCommands { keep, undo } }
     }
-
-    /// The order that keeps the change.
-    fn keep(&self) -> (Verb, ActionRequest) {
-        let targets = self.there.1.targets.clone();
-        (Verb::KeepFix, ActionRequest { targets, wait: true, ..ActionRequest::default() })
-    }
 }
 
 /// libuv's default.
@@ -202,22 +144,6 @@ fn reload(name: &str, definition: Map<String, Value>, pool: Option<u16>) -> (Ver
     let change = AppChange { name: Some(name.to_owned()), definition, env, ..AppChange::default() };
     let targets = vec![name.to_owned()];
     (Verb::Reload, ActionRequest { targets, wait: true, changes: vec![change], ..ActionRequest::default() })
-}
-
-async fn perform(
-    client: &mut Client,
-    (verb, request): &(Verb, ActionRequest),
-    note: FixNote,
-) -> Result<(), Failure> {
-    let request = ActionRequest { fix: Some(note), ..request.clone() };
-    let reply = client.action(*verb, &request).await?;
-    match reply.apps.iter().find(|app| !app.ok) {
-        None => Ok(()),
-        Some(failed) => {
-            let why = failed.error.clone().unwrap_or_else(|| "it failed".to_owned());
-            Err(Failure::new(Exit::Failed, format!("the change of {} failed: {why}", failed.name)))
-        }
-    }
 }
 
 #[cfg(test)]

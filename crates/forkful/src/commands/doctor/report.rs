@@ -23,11 +23,11 @@ pub(super) async fn report(
     seen: Time,
 ) -> DoctorReport {
     let app = view.definition.name.as_str();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let report = DoctorReport::new(app, diagnosis).with_trial(view.trial.as_ref(), now.as_millis() as u64);
+    let report = DoctorReport::new(app, diagnosis).with_trial(view.trial.as_ref());
     if !diagnosis.verdict.has_places() || !seen.ago.is_zero() {
         return report;
     }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_ms = now.saturating_sub(Duration::from_secs(seen.seconds)).as_millis() as u64;
     match client.stalls(app).await {
         Ok(reply) => match reply.apps.iter().find(|stalls| stalls.app == app) {
