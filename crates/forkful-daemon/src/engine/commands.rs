@@ -221,11 +221,7 @@ impl Engine {
                 }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
-                // All log files of all apps are reopened, whichever apps were named.
-                Verb::ReloadLogs => {
-                    let done = self.logs.reopen();
-                    self.await_logs(app, job, done);
-                }
+                Verb::ReloadLogs => self.reopen_logs(app, job),
                 Verb::Reset => slots.iter().for_each(|slot| self.feed(app, *slot, slot::Event::Reset)),
             }
         }
@@ -297,6 +293,12 @@ impl Engine {
     fn flush(&mut self, app: AppId, slots: &[u16], job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
         let done = self.logs.flush(entry.log_paths(slots));
+        self.await_logs(app, job, done);
+    }
+
+    /// Reopens all log files of all apps, whichever apps were named.
+    fn reopen_logs(&mut self, app: AppId, job: JobId) {
+        let done = self.logs.reopen();
         self.await_logs(app, job, done);
     }
 
