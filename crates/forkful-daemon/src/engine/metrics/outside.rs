@@ -7,9 +7,9 @@ use forkful_core::metrics::{Metric, Readings};
 use forkful_os::cgroup::Throttling;
 use forkful_os::procinfo::{self, Meter, Usage};
 
-/// What costs more to ask is asked this often, and first when a process is no longer starting: one that is replaced at once is never
-/// asked.
+/// How often the values are read that cost more to read.
 const RARELY: Duration = Duration::from_secs(30);
+/// The age at which they are read first. A process that starts has enough to do, and a process that is replaced earlier needs none.
 const AT_FIRST: Duration = Duration::from_millis(1500);
 
 /// Follows one process.
@@ -17,7 +17,7 @@ pub(super) struct Outside {
     pid: u32,
     meter: Meter,
     last: Option<Look>,
-    /// When what costs more is asked again.
+    /// When the values that cost more are read next.
     rare_from: Instant,
     /// What has come since this daemon follows the process.
     since: Counted,

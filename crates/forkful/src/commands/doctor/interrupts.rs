@@ -74,7 +74,7 @@ impl Interrupts {
         self.came = true;
     }
 
-    /// Waits for a second one that somebody has sent on purpose. A terminal that closes sends several hangups.
+    /// Waits for a second signal that a person has sent on purpose. A terminal that closes sends several hangups.
     pub(super) async fn again(&mut self) {
         if !self.came {
             self.first().await;

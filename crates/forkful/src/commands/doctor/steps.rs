@@ -83,8 +83,8 @@ impl<'a> Steps<'a> {
         undone.await.err().unwrap_or(failure)
     }
 
-    /// Whether this trial is open, as far as is known: a daemon that cannot be asked may have got the order, and one that is replaced
-    /// refuses a change that it has begun.
+    /// Whether this trial may be open. A daemon that cannot be asked may have received the order. A daemon that is being updated refuses a
+    /// change that has already begun.
     async fn is_open(&self) -> bool {
         let Ok(mut client) = client_for(self.home, &[self.app.to_owned()]).await else { return true };
         match client.find(self.app).await {
