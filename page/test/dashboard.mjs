@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { PATIENCE_MS } from './chromium.mjs';
@@ -95,12 +96,12 @@ export class Daemon {
     return () => { isOver = true; return sent; };
   }
 
-  /** The status of a reload as a step of `doctor --fix`, asked of the daemon's API. */
+  /** The reply to a reload as a step of `doctor --fix`, asked of the daemon's API: `status` and `body`. */
   reload(name, fix) {
     const body = JSON.stringify({ targets: [name], wait: true, fix });
     return new Promise((resolve, reject) => {
       const options = { socketPath: path.join(this.env.FORKFUL_HOME, 'forkful.sock'), path: '/v1/actions/reload', method: 'POST', headers: { 'content-type': 'application/json' } };
-      http.request(options, (response) => response.resume().on('end', () => resolve(response.statusCode)).on('error', reject)).on('error', reject).end(body);
+      http.request(options, (response) => text(response).then((reply) => resolve({ status: response.statusCode, body: reply }), reject)).on('error', reject).end(body);
     });
   }
 

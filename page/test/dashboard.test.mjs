@@ -63,9 +63,10 @@ describe('the dashboard', { skip: reason }, () => {
     return JSON.parse(result.value);
   }
 
-  /** Waits until a plot's drawing has pixels that are neither empty nor grey: a canvas is there before its drawing is. */
+  /** Waits until a plot's drawing has pixels that are neither empty nor grey: a canvas is there before its drawing is, and is replaced with new data. */
   const drawn = (page, figure) => page.waitForFunction((plot) => {
     const canvas = plot.querySelector('canvas');
+    if (!canvas?.width || !canvas.height) return false;
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     let pixels = 0;
     for (let index = 0; index < data.length; index += 4) {
@@ -196,7 +197,11 @@ describe('the dashboard', { skip: reason }, () => {
       await page.click('figure.plot:has(h3:text-is("Requests")) summary');
       await page.waitForFunction(() => [...document.querySelectorAll('figure.plot details[open] tbody tr td:nth-of-type(1)')].some(({ textContent }) => Number.parseFloat(textContent) > 0));
       // As the command does it; what the doctor says of an app depends on how busy the machine is.
-      assert.equal(await daemon.reload('slow', { step: 'try', reason: `${change}: slow waits` }), 200);
+      const order = async (fix) => {
+        const { status, body } = await daemon.reload('slow', { trial: 'a-trial', ...fix });
+        assert.equal(status, 200, body);
+      };
+      await order({ step: 'try', reason: `${change}: slow waits`, commands: { keep: change, undo: 'forkful reload slow --env UV_THREADPOOL_SIZE=4' } });
       await page.waitForSelector('figure.plot:has-text("Requests") .note a:has-text("◆ fix tried")');
       // The newest row is the first one.
       await page.waitForFunction(() => {
@@ -206,7 +211,7 @@ describe('the dashboard', { skip: reason }, () => {
         return at > 0 && rows.slice(0, at).some(hasRequests) && rows.slice(at + 1).some(hasRequests);
       });
       assert.equal(await page.locator('figure.plot:has-text("Requests") .note a:has-text("◇ fix reverted")').count(), 0);
-      assert.equal(await daemon.reload('slow', { step: 'revert', reason: 'it did not help' }), 200);
+      await order({ step: 'revert', reason: 'it did not help' });
       await page.waitForSelector('figure.plot:has-text("Requests") .note a:has-text("◇ fix reverted")');
       assert.deepEqual(await faults(page), []);
       await page.click('figure.plot .note a:has-text("◆ fix tried") >> nth=0');
