@@ -63,6 +63,14 @@ describe('the dashboard', { skip: reason }, () => {
     return JSON.parse(result.value);
   }
 
+  /** Chooses the plots of a day, and waits for them. Those of the range before go once the day is asked for. */
+  async function chooseDay(page) {
+    const answered = page.waitForResponse((response) => new URL(response.url()).searchParams.get('step') === '240');
+    await page.click('button:text-is("24 h")');
+    await answered;
+    await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+  }
+
   /** Waits until a plot's drawing has pixels that are neither empty nor grey: a canvas is there before its drawing is, and is replaced with new data. */
   const drawn = (page, figure) => page.waitForFunction((plot) => {
     const canvas = plot.querySelector('canvas');
@@ -117,8 +125,7 @@ describe('the dashboard', { skip: reason }, () => {
       await page.click(`${row('web')} a`);
       await page.waitForSelector('h1:has-text("web")');
       const began = Date.now();
-      await page.click('button:text-is("24 h")');
-      await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+      await chooseDay(page);
       t.diagnostic(`a day of ${WORKERS} workers was drawn after ${Date.now() - began} ms`);
       const figures = await page.$$('figure.plot');
       const names = await page.$$eval('figure.plot h3', (all) => all.map((one) => one.textContent));
@@ -262,8 +269,7 @@ describe('the dashboard', { skip: reason }, () => {
   test('pictures for the documentation', async () => {
     for (const colorScheme of ['light', 'dark']) {
       await visit(async (page) => {
-          await page.click('button:text-is("24 h")');
-        await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+        await chooseDay(page);
         const file = process.env.UPDATE_DOCS && colorScheme === 'light' ? { path: path.join(docs, 'dashboard.png') } : {};
         const picture = await page.screenshot({ ...file, animations: 'disabled' });
         assert.ok(picture.length < PICTURE_BYTES_MAX, `${picture.length} bytes`);
