@@ -8,7 +8,10 @@ const REPORT_MS_MIN = 100;
 /** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
 const DELAY_RESOLUTION_MS = 10;
 
-/** A loop that is busy for less than this share, in so many periods in a row, and without a request, is quiet. */
+/**
+ * A loop that is busy for less than this share, in so many periods in a row, and without a request, is quiet. On a machine whose cores
+ * are all in use, a loop seems busy while it waits for one; then the CPU time tells.
+ */
 const QUIET_UTILIZATION = 0.02;
 const QUIET_PERIODS = 3;
 
@@ -208,6 +211,7 @@ function watchUtilization({ performance }, { sampling }) {
   let last = performance.eventLoopUtilization();
   let lastCpu = cpuUsage();
   return {
+    /** How busy it was since the last report, at most by the CPU time of the process. */
     utilization: 0,
     /** Whether samples were taken since the last report: then the loop seems busier than it was, and the primary calculates how busy it was. */
     isSampled: false,
@@ -220,7 +224,7 @@ function watchUtilization({ performance }, { sampling }) {
       this.isSampled = sampling.wasOpen;
       sampling.wasOpen = sampling.open > 0;
       const shown = short(this.utilization);
-      if (this.isSampled && seconds > 0) this.utilization = Math.min(this.utilization, (user + system) / 1e6 / seconds);
+      if (seconds > 0) this.utilization = Math.min(this.utilization, (user + system) / 1e6 / seconds);
       const loops = performance.nodeTiming.uvMetricsInfo?.loopCount;
       return {
         ...(seconds > 0 && { event_loop_utilization: shown }),

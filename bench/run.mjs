@@ -4,7 +4,7 @@
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { ARMS } from './lib/arms.mjs';
-import { makeContext, record } from './lib/context.mjs';
+import { machine, makeContext, record } from './lib/context.mjs';
 import { stopAll } from './lib/server.mjs';
 import { besideBaseline, markdown } from './lib/summary.mjs';
 
@@ -82,7 +82,7 @@ async function runOne(name, options) {
   await benchmark.run(context);
   const file = record(context, started);
   const beside = besideBaseline(context, benchmark.measures ?? {});
-  for (const table of [...benchmark.tables(context), ...(beside === null ? [] : [beside])]) process.stdout.write(`\n${markdown(table)}\n`);
+  for (const table of [...benchmark.tables({ ...context, machine: machine() }), ...(beside === null ? [] : [beside])]) process.stdout.write(`\n${markdown(table)}\n`);
   context.log(`\nraw data: ${file}`);
   process.removeAllListeners('SIGINT');
   process.removeAllListeners('SIGTERM');

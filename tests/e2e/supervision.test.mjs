@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
@@ -331,6 +332,16 @@ describe('supervision', { concurrency: 3 }, () => {
       return busy > 0.5 && await cpu('resting') < busy / 4;
     });
     await forkful.ok(['delete', 'busy', 'resting']);
+  });
+
+  test('where the system allows it, the daemon has more than the share of a session, and workers have not', async (t) => {
+    const share = (pid) => readFileSync(`/proc/${pid}/autogroup`, 'utf8').trim().replace(/^.* /, '');
+    const [nice] = readFileSync('/proc/self/stat', 'utf8').split(') ')[1].split(' ').slice(16);
+    if (!existsSync('/proc/self/autogroup') || userInfo().uid !== 0 || nice !== '0') return t.skip('it needs sched_autogroup, root and a normal priority');
+    await forkful.ok(['start', forkful.script(idle), '--name', 'share', ...NODE]);
+    const [{ pid }] = await forkful.jlist('share');
+    assert.deepEqual([share(await forkful.daemonPid()), share(pid)], ['-5', '0']);
+    await forkful.ok(['delete', 'share']);
   });
 
   test('a clustered app that listens late is up with a word about it', async () => {

@@ -1,7 +1,7 @@
 //! The history of all workers: an in-memory file with an area for each, which survives the daemon if there is
 //! a keeper. `forkful_core::metrics::history` defines the contents of an area.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -33,6 +33,8 @@ struct Inner {
     file: Arc<OwnedFd>,
     /// The owner of each area.
     areas: RefCell<Vec<Option<(AppId, u16)>>>,
+    /// It was told that there is no more room.
+    is_full_told: Cell<bool>,
     _hold: Hold,
 }
 
@@ -73,7 +75,12 @@ impl History {
             Head::decode(&head).map(|head| (AppId(head.app), head.slot))
         };
         let areas = (0..AREAS_MAX).map(&mut owner).collect();
-        Self(Some(Rc::new(Inner { file: Arc::new(file), areas: RefCell::new(areas), _hold: hold })))
+        Self(Some(Rc::new(Inner {
+            file: Arc::new(file),
+            areas: RefCell::new(areas),
+            is_full_told: Cell::new(false),
+            _hold: hold,
+        })))
     }
 
     /// The area of a worker, with its contents; an empty one if it has none yet. `None` if there is no room.
@@ -89,6 +96,15 @@ impl History {
         memory_file::clear(&inner.file, begin_of(area), AREA_BYTES).ok()?;
         areas[area] = Some((app, slot));
         Some((Area(area), None))
+    }
+
+    /// A worker has no area: tells it, once for all of them.
+    pub(crate) fn tell_full(&self) {
+        if self.0.as_ref().is_some_and(|inner| !inner.is_full_told.replace(true)) {
+            log_line!(
+                "forkful: the history of {AREAS_MAX} workers is recorded, and there is no room for more"
+            );
+        }
     }
 
     /// Writes into the rings of an area.

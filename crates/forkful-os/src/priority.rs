@@ -4,10 +4,10 @@
 //! [`crate::process::spawn`] keep the priority until they execute their program, because the caller waits for
 //! that; then they get our original priority. Children started in other ways inherit it.
 
-use std::io;
 use std::mem::size_of;
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{fs, io};
 
 /// The range in which kernels since 6.12 accept a custom slice for a normal thread.
 const SLICE_MIN: Duration = Duration::from_micros(100);
@@ -15,6 +15,9 @@ const SLICE_MAX: Duration = Duration::from_millis(100);
 
 /// The requested priority if this process had the normal one.
 const NICE: i32 = -5;
+
+/// The kernel's group of this session, and its priority: `/autogroup-7 nice 0`. Missing where the kernel has no such groups.
+const AUTOGROUP: &str = "/proc/self/autogroup";
 
 /// The attributes before the first request, which children get. Set at most once.
 static ORIGINAL: OnceLock<libc::sched_attr> = OnceLock::new();
@@ -29,16 +32,19 @@ pub struct Granted {
     pub short_slice: bool,
     /// A higher priority (needs `CAP_SYS_NICE` or `RLIMIT_NICE`).
     pub nice: bool,
+    /// The same for the session, where the kernel shares CPU time among sessions first (`sched_autogroup`).
+    pub session: bool,
 }
 
-/// Requests a scheduling slice of `slice` (0.1 to 100 ms) for the calling thread, and nice −5.
+/// Requests a scheduling slice of `slice` (0.1 to 100 ms) for the calling thread, and nice −5; for the session too if this process leads
+/// it, because nice alone counts only within a session where the kernel shares CPU time among sessions first.
 ///
-/// A priority set by the user is kept. Fails only if the thread's current state cannot be read.
+/// A priority set by the user is kept. Children in sessions of their own have the normal share. Fails only if the thread's current state cannot be read.
 pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     let before = attributes()?;
     let normal = before.sched_policy == libc::SCHED_OTHER as u32;
     if !normal {
-        return Ok(Granted { short_slice: false, nice: false });
+        return Ok(Granted { short_slice: false, nice: false, session: false });
     }
     ORIGINAL.get_or_init(|| libc::sched_attr { sched_runtime: 0, ..before });
     let slice_ns = slice.clamp(SLICE_MIN, SLICE_MAX).as_nanos() as u64;
@@ -55,7 +61,16 @@ pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
     }
     let after = attributes()?;
     // Older kernels ignore the runtime of a normal thread and report none.
-    Ok(Granted { short_slice: after.sched_runtime == slice_ns, nice: after.sched_nice == NICE })
+    let session = raised && raise_session();
+    Ok(Granted { short_slice: after.sched_runtime == slice_ns, nice: after.sched_nice == NICE, session })
+}
+
+/// Raises the share of the session that this process leads, unless somebody has set it.
+fn raise_session() -> bool {
+    // SAFETY: it only asks for a number.
+    let leads = u32::try_from(unsafe { libc::getsid(0) }).is_ok_and(|session| session == std::process::id());
+    let is_normal = || fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(" nice 0"));
+    leads && is_normal() && fs::write(AUTOGROUP, NICE.to_string()).is_ok()
 }
 
 /// The attributes to restore in a child; `None` if nothing was requested.
@@ -92,6 +107,7 @@ mod tests {
             let after = attributes().unwrap();
             assert_eq!(granted.short_slice, after.sched_runtime == 250_000);
             assert_eq!(granted.nice, before.sched_nice == 0 && after.sched_nice == NICE);
+            assert!(!granted.session, "this process leads no session");
             let (_child, output) = start_shell("exec nice", &[("PATH", "/usr/bin:/bin")]);
             assert_eq!(read_all(output).trim(), before.sched_nice.to_string());
             let path = [("PATH", "/usr/bin:/bin")];

@@ -133,7 +133,7 @@ impl Owners<'_> {
             })
         });
         taken.events.push((*id, Event::TakenOver(there.collect())));
-        self.apps.insert_again(*id, entry);
+        self.apps.insert_again(*id, entry, self.now);
     }
 
     /// Takes over a process with all its connections.

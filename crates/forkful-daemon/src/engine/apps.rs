@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::rc::Rc;
+use std::time::Duration;
 
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::Time;
@@ -28,6 +29,9 @@ use crate::logs::LogService;
 
 /// App numbers go up to here: a token has room for them below the bit that marks processes.
 pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_BITS)) - 1;
+
+/// After a takeover, the processes of one app after the other are looked at, this far apart.
+const LOOKS_APART: Duration = Duration::from_millis(10);
 
 /// See the module's documentation.
 pub(crate) struct Apps {
@@ -142,9 +146,11 @@ impl Apps {
         (self.last, self.next_pm_id) = (last, next_pm_id);
     }
 
-    /// An app of a daemon before this one.
-    pub(super) fn insert_again(&mut self, id: AppId, mut entry: App) {
+    /// An app of a daemon before this one. All apps come at once, and to look at the processes of all of them at once would keep clients
+    /// waiting.
+    pub(super) fn insert_again(&mut self, id: AppId, mut entry: App, now: Time) {
         entry.keep_history(id, self.history.clone());
+        entry.look_from(now + LOOKS_APART * u32::try_from(self.all.len()).unwrap_or_default());
         self.holds_some |= entry.supervisor.waits_for_others();
         self.wakes.note_change(id);
         self.unwritten.insert(id);

@@ -36,6 +36,8 @@ pub(super) use page::metrics_page;
 
 /// An app's processes are looked at so often while they do something.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Of so many processes the values are read in one look that cost more to read: about 1 ms each.
+const COSTLY_AT_ONCE: u32 = 16;
 /// A process that uses less of a core than this does nothing.
 const IDLE_CORES: f64 = 0.02;
 
@@ -138,6 +140,11 @@ impl App {
         self.metrics.next = Some(self.metrics.next.map_or(first, |next| next.min(first)));
     }
 
+    /// Its processes, if it has any, are first looked at then.
+    pub(super) fn look_from(&mut self, first: Time) {
+        self.metrics.next = self.metrics.next.map(|_| first);
+    }
+
     /// A worker does something again.
     pub(super) fn note_active(&mut self, now: Time) {
         let soon = now + LOOK_EVERY;
@@ -164,7 +171,7 @@ impl App {
         let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
         let throttling = throttling.or_else(|| surroundings.throttling());
-        let (mut lives, mut active) = (false, false);
+        let (mut lives, mut active, mut costly) = (false, false, COSTLY_AT_ONCE);
         for (slot, place) in places.iter_mut() {
             let pm_id = place.pm_id;
             for (generation, process) in
@@ -180,7 +187,7 @@ impl App {
                     queued: primary.queued(process.worker),
                     memory_limit: supervisor.spec().limits.memory_bytes,
                 };
-                let Ok(readings) = outside.look(&account) else { continue };
+                let Ok(readings) = outside.look(&account, &mut costly) else { continue };
                 process.metrics.follower.measured(&readings);
                 if !process.metrics.knows_pool
                     && readings.get("pool_threads").is_some_and(|threads| threads > 0.0)
@@ -192,7 +199,8 @@ impl App {
                 metrics.totals.entry(*slot).or_default().note(*generation, &process.metrics.counts());
             }
         }
-        metrics.next = lives.then(|| now + if active { LOOK_EVERY } else { QUIET_EVERY });
+        let is_soon = active || costly == 0;
+        metrics.next = lives.then(|| now + if is_soon { LOOK_EVERY } else { QUIET_EVERY });
         let current = |(slot, record, place): (u16, &SlotRecord, &Place)| {
             let process = place.current(record).filter(|process| process.ended.is_none())?;
             Some((slot, process.metrics.sample(now)))

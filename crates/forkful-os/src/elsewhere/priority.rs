@@ -12,11 +12,13 @@ pub(crate) struct Attributes;
 pub struct Granted {
     pub short_slice: bool,
     pub nice: bool,
+    /// The same for the session.
+    pub session: bool,
 }
 
 /// Grants nothing.
 pub fn request_short_slice(_slice: Duration) -> io::Result<Granted> {
-    Ok(Granted { short_slice: false, nice: false })
+    Ok(Granted { short_slice: false, nice: false, session: false })
 }
 
 pub(crate) fn original_attributes() -> Option<Attributes> {

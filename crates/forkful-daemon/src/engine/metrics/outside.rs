@@ -70,8 +70,9 @@ impl Outside {
         Self { since, rare_from: Instant::now(), ..Self::new(pid) }
     }
 
-    /// Looks at it; what follows from two looks is there from the second one on.
-    pub(super) fn look(&mut self, account: &Account) -> io::Result<Readings> {
+    /// Looks at it; what follows from two looks is there from the second one on. `costly`: of how many processes the values may still be
+    /// read that cost more to read.
+    pub(super) fn look(&mut self, account: &Account, costly: &mut u32) -> io::Result<Readings> {
         let look = Look {
             at: Instant::now(),
             usage: self.meter.read()?,
@@ -79,7 +80,8 @@ impl Outside {
             account: *account,
         };
         let mut readings = state_of(&look);
-        if look.at >= self.rare_from {
+        if look.at >= self.rare_from && *costly > 0 {
+            *costly -= 1;
             self.rare_from = look.at + RARELY;
             self.add_rare(account, &mut readings);
         }
@@ -238,21 +240,24 @@ mod tests {
     fn what_was_counted_before_the_first_look_is_not_the_processs() {
         let mut outside = Outside::new(std::process::id());
         let account = |log_bytes| Account { log_bytes, dropped_log_lines: 1, ..Account::default() };
-        let first = outside.look(&account(1000)).unwrap();
+        let first = outside.look(&account(1000), &mut 9).unwrap();
         assert_eq!(first.get("log_bytes_total"), Some(0.0));
         assert!(first.get("main_thread_cpu").is_none() && first.get("memory_bytes").is_some());
-        let second = outside.look(&account(1010)).unwrap();
+        let second = outside.look(&account(1010), &mut 9).unwrap();
         assert_eq!(second.get("log_bytes_total"), Some(10.0));
         assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
         let is_asked = |readings: &Readings| readings.get("open_files").is_some_and(|open| open > 0.0);
         assert!(!is_asked(&first), "not while it starts");
         outside.rare_from = Instant::now();
-        assert!(is_asked(&outside.look(&account(1010)).unwrap()));
-        assert!(!is_asked(&outside.look(&account(1010)).unwrap()), "it is asked for seldom");
+        assert!(!is_asked(&outside.look(&account(1010), &mut 0).unwrap()), "others were asked, it is next");
+        let mut costly = 2;
+        assert!(is_asked(&outside.look(&account(1010), &mut costly).unwrap()));
+        assert_eq!(costly, 1);
+        assert!(!is_asked(&outside.look(&account(1010), &mut 9).unwrap()), "it is asked for seldom");
         assert!(
-            is_asked(&Outside::resume(std::process::id(), &first).look(&account(0)).unwrap()),
+            is_asked(&Outside::resume(std::process::id(), &first).look(&account(0), &mut 1).unwrap()),
             "after a takeover, at once"
         );
-        assert!(Outside::new(u32::MAX).look(&account(0)).is_err());
+        assert!(Outside::new(u32::MAX).look(&account(0), &mut 1).is_err());
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Records {
     /// Where; nothing is recorded without it.
     place: Option<(AppId, History)>,
     slots: BTreeMap<u16, Box<Slot>>,
-    /// It was told that something cannot be written, or that there is no room.
+    /// It was told that something cannot be written.
     is_told: bool,
 }
 
@@ -44,7 +44,10 @@ impl Records {
             self.resume(slot);
         }
         let Some(((app, history), of_slot)) = self.place.as_ref().zip(self.slots.get_mut(&slot)) else {
-            return self.tell("there is room for no more workers");
+            if let Some((_, history)) = &self.place {
+                history.tell_full();
+            }
+            return;
         };
         let Slot { area, recorder } = &mut **of_slot;
         let mut written = Ok(());
