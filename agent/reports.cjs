@@ -206,8 +206,17 @@ function watchQueues(agent) {
   };
 }
 
-/** How busy the event loop is, since the first report and since the last one. */
-function watchUtilization({ performance }, { sampling }) {
+/** The time for which the event loop seemed busy and was idle, in milliseconds; see {@link watchUtilization}. */
+let overstatedMs = 0;
+
+/**
+ * How busy the event loop is, since its start and since the last report. While samples are taken it seems busier than it was: libuv loses
+ * idle time. Then the counters have it busy for the CPU time, or for the share of time in which it was late, if that is more.
+ * @param {{ performance: any }} clocks
+ * @param {Pick<import('./agent.cjs').Agent, 'sampling'>} agent
+ * @param {{ lateShare: () => number }} delay
+ */
+function watchUtilization({ performance }, { sampling }, delay) {
   let last = performance.eventLoopUtilization();
   let lastCpu = cpuUsage();
   return {
@@ -219,17 +228,21 @@ function watchUtilization({ performance }, { sampling }) {
       const now = performance.eventLoopUtilization();
       const { user, system } = cpuUsage(lastCpu);
       lastCpu = cpuUsage();
-      this.utilization = performance.eventLoopUtilization(now, last).utilization;
+      const { active, idle, utilization } = performance.eventLoopUtilization(now, last);
+      this.utilization = utilization;
       last = now;
       this.isSampled = sampling.wasOpen;
       sampling.wasOpen = sampling.open > 0;
       const shown = short(this.utilization);
-      if (seconds > 0) this.utilization = Math.min(this.utilization, (user + system) / 1e6 / seconds);
+      const cpuMs = (user + system) / 1000;
+      if (seconds > 0) this.utilization = Math.min(this.utilization, cpuMs / 1000 / seconds);
+      if (this.isSampled) overstatedMs += Math.max(0, active - Math.max(cpuMs, delay.lateShare() * (active + idle)));
       const loops = performance.nodeTiming.uvMetricsInfo?.loopCount;
       return {
         ...(seconds > 0 && { event_loop_utilization: shown }),
         ...(now.active + now.idle > 0 && {
-          event_loop_active_seconds_total: short(now.active / 1000), event_loop_idle_seconds_total: short(now.idle / 1000),
+          event_loop_active_seconds_total: short((now.active - overstatedMs) / 1000),
+          event_loop_idle_seconds_total: short((now.idle + overstatedMs) / 1000),
         }),
         ...(loops !== undefined && { event_loop_iterations_total: loops }),
       };
@@ -244,6 +257,11 @@ function watchDelay({ monitorEventLoopDelay }) {
   // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
   const beyond = (nanoseconds) => short(Math.max(0, nanoseconds / 1e6 - DELAY_RESOLUTION_MS));
   return {
+    /** The share of time since the last report in which the loop was late; 0 if nothing was measured. */
+    lateShare() {
+      const lateMs = beyond(delay.mean);
+      return Number.isFinite(lateMs) ? lateMs / (DELAY_RESOLUTION_MS + lateMs) : 0;
+    },
     read(seconds) {
       // Nothing was measured yet when the mean is no number.
       const values = seconds > 0 && Number.isFinite(delay.mean) ? {
@@ -372,13 +390,15 @@ class Reporter {
 
   begin() {
     const { agent, clocks } = this;
+    const delay = watchDelay(clocks);
     this.meters = {
       requests: watchRequests(agent, clocks, this.wake),
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
       servers: this.servers.begin(),
-      utilization: watchUtilization(clocks, agent),
-      delay: watchDelay(clocks),
+      // Before the delay, whose reading begins it anew.
+      utilization: watchUtilization(clocks, agent, delay),
+      delay,
       memory: watchMemory(clocks, agent),
       garbage: watchGarbage(clocks, agent),
       pool: watchPool(clocks, agent),
@@ -457,4 +477,4 @@ class Reporter {
   }
 }
 
-module.exports = { Reporter };
+module.exports = { Reporter, watchUtilization };

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,6 +16,8 @@ import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
 
 const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
 const BUSY = fileURLToPath(new URL('fixtures/busy.cjs', import.meta.url));
+
+const { watchUtilization } = createRequire(import.meta.url)('../reports.cjs');
 
 let directory;
 before(() => { directory = mkdtempSync(join(tmpdir(), 'forkful-profile-')); });
@@ -192,3 +195,35 @@ for (const major of MAJORS) {
     });
   });
 }
+
+test('time in which samples have made the loop seem busy counts as idle', () => {
+  const sampling = { open: 0, wasOpen: false };
+  const delay = { share: 0, lateShare() { return this.share; } };
+  const loop = { active: 1000, idle: 1000 };
+  const of = ({ active, idle }) => ({ active, idle, utilization: active + idle > 0 ? active / (active + idle) : 0 });
+  const performance = {
+    nodeTiming: {},
+    eventLoopUtilization: (now, before) => of(before ? { active: now.active - before.active, idle: now.idle - before.idle } : loop),
+  };
+  const meter = watchUtilization({ performance }, { sampling }, delay);
+  /** Milliseconds after a period that the loop tells of so, in which it was late for this share. */
+  const counted = (active, idle, lateShare = 0) => {
+    loop.active += active;
+    loop.idle += idle;
+    delay.share = lateShare;
+    const values = meter.read((active + idle) / 1000);
+    return [values.event_loop_active_seconds_total, values.event_loop_idle_seconds_total].map((seconds) => Math.round(seconds * 1000));
+  };
+  assert.deepEqual(counted(0, 0), [1000, 1000]);
+  assert.deepEqual(counted(400, 600), [1400, 1600], 'without samples, as the loop tells');
+  sampling.wasOpen = true;
+  // So long that the CPU time of this test is less.
+  assert.deepEqual(counted(900_000, 100_000, 0.5), [501_400, 501_600], 'late for half of the time');
+  assert.deepEqual(counted(400, 600), [501_800, 502_200]);
+  sampling.wasOpen = true;
+  const [active, idle] = counted(900_000, 100_000);
+  assert.equal(active + idle, 2_004_000, 'no time is lost');
+  assert.ok(active >= 501_800 && active < 1_000_000, 'the CPU time of this test');
+  sampling.wasOpen = true;
+  assert.equal(counted(1000, 0, 2)[0], active + 1000, 'never busier than the loop tells');
+});
