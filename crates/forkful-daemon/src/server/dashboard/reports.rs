@@ -84,8 +84,8 @@ fn listed(folder: &HeldFolder) -> io::Result<Value> {
 fn newest(Listing { mut files, cut_at }: Listing) -> Value {
     let note = match (cut_at, files.len()) {
         (Some(entries), _) => Some(format!(
-            "The folder has more than {entries} entries: only so many were looked at, and reports may be missing here. Give forkful \
-             dashboard --reports a folder with fewer files."
+            "The folder has more than {entries} entries. Only the first {entries} were read, so reports may be missing from this list. \
+             Give `forkful dashboard --reports` a folder with fewer files."
         )),
         (None, all @ LISTED_MORE..) => Some(format!("These are the newest {LISTED_MAX} of {all} reports.")),
         (None, _) => None,
