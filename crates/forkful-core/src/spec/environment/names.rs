@@ -153,6 +153,7 @@ const TOOL_STARTS: &[&str] = &[
     "PYENV_",
     "TERRAFORM_",
     "TF_",
+    "TOX_",
     "UV_",
     "WT_",
     "YARN_",
@@ -240,6 +241,7 @@ mod tests {
             "PG_COLOR",
             "PIP_INDEX_URL",
             "SMTP_PROXY",
+            "TOX_TESTENV_PASSENV",
             "s3_proxy",
             "npm_config__authToken",
         ] {

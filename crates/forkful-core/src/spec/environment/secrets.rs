@@ -1,25 +1,40 @@
 //! Secrets in variables and arguments: recognised by name or by the format of the value, and never shown.
 
-/// Words in the name of a variable or option that indicate a secret.
-const SECRET_WORDS: &[&str] = &[
-    "pass",
-    "secret",
-    "token",
-    "auth",
-    "cred",
-    "private",
-    "apikey",
-    "accesskey",
-    "dsn",
-    "connectionstring",
-    "connstr",
-    "webhook",
-    "session",
-    "cookie",
-    "salt",
+/// What a word of the name of a variable or option contains if the value is a secret.
+const SECRET_WORDS: &[&str] =
+    &["pass", "secret", "token", "auth", "cred", "private", "webhook", "session", "cookie"];
+
+/// The same for what is part of many other words: a word ends with it.
+const SECRET_WORD_ENDINGS: &[&str] = &["dsn", "salt"];
+
+/// Words that contain one of those, and have another meaning.
+const HARMLESS_WORDS: &[&str] = &[
+    "author",
+    "authors",
+    "basalt",
+    "bypass",
+    "compass",
+    "encompass",
+    "passed",
+    "passenger",
+    "passengers",
+    "passenv",
+    "passes",
+    "passing",
+    "passive",
+    "passthrough",
+    "passthru",
+    "sacred",
+    "tokenize",
+    "tokenizer",
+    "tokenizers",
+    "trespass",
 ];
 
-/// Suffixes of names that indicate a secret, if a name consists of words.
+/// The same of several words.
+const SECRET_PHRASES: &[&str] = &["apikey", "accesskey", "connectionstring", "connstr"];
+
+/// Last words of names that indicate a secret.
 const SECRET_ENDINGS: &[&str] = &["key", "pwd", "url", "uri", "headers"];
 
 /// The replacement for a value that is not shown.
@@ -31,12 +46,41 @@ pub fn has_secret_name(name: &str) -> bool {
     if name == "PWD" {
         return false;
     }
-    let lower = name.to_ascii_lowercase();
-    let plain: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
-    SECRET_WORDS.iter().any(|word| plain.contains(word))
-        || SECRET_ENDINGS.iter().any(|ending| {
-            lower.strip_suffix(ending).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.']))
-        })
+    let words = words(name);
+    let is_secret = |word: &String| {
+        let has = SECRET_WORDS.iter().any(|secret| word.contains(secret))
+            || SECRET_WORD_ENDINGS.iter().any(|ending| word.ends_with(ending));
+        has && !HARMLESS_WORDS.contains(&word.as_str())
+    };
+    let joined = words.concat();
+    words.iter().any(is_secret)
+        || SECRET_PHRASES.iter().any(|phrase| joined.contains(phrase))
+        || words.last().is_some_and(|last| SECRET_ENDINGS.contains(&last.as_str()))
+}
+
+/// The words of a name, in lower case and without numbers behind them: `api` and `key` of `API_KEY_2`, `api-key` and `apiKey2`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut letters = name.chars().peekable();
+    let mut before = None;
+    while let Some(letter) = letters.next() {
+        let begins = letter.is_uppercase()
+            && before.is_some_and(|before: char| {
+                let next_is_lower = letters.peek().is_some_and(|next| next.is_lowercase());
+                before.is_lowercase() || before.is_uppercase() && next_is_lower
+            });
+        if begins || !letter.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut()
+            && letter.is_alphanumeric()
+        {
+            word.extend(letter.to_lowercase());
+        }
+        before = Some(letter);
+    }
+    let letters = |word: String| word.trim_end_matches(|last: char| last.is_ascii_digit()).to_owned();
+    words.into_iter().map(letters).filter(|word| !word.is_empty()).collect()
 }
 
 /// Parts of webhook URLs: anyone who knows such a URL may post to it.
@@ -112,6 +156,29 @@ pub fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (has_secret_name(name) || looks_secret(value)) { REDACTED } else { value }
 }
 
+/// The number of names before a value: `--define=env=API_KEY=…` has three. A value behind more names is not shown.
+const NAMES_MAX: usize = 4;
+
+/// The value of an option for output. It may have a name of its own, as in `--title=token=…`.
+fn shown_option_value(option: &str, value: &str) -> String {
+    let is_name = |text: &str| {
+        !text.is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
+    };
+    let mut shown = String::new();
+    let (mut name, mut rest) = (option, value);
+    for _ in 0..NAMES_MAX {
+        rest = shown_value(name, rest);
+        match rest.split_once('=') {
+            Some((inner, after)) if is_name(inner) => {
+                shown = shown + inner + "=";
+                (name, rest) = (inner, after);
+            }
+            _ => return shown + rest,
+        }
+    }
+    shown + REDACTED
+}
+
 /// Command-line arguments for output: the value of an option with a secret's name, and values that look like
 /// a secret, are replaced.
 pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
@@ -128,13 +195,12 @@ pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
             };
             let is_option = name.starts_with('-');
             match value {
-                Some(value) if shown_value(name, value) == REDACTED => format!("{name}={REDACTED}"),
+                Some(value) => format!("{name}={}", shown_option_value(name, value)),
                 None if looks_secret(argument) => REDACTED.to_owned(),
                 None => {
                     after_secret = is_option && has_secret_name(name);
                     argument.clone()
                 }
-                Some(_) => argument.clone(),
             }
         })
         .collect()
@@ -145,25 +211,83 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_known_by_name_and_by_shape() {
-        for name in [
-            "DB_PASSWORD",
-            "apiKey",
-            "API_KEY",
-            "github-token",
-            "DATABASE_URL",
-            "AUTH",
-            "DB_PWD",
-            "--key",
-            "AWS_SECRET_ACCESS_KEY",
-            "OTEL_EXPORTER_OTLP_HEADERS",
-        ] {
-            assert!(has_secret_name(name) || name == "apiKey", "{name}");
+    fn names_of_secrets_are_told_from_others_by_their_words() {
+        for name in SECRET_NAMES {
+            assert!(has_secret_name(name), "{name}");
         }
-        assert!(has_secret_name("apiKey"));
-        for name in ["PORT", "NODE_ENV", "KEYBOARD", "CURL_OPTIONS", "MONKEY", "PATH", "PWD"] {
+        for name in OTHER_NAMES {
             assert!(!has_secret_name(name), "{name}");
         }
+    }
+
+    const SECRET_NAMES: &[&str] = &[
+        "--key",
+        "--pass",
+        "API_KEY",
+        "API_KEY2",
+        "APIKey",
+        "AUTH",
+        "AUTHORIZATION",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "BYPASS_TOKEN",
+        "DATABASE_URL",
+        "DB_PASS",
+        "DB_PASSWORD",
+        "DB_PWD",
+        "MYSQLPASSWORD",
+        "OAuthSecrets",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "PASSPHRASE",
+        "PASS_WORD",
+        "PGPASSWORD",
+        "PGPASSWORD1",
+        "SALT",
+        "SENTRY_DSN",
+        "SENTRYDSN",
+        "accessKey",
+        "apiKey",
+        "apikey",
+        "authToken",
+        "connectionString",
+        "databaseUrl",
+        "dbPass",
+        "github-token",
+        "npm_config__authToken",
+        "passwordSalt",
+        "private.key",
+        "user%5Bpassword%5D",
+        "user[password]",
+    ];
+
+    const OTHER_NAMES: &[&str] = &[
+        "",
+        "--",
+        "BYPASS",
+        "COMPASS_X",
+        "CURL_OPTIONS",
+        "GIT_AUTHOR_NAME",
+        "KEYBOARD",
+        "MAX_THREADS_NUM",
+        "MONKEY",
+        "NODE_ENV",
+        "NUM_PASSES",
+        "PASSENGER_APP_ENV",
+        "PATH",
+        "PORT",
+        "PROPOSAL_TYPE",
+        "PWD",
+        "TOKENIZERS_PARALLELISM",
+        "TOX_TESTENV_PASSENV",
+        "WORKERS_ALT",
+        "bypassCache",
+        "commitAuthor",
+        "threadsNumber",
+        "urlCount",
+    ];
+
+    #[test]
+    fn secrets_are_known_by_their_shape() {
         for value in [
             "postgres://u:p@db/x",
             "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijk",
@@ -216,5 +340,13 @@ mod tests {
             "--db=[redacted] --api-key=[redacted]"
         );
         assert_eq!(shown(&["--token", "-x", "redis://:pw@h"]), "--token -x [redacted]");
+        assert_eq!(
+            shown(&["--title=token=hunter2", "--define=a=API_KEY=x=y", "--title", "password=x", "token="]),
+            "--title=token=[redacted] --define=a=API_KEY=[redacted] --title password=[redacted] token="
+        );
+        assert_eq!(shown(&["--x=a=b=c=d=e=f"]), "--x=a=b=c=d=[redacted]");
+        let harmless =
+            ["--import=data:text/javascript,a='b'", "--url-of=http://auth/?a=b", "--a=b=c", "--=", "="];
+        assert_eq!(shown(&harmless), harmless.join(" "));
     }
 }
