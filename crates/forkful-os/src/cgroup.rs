@@ -21,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::pressure::Pressure;
 use crate::tree::Instance;
 use hierarchy::{Hierarchies, Tree, Version};
 
@@ -273,6 +274,12 @@ impl AppGroup {
     /// How its CPU limit has throttled it; `None` without a limit.
     pub fn throttling(&self) -> Option<Throttling> {
         self.cpu_limit.as_ref().filter(|_| self.limits_cores).and_then(throttling_of)
+    }
+
+    /// For what its processes wait; `None` if the kernel does not measure it for groups.
+    pub fn pressure(&self) -> Option<Pressure> {
+        let is_measured = self.members.version == Version::Two;
+        is_measured.then(|| Pressure::of_group(&self.members.path)).filter(Pressure::is_known)
     }
 
     /// Removes it; no process may be in it.

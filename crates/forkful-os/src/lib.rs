@@ -51,6 +51,7 @@ pub mod pipe;
 #[path = "elsewhere/pipe.rs"]
 pub mod pipe;
 pub mod portable;
+pub mod pressure;
 #[cfg(target_os = "linux")]
 pub mod priority;
 #[cfg(not(target_os = "linux"))]

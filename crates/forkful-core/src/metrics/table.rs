@@ -206,6 +206,18 @@ pub const METRICS: &[Metric] = &[
         .exported(&[plain("forkful_cpu_throttled")])
         .otel(&[gauge("forkful.cpu.throttled.utilization", "1")]),
     row("cpu_throttled_periods", Unit::Ratio, Gauge, Kernel, "The share of the quota's periods in which it was used up."),
+    row("cpu_pressure", Unit::Ratio, Gauge, Kernel, "The share of 10 s in which a process of the app's control group waited for a core; of any process of the machine where the kernel does not measure the group. Measured every 10 s, as the next two.")
+        .shown("cpu pressure")
+        .exported(&[plain("forkful_cpu_pressure")])
+        .otel(&[gauge("forkful.cpu.pressure", "1")]),
+    row("memory_pressure", Unit::Ratio, Gauge, Kernel, "The same for memory that had to be freed or read again.")
+        .shown("memory pressure")
+        .exported(&[plain("forkful_memory_pressure")])
+        .otel(&[gauge("forkful.memory.pressure", "1")]),
+    row("io_pressure", Unit::Ratio, Gauge, Kernel, "The same for storage.")
+        .shown("io pressure")
+        .exported(&[plain("forkful_io_pressure")])
+        .otel(&[gauge("forkful.io.pressure", "1")]),
     row("memory_bytes", Unit::Bytes, Gauge, Kernel, "Resident memory of the process.")
         .exported(&[plain("process_resident_memory_bytes")])
         .otel(&[level("process.memory.usage", "By")]),
@@ -224,6 +236,10 @@ pub const METRICS: &[Metric] = &[
     row("open_files_limit", Unit::Count, Gauge, Kernel, "The most open descriptors that the process may have.")
         .exported(&[plain("process_max_fds")])
         .otel(&[gauge("forkful.file_descriptor.limit", "{file_descriptor}")]),
+    row("connections", Unit::Count, Gauge, Kernel, "Established TCP connections that the worker has accepted, those of keep-alive and WebSockets included; measured every 10 s, more seldom with many thousands of them.")
+        .shown("connections")
+        .exported(&[plain("forkful_connections")])
+        .otel(&[level("forkful.connections", "{connection}")]),
     row("accept_queue", Unit::Count, Gauge, Kernel, "Connections that wait in the worker's own queues to be accepted.")
         .shown("accept queue")
         .exported(&[plain("forkful_accept_queue_connections")])

@@ -1,12 +1,14 @@
 //! What is measured of workers: what their agents say, and what the kernel says of their processes. The table of all of it is
 //! `forkful_core::metrics`; what follows from two looks is worked out there, too. Nothing here is an event of a supervisor.
 //!
-//! - `outside`: one process, seen from outside · `records`: the history of slots · `page`: the metrics page
+//! - `outside`: one process, seen from outside · `pressure`: for what an app waits · `records`: the history of slots · `page`: the
+//!   metrics page
 //!
 //! Each app is looked at once a second while any of its workers does something, and seldom otherwise.
 
 mod outside;
 mod page;
+mod pressure;
 mod records;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ use super::outgoing::AppOutgoing;
 use crate::history::{History, HistoryOrder};
 use crate::logs::LogService;
 use outside::{Account, Outside};
+use pressure::PressureWatch;
 use records::Records;
 
 pub(super) use page::metrics_page;
@@ -57,6 +60,7 @@ pub(crate) struct AppMetrics {
     records: Records,
     /// The CPU quotas that hold for all apps; looked for once.
     surroundings: Option<Surroundings>,
+    pressure: PressureWatch,
     /// The CPU time of all its processes.
     pub(super) cpu: CpuSample,
     /// What its workers measure of themselves.
@@ -97,10 +101,13 @@ impl ProcessMetrics {
         self.said_at = Some(now);
     }
 
-    /// The connections that it has opened were read.
-    pub(super) fn note_outgoing(&mut self) {
-        let total = f64::from(self.outgoing.total());
-        self.follower.measured(&Readings::of(&[("outgoing_connections", total)]));
+    /// The connections that it has opened were read; maybe also how many it has accepted.
+    pub(super) fn note_connections(&mut self, accepted: Option<u32>) {
+        let mut readings = Readings::of(&[("outgoing_connections", f64::from(self.outgoing.total()))]);
+        if let Some(accepted) = accepted {
+            readings.take("connections", f64::from(accepted));
+        }
+        self.follower.measured(&readings);
     }
 
     /// What is known of it now.
@@ -172,6 +179,7 @@ impl App {
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
         let throttling = throttling.or_else(|| surroundings.throttling());
         let (mut lives, mut active, mut costly) = (false, false, COSTLY_AT_ONCE);
+        let pressure = metrics.pressure.look(group.as_ref(), now);
         for (slot, place) in places.iter_mut() {
             let pm_id = place.pm_id;
             for (generation, process) in
@@ -189,6 +197,7 @@ impl App {
                 };
                 let Ok(readings) = outside.look(&account, &mut costly) else { continue };
                 process.metrics.follower.measured(&readings);
+                process.metrics.follower.measured(&pressure);
                 if !process.metrics.knows_pool
                     && readings.get("pool_threads").is_some_and(|threads| threads > 0.0)
                 {

@@ -1,10 +1,11 @@
 //! Connections that workers have opened themselves, by the kernel's tables and the agents' reports. Which ones
-//! these are, and what follows from them, is decided by `forkful_core::outgoing`.
+//! these are, and what follows from them, is decided by `forkful_core::outgoing`. How many connections workers
+//! have accepted is counted by the same tables, less often.
 //!
 //! The table of all connections is read once for all apps. A reading takes microseconds, or milliseconds with
 //! many thousands of connections; the pauses between two readings grow with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -25,13 +26,18 @@ const CONNECTIONS_MAX: usize = 65_536;
 /// A table of this age is used for other apps, too.
 const TABLE_FRESH: Duration = Duration::from_millis(500);
 
-/// The outgoing connections of all processes of this network namespace, when the table was read last.
+/// How often accepted connections are counted: that reads all descriptors of a process.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+
+/// The connections of all processes of this network namespace, when the table was read last.
 #[derive(Default)]
 pub(super) struct SharedTable {
     at: Option<Time>,
     cost: Duration,
     /// The server by the socket's inode, and whether the connection was there at the reading before.
     servers: HashMap<u64, (SocketAddr, bool)>,
+    /// Connections that were accepted, by the socket's inode; `None` if not all of them are known.
+    accepted: Option<HashSet<u64>>,
     /// The number of this reading.
     number: u64,
     /// The first reading with exactly these connections.
@@ -43,6 +49,8 @@ pub(super) struct SharedTable {
 pub(super) struct AppOutgoing {
     /// When its connections are read next.
     next: Option<Time>,
+    /// When those that were accepted are counted next.
+    count_next: Option<Time>,
     limits: Limits,
 }
 
@@ -53,37 +61,62 @@ impl SharedTable {
         }
         let began = Instant::now();
         // Where the kernel has no such table, there are none.
-        let listening = procinfo::listening_ports().unwrap_or_default();
+        let listening = procinfo::listening_ports();
+        let (ports, mut are_all_known) = (listening.as_ref().ok(), true);
         let mut servers = HashMap::new();
-        let _unreadable = procinfo::each_connection(|connection| {
-            if connection.inode != 0
-                && servers.len() < CONNECTIONS_MAX
-                && is_outgoing(connection.local, &listening)
-            {
+        let mut accepted = HashSet::new();
+        let read = procinfo::each_connection(|connection| {
+            if connection.inode == 0 {
+                return;
+            }
+            if ports.is_some_and(|ports| !is_outgoing(connection.local, ports)) {
+                are_all_known &= accepted.len() < CONNECTIONS_MAX;
+                if are_all_known {
+                    accepted.insert(connection.inode);
+                }
+            } else if servers.len() < CONNECTIONS_MAX {
                 let is_kept = self.servers.contains_key(&connection.inode);
                 servers.insert(connection.inode, (connection.remote, is_kept));
             }
         });
+        let accepted = (are_all_known && ports.is_some() && read.is_ok()).then_some(accepted);
         let number = self.number + 1;
         let is_same = servers.len() == self.servers.len() && servers.values().all(|(_, is_kept)| *is_kept);
         let same_since = if is_same { self.same_since } else { number };
-        *self = Self { at: Some(now), cost: began.elapsed(), servers, number, same_since };
+        *self = Self { at: Some(now), cost: began.elapsed(), servers, accepted, number, same_since };
     }
 
-    /// The connections of a process: all, and those that were there at the reading before.
-    fn of(&self, pid: u32) -> (Outgoing, Outgoing) {
-        let (mut all, mut kept) = (Outgoing::default(), Outgoing::default());
-        if !self.servers.is_empty() {
-            let inodes = procinfo::socket_inodes(pid).unwrap_or_default();
-            for (server, is_kept) in inodes.iter().filter_map(|inode| self.servers.get(inode)) {
-                all.count(*server);
-                if *is_kept {
-                    kept.count(*server);
-                }
+    /// The connections of a process. Those that it has accepted are counted if that is wanted, or costs nothing more.
+    fn of(&self, pid: u32, counts_accepted: bool) -> Held {
+        let mut held = Held::default();
+        let accepted = self.accepted.as_ref();
+        let is_any = accepted.is_some_and(|accepted| counts_accepted && !accepted.is_empty());
+        if self.servers.is_empty() && !is_any {
+            held.accepted = accepted.filter(|accepted| accepted.is_empty()).map(|_| 0);
+            return held;
+        }
+        let Ok(inodes) = procinfo::socket_inodes(pid) else { return held };
+        for (server, is_kept) in inodes.iter().filter_map(|inode| self.servers.get(inode)) {
+            held.all.count(*server);
+            if *is_kept {
+                held.kept.count(*server);
             }
         }
-        (all, kept)
+        let count = |accepted: &HashSet<u64>| inodes.iter().filter(|inode| accepted.contains(inode)).count();
+        held.accepted = accepted.map(|accepted| u32::try_from(count(accepted)).unwrap_or(u32::MAX));
+        held
     }
+}
+
+/// The connections of a process.
+#[derive(Default)]
+struct Held {
+    /// Those that it has opened.
+    all: Outgoing,
+    /// Those of them that were there at the reading before.
+    kept: Outgoing,
+    /// How many it has accepted, if they were counted.
+    accepted: Option<u32>,
 }
 
 impl Apps {
@@ -105,22 +138,33 @@ impl Apps {
 impl App {
     fn read_outgoing(&mut self, table: &SharedTable, now: Time) {
         let began = Instant::now();
+        let is_due = self.metrics.outgoing.count_next.is_none_or(|next| next <= now);
         let processes = self.places.values_mut().flat_map(|place| place.processes.values_mut());
         let mut by_worker = Vec::new();
         for process in processes.filter(|process| process.ended.is_none()) {
             let metrics = &mut process.metrics;
-            if metrics.table.is_some_and(|number| number >= table.same_since) {
-                // No connection of the table has opened or closed since, so each still belongs to the same process.
+            let counts_accepted = is_due || metrics.table.is_none();
+            let is_same = metrics.table.is_some_and(|number| number >= table.same_since);
+            let accepted = if is_same && !counts_accepted {
+                // No connection that a process has opened is new or closed, so each still belongs to the same process.
                 metrics.kept = metrics.outgoing.clone();
+                None
             } else {
-                (metrics.outgoing, metrics.kept) = table.of(process.child.pid);
-            }
+                let Held { all, kept, accepted } = table.of(process.child.pid, counts_accepted);
+                (metrics.outgoing, metrics.kept) = (all, kept);
+                accepted
+            };
             metrics.table = Some(table.number);
-            metrics.note_outgoing();
+            metrics.note_connections(accepted);
             by_worker.push(process.opened());
         }
-        self.metrics.outgoing.limits.learn(&by_worker);
-        self.metrics.outgoing.next = Some(now + pause_after(table.cost + began.elapsed()));
+        let pause = pause_after(table.cost + began.elapsed());
+        let outgoing = &mut self.metrics.outgoing;
+        outgoing.limits.learn(&by_worker);
+        outgoing.next = Some(now + pause);
+        if is_due {
+            outgoing.count_next = Some(now + pause.max(COUNT_EVERY));
+        }
     }
 
     /// The servers that a worker's agent knows.
