@@ -1,8 +1,8 @@
 //! The doctor over synthetic seconds: a table of apps with a known limit, and the bounds around each rule.
 
 use forkful_core::doctor::{
-    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, TrialState, Unclear,
-    Verdict, WorkerSeconds, compare, examine, words,
+    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, TrialCommands, TrialState,
+    Unclear, Verdict, WorkerSeconds, compare, examine, words,
 };
 use forkful_core::metrics::Readings;
 use forkful_core::outgoing::HostLoad;
@@ -513,6 +513,28 @@ fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
         let told = words::undecided(&OpenTrial { state, ..trial.clone() });
         assert!(told.starts_with(&format!("forkful doctor --fix {begin}")), "{told}");
         let end = "undo the change with `forkful scale web 2`, or keep it with `forkful scale web 4`";
+        assert!(told.ends_with(end), "{told}");
+    }
+}
+
+#[test]
+fn a_trial_of_arguments_that_hold_a_secret_is_told_without_them() {
+    let args = |args: &[&str]| args.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
+    let of = |node_args: &[&str]| {
+        let new = Remedy::SemiSpace(64).setting(&args(node_args));
+        TrialCommands::new("web", &new, &Setting::NodeArgs(args(node_args)))
+    };
+    let plain = of(&["--inspect"]);
+    assert_eq!(plain.keep, "forkful reload web --node-args='--inspect --max-semi-space-size=64'");
+    assert_eq!(plain.undo, "forkful reload web --node-args=--inspect");
+    for secret in ["--title=token=hunter2", "--api-key=hunter2", "--url=http://me:hunter2@host/"] {
+        let TrialCommands { keep, undo } = of(&["--inspect", secret]);
+        let trial = OpenTrial { id: "a".to_owned(), since_ms: 5_000, state: TrialState::Changed, keep, undo };
+        let told = words::undecided(&trial);
+        assert!(!format!("{trial:?}{told}").contains("hunter2"), "{told}");
+        let end = "Then undo the change with a reload that gives web its earlier `node_args` (by `--node-args` or its configuration; \
+                   they hold a secret, which is not shown), or keep it with a reload that adds --max-semi-space-size=64 to the \
+                   `node_args` of web (by `--node-args` or its configuration; they hold a secret, which is not shown)";
         assert!(told.ends_with(end), "{told}");
     }
 }

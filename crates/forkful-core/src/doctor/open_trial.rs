@@ -4,11 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::setting::Setting;
 use crate::incidents::{FixNote, FixStep, Noticed};
 use crate::slot::Fault;
 use crate::supervisor::ReloadResult;
 
-/// The commands that settle a trial by hand.
+/// How to settle a trial by hand: by commands, or in words where a command would show a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -17,6 +18,16 @@ pub struct TrialCommands {
     pub keep: String,
     /// Gives the app the earlier setting; at most 131072 bytes.
     pub undo: String,
+}
+
+impl TrialCommands {
+    /// Those of a change of the app with this name.
+    pub fn new(app: &str, new: &Setting, old: &Setting) -> Self {
+        let of = |setting: &Setting, in_words: fn(&Setting, &str) -> String| {
+            if new.is_secret() || old.is_secret() { in_words(setting, app) } else { setting.command(app) }
+        };
+        Self { keep: of(new, Setting::change_in_words), undo: of(old, Setting::earlier_in_words) }
+    }
 }
 
 /// A trial that is open.
@@ -31,9 +42,9 @@ pub struct OpenTrial {
     /// How far it has come.
     #[serde(default)]
     pub state: TrialState,
-    /// The command that keeps the change.
+    /// The command that keeps the change; what to do in words, if the command would show a secret.
     pub keep: String,
-    /// The command that undoes the change.
+    /// The command that undoes the change; what to do in words, if the command would show a secret.
     pub undo: String,
 }
 

@@ -51,7 +51,29 @@ impl Setting {
     pub fn is_secret(&self) -> bool {
         matches!(self, Self::NodeArgs(args) if shown_arguments(args) != *args)
     }
+
+    /// What gives the app with this name the setting of a remedy, without a value that may be a secret.
+    pub(super) fn change_in_words(&self, name: &str) -> String {
+        match self {
+            Self::NodeArgs(args) => match args.last() {
+                Some(added) => format!("a reload that adds {added} to the `node_args` of {name} {UNSHOWN}"),
+                None => self.earlier_in_words(name),
+            },
+            _ => self.command(name),
+        }
+    }
+
+    /// What gives the app with this name an earlier setting, without a value that may be a secret.
+    pub(super) fn earlier_in_words(&self, name: &str) -> String {
+        match self {
+            Self::NodeArgs(_) => format!("a reload that gives {name} its earlier `node_args` {UNSHOWN}"),
+            _ => self.command(name),
+        }
+    }
 }
+
+/// How to get at arguments that a text does not show.
+const UNSHOWN: &str = "(by `--node-args` or its configuration; they hold a secret, which is not shown)";
 
 /// Arguments as one word of a shell, which has them as words of a shell; `null` for none.
 fn word(args: &[String]) -> String {
@@ -103,6 +125,7 @@ mod tests {
     fn a_command_that_would_show_a_secret_is_noticed() {
         let young = |node_args: &[&str]| Remedy::SemiSpace(64).setting(&args(node_args));
         assert!(young(&["--api-token=hunter2"]).is_secret());
+        assert!(young(&["--title=token=hunter2"]).is_secret());
         assert!(!young(&["--inspect", "--max-old-space-size=512"]).is_secret());
     }
 }

@@ -122,8 +122,7 @@ impl Change {
                 (of_key("balance", json!(balance), json!(old)), Setting::Balance(old))
             }
         };
-        let [keep, undo] = [new, old].map(|setting| setting.command(name));
-        Self { there, back, commands: TrialCommands { keep, undo } }
+        Self { there, back, commands: TrialCommands::new(name, &new, &old) }
     }
 }
 
@@ -149,6 +148,21 @@ fn reload(name: &str, definition: Map<String, Value>, pool: Option<u16>) -> (Ver
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::doctor::steps::tests::app;
+
+    #[test]
+    fn a_secret_of_nodes_arguments_is_in_the_requests_and_not_in_the_texts() {
+        let (_, found) = app(None).unwrap();
+        let mut view: AppView = serde_json::from_value(found["apps"][0].clone()).unwrap();
+        let before = ["--title=token=hunter2".to_owned()].to_vec();
+        view.definition.program_args.clone_from(&before);
+        let Change { there, back, commands } = Change::new(&view, Remedy::SemiSpace(64), None);
+        let args =
+            |(_, request): &(Verb, ActionRequest)| request.changes[0].definition["program_args"].clone();
+        assert_eq!(args(&back), json!(before));
+        assert_eq!(args(&there), json!(["--title=token=hunter2", "--max-semi-space-size=64"]));
+        assert!(!format!("{commands:?}").contains("hunter2"), "{commands:?}");
+    }
 
     #[test]
     fn arguments_of_node_are_one_word_of_a_shell() {

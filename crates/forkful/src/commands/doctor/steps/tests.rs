@@ -84,7 +84,8 @@ fn failing(script: &'static [Reply]) -> (String, Vec<String>) {
     (error, told.collect())
 }
 
-fn app(trial: Option<&str>) -> Option<(u16, Value)> {
+/// The reply with an app, whose open trial has this name.
+pub(in super::super) fn app(trial: Option<&str>) -> Option<(u16, Value)> {
     let trial = trial
         .map(|id| json!({ "id": id, "since_ms": 1, "state": "changed", "keep": "keep", "undo": "undo" }));
     let definition = json!({
