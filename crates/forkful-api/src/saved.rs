@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use forkful_core::doctor::OpenTrial;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// The version of this format.
@@ -70,6 +71,14 @@ pub struct SavedApp {
     /// Slots that do not run until a time of `cron_restart` comes, counted in the same way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for_cron: Vec<u16>,
+    /// The change of `forkful doctor --fix` that the definition may have, and that nobody has decided about. One that cannot be read
+    /// is left out: the app runs all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    pub trial: Option<OpenTrial>,
+}
+
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OpenTrial>, D::Error> {
+    Value::deserialize(deserializer).map(|value| OpenTrial::deserialize(value).ok())
 }
 
 /// A key of a saved app that this version does not know, with its value.
@@ -227,6 +236,20 @@ mod tests {
             apps: apps.to_vec(),
         };
         assert_eq!(state, expected);
+    }
+
+    #[test]
+    fn a_trial_is_saved_and_one_of_another_form_does_not_keep_the_app_from_running() {
+        let mut saved = entry();
+        saved["trial"] = json!({ "id": "a", "since_ms": 5, "state": "changed", "keep": "k", "undo": "u" });
+        let (app, unknown) = SavedApp::read(&saved).unwrap();
+        assert_eq!(app.trial.as_ref().map(|trial| trial.undo.as_str()), Some("u"));
+        assert_eq!(app.entry(&unknown)["trial"], saved["trial"]);
+        for other in [json!({ "state": "by-moon" }), json!(null), json!([1])] {
+            saved["trial"] = other;
+            let (app, unknown) = SavedApp::read(&saved).unwrap();
+            assert_eq!((app.trial.as_ref(), app.entry(&unknown).get("trial")), (None, None));
+        }
     }
 
     #[test]

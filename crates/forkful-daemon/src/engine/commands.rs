@@ -272,6 +272,9 @@ impl Engine {
     /// Notes what a command is for the trial of an app, and whether and how it gives the app settings.
     fn begin_trial_part(&mut self, job: JobId, app: AppId, fix: Option<&FixNote>, settings: (Course, bool)) {
         let part = self.apps.begin_trial_part(app, fix, settings);
+        if part.is_of_trial() {
+            self.note_change();
+        }
         self.jobs.note_trial(job, app, part);
     }
 

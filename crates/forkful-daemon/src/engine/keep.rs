@@ -324,10 +324,10 @@ impl Engine {
             return self.jobs.note_all_known(job, vec![exists_already(&name)]);
         }
         match candidate.prepare(request) {
-            Ok(Revived { spec, first, unknown, notes }) => {
+            Ok(Revived { spec, first, unknown, trial, notes }) => {
                 let id = self.create(spec, job, first);
                 if let Some(entry) = self.apps.get_mut(id) {
-                    entry.unknown_keys = unknown;
+                    (entry.unknown_keys, entry.upkeep.trial) = (unknown, trial);
                 }
                 if let Some(persistence) = &mut self.persistence {
                     persistence.carried.retain(|carried| carried.name != name);

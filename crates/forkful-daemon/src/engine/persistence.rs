@@ -289,7 +289,8 @@ fn saved_entry(app: &App) -> Value {
     definition.env.retain(|name, _| sources.may_be_kept(name));
     let FirstStates { stopped, finished, waits_for_cron } = app.supervisor.saved_states();
     let stopped = stopped.unwrap_or_default();
-    SavedApp { definition, stopped, finished, waits_for_cron }.entry(&app.unknown_keys)
+    let trial = app.upkeep.trial.clone();
+    SavedApp { definition, stopped, finished, waits_for_cron, trial }.entry(&app.unknown_keys)
 }
 
 fn saved_name(spec: &AppSpec) -> SavedName {

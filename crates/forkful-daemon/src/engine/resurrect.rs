@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forkful_api::saved::{ResurrectRequest, SavedApp, UnknownKey};
 use forkful_api::types::{ActionReply, AppDefinition, AppOutcome, ErrorCode, ErrorReply};
+use forkful_core::doctor::OpenTrial;
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
@@ -149,7 +150,9 @@ impl Candidate {
         }
         let (finished, waits_for_cron) = (app.finished, app.waits_for_cron);
         let first = FirstStates { stopped: Some(app.stopped), finished, waits_for_cron };
-        Ok(Revived { spec, first, unknown, notes })
+        // The commands of the daemon before have no end here.
+        let trial = app.trial.map(OpenTrial::taken_over);
+        Ok(Revived { spec, first, unknown, trial, notes })
     }
 }
 
@@ -159,6 +162,8 @@ pub(super) struct Revived {
     pub(super) first: FirstStates,
     /// Keys that only another version knows.
     pub(super) unknown: Vec<UnknownKey>,
+    /// A change of `forkful doctor --fix` that nobody has decided about.
+    pub(super) trial: Option<OpenTrial>,
     /// The client's notes.
     pub(super) notes: Vec<String>,
 }

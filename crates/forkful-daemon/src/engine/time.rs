@@ -120,8 +120,10 @@ impl Engine {
         if done.is_empty() {
             return;
         }
-        for job in &done {
-            self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
+        let end = |job| self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
+        // Each of them has to end.
+        if done.iter().map(end).fold(false, |any, one| any || one) {
+            self.note_change();
         }
         // What a reply says holds after a crash too.
         self.save_changes();

@@ -21,6 +21,13 @@ pub(super) struct TrialPart {
     pub(super) course: Course,
 }
 
+impl TrialPart {
+    /// Whether the command changes a trial, or may end it.
+    pub(super) fn is_of_trial(&self) -> bool {
+        self.role != Role::Other
+    }
+}
+
 impl Apps {
     /// Whether all these apps may have a step of the doctor.
     pub(super) fn check_trial(&self, selection: &Selection, fix: Option<&FixNote>) -> Result<(), ErrorReply> {
@@ -70,11 +77,11 @@ fn refused(app: &str, refusal: Refusal<'_>) -> ErrorReply {
 }
 
 impl Conversations {
-    /// A command has ended: the trials that it settles are over, and steps that are done are recorded.
-    pub(super) fn end_trial_parts(&mut self, job: &Job, apps: &mut Apps, logs: &LogService) {
-        for (app, Part { failures, trial, .. }) in
-            job.parts().filter(|(_, part)| part.trial.role != Role::Other)
-        {
+    /// A command has ended: the trials that it settles are over, and steps that are done are recorded. Says whether there was a trial.
+    pub(super) fn end_trial_parts(&mut self, job: &Job, apps: &mut Apps, logs: &LogService) -> bool {
+        let mut are_any = false;
+        for (app, Part { failures, trial, .. }) in job.parts().filter(|(_, part)| part.trial.is_of_trial()) {
+            are_any = true;
             let end = trial.course.end(!failures.is_empty());
             let Some(entry) = apps.get_mut(app) else { continue };
             entry.upkeep.trial = trial.role.end(entry.upkeep.trial.take(), end);
@@ -83,6 +90,7 @@ impl Conversations {
             }
             apps.note_unwritten(app);
         }
+        are_any
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a daemon saved is what the next one starts.
 
 use forkful_api::saved::ResurrectRequest;
-use forkful_api::types::{AppDefinition, StartRequest};
+use forkful_api::types::{AppDefinition, FixNote, FixStep, StartRequest, TrialCommands, TrialState};
+use forkful_core::scale::ScaleTarget;
 
 use super::*;
 
@@ -339,6 +340,65 @@ fn a_variable_that_was_not_saved_is_named_as_long_as_it_is_missing() {
         let reply = told(answer).await;
         assert!(reply.apps[0].notes[0].contains("DATABASE_URL"), "{reply:?}");
         assert!(world.engine.notes()[0].contains("DATABASE_URL"), "{:?}", world.engine.notes());
+        world.close().await;
+    });
+}
+
+/// A step of the trial `a`, which changes the number of workers.
+fn scale(workers: u16, step: FixStep) -> ActionRequest {
+    let commands = (step == FixStep::Try).then(|| TrialCommands {
+        keep: "forkful scale app 2".to_owned(),
+        undo: "forkful scale app 1".to_owned(),
+    });
+    let fix = Some(FixNote { commands, ..FixNote::new(step, "a", "why") });
+    ActionRequest { instances: Some(ScaleTarget::Exactly(workers)), fix, ..request("app") }
+}
+
+#[test]
+fn a_change_of_the_doctor_is_undecided_after_a_reboot_too() {
+    locally(async {
+        let mut world = World::new();
+        world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let tried = world.ask(Verb::Scale, scale(2, FixStep::Try));
+        world.turn_until_answered().await;
+        assert!(told(tried).await.apps[0].ok);
+        let home = killed(world);
+        assert_eq!(state(&home)["apps"][0]["trial"]["undo"], "forkful scale app 1");
+
+        let mut world = World::at(home);
+        let answer = resurrect(&mut world);
+        world.turn_until_answered().await;
+        assert!(told(answer).await.apps[0].ok);
+        let view = world.engine.list().apps.remove(0);
+        assert_eq!((view.definition.instances, view.trial.unwrap().state), (2, TrialState::Changed));
+        assert!(view.notes[0].contains("undo the change with `forkful scale app 1`"), "{:?}", view.notes);
+        let reverted = world.ask(Verb::Scale, scale(1, FixStep::Revert));
+        world.turn_until_answered().await;
+        assert!(told(reverted).await.apps[0].ok);
+        let home = killed(world);
+        let saved = state(&home);
+        assert_eq!(
+            (&saved["apps"][0]["definition"]["instances"], saved["apps"][0].get("trial")),
+            (&1.into(), None)
+        );
+    });
+}
+
+#[test]
+fn a_change_that_a_reboot_cut_off_may_be_in_place() {
+    locally(async {
+        let mut world = World::new();
+        world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let _tried = world.ask(Verb::Scale, scale(2, FixStep::Try));
+        world.engine.save_changes();
+        let home = killed(world);
+        let mut world = World::at(home);
+        drop(resurrect(&mut world));
+        world.turn_until_answered().await;
+        let view = world.engine.list().apps.remove(0);
+        assert_eq!(view.trial.unwrap().state, TrialState::CutOff);
         world.close().await;
     });
 }
