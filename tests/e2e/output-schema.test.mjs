@@ -85,6 +85,9 @@ async function reports(forkful, socket) {
     check('bench', JSON.parse(stdout));
     writeFileSync(file, stdout);
   }
+  const search = ['bench', '--search', 'errors<1%', '-d', '100ms', '--rate-max', '20', '-c', '2', '--json', '--unix-socket', socket, 'http://localhost/'];
+  check('bench --search', JSON.parse((await forkful.run(search)).stdout));
+  // Those of `compare` and `experiment` are checked in page/test/real.test.mjs, which makes such runs anyway.
   check('experiment list', JSON.parse((await forkful.ok(['experiment', 'list', '--json'])).stdout));
   check('compare of reports', JSON.parse((await forkful.run(['compare', ...saved, '--json'])).stdout));
 }
