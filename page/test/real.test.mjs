@@ -1,4 +1,5 @@
-// Pages of real results: what the command writes, opened in a real browser.
+// Pages of real results: what the command writes, opened in a real browser. What it prints with `--json` meanwhile is held against its
+// schema here, because such runs are long.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,6 +9,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { checkOutput } from '../../tests/e2e/lib/outputs.mjs';
 import { drawnPlots, launch, openPage, skip } from './browser.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -19,17 +21,18 @@ if (reason && reason !== skip) console.error(`\n!! ${reason}: pages of real resu
 const MEASURED = [0, 6];
 const WRONG_USE = 2;
 
-/** Runs the command beside this process, whose server it may ask. A budget that this machine cannot keep is left out. */
+/** Runs the command beside this process, whose server it may ask, and yields its output. A budget that this machine cannot keep is left out. */
 async function measured(args, cwd, budget = []) {
-  const code = await new Promise((resolve) => {
-    const child = execFile(forkful, [...args, ...budget], { cwd, env: { ...process.env, FORKFUL_HOME: path.join(cwd, 'home') } }, (error, _out, err) => {
-      resolve(error ? error.code : 0);
+  const { code, out } = await new Promise((resolve) => {
+    const child = execFile(forkful, [...args, ...budget], { cwd, env: { ...process.env, FORKFUL_HOME: path.join(cwd, 'home') } }, (error, out, err) => {
+      resolve({ code: error ? error.code : 0, out });
       if (error && !MEASURED.includes(error.code)) console.error(err);
     });
     child.stdin.end();
   });
   if (code === WRONG_USE && budget.length > 0) return measured(args, cwd);
   assert.ok(MEASURED.includes(code), `forkful ${args[0]} ended with ${code}`);
+  return out;
 }
 
 describe('pages of real results', { skip: reason }, () => {
@@ -73,14 +76,16 @@ describe('pages of real results', { skip: reason }, () => {
   test('compare', async () => {
     const file = path.join(folder, 'compare.html');
     writeFileSync(path.join(folder, 'server.js'), "require('http').createServer((_, answer) => answer.end('ok')).listen(Number(process.env.PORT));");
-    await measured(['compare', 'server.js', '--path', '/', '--blocks', '2', '--html', file], folder, ['--budget', '20s']);
+    const output = await measured(['compare', 'server.js', '--path', '/', '--blocks', '2', '--html', file, '--json'], folder, ['--budget', '20s']);
+    checkOutput('compare', JSON.parse(output));
     await isWhole(file, 1, ['single', 'cluster']);
   });
 
   for (const [name, plots] of [['thread-pool', 3], ['fibonacci', 4]]) {
     test(`the experiment ${name}`, async () => {
       const file = path.join(folder, `${name}.html`);
-      execFileSync(forkful, ['experiment', name, '--scale', '0.1', '--html', file], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+      const output = execFileSync(forkful, ['experiment', name, '--scale', '0.1', '--html', file, '--json'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+      checkOutput('experiment', JSON.parse(output));
       await isWhole(file, plots);
     });
   }

@@ -2,6 +2,7 @@
 // the change. Whether a change helps depends on the machine: these tests assert that the report, the exit code, the state of
 // the app, its incidents and its history agree.
 import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,7 +18,7 @@ const example = (name) => fileURLToPath(new URL(`../../examples/doctor/${name}.j
 
 /**
  * Reads from a disk on which each read takes 200 ms of a thread of the pool: more threads read more. The disk is a FIFO that gets bytes at this
- * rate: so seldom that the app is not limited by a busy machine.
+ * rate: so seldom that the app is not limited by a busy machine. It does not listen while there is a file `hold`.
  */
 function disk({ require }) {
   const fs = require('fs');
@@ -30,13 +31,18 @@ function disk({ require }) {
     const done = Math.min(waiting, Number(process.env.UV_THREADPOOL_SIZE));
     if (done > 0) fs.writeSync(file, 'x'.repeat(done));
   }, 200);
-  require('http').createServer((_request, response) => {
+  const server = require('http').createServer((_request, response) => {
     waiting += 1;
     fs.read(file, Buffer.alloc(1), 0, 1, null, () => {
       waiting -= 1;
       response.end('done');
     });
-  }).listen(process.env.PORT);
+  });
+  const listen = () => {
+    if (fs.existsSync(`${process.env.FOLDER}/hold`)) setTimeout(listen, 20);
+    else server.listen(process.env.PORT);
+  };
+  listen();
 }
 
 /** An app under a load that goes on until the test ends. */
@@ -164,6 +170,36 @@ describe('doctor --fix that does not come to its end', { concurrency: 2 }, () =>
     const reverted = incidents.at(-1);
     assert.deepEqual([reverted.kind, reverted.reason], ['fix_reverted', fixed.outcome]);
     assert.match(fixed.outcome, /^interrupted /);
+    await load.stop();
+    assert.equal(load.failed, 0, JSON.stringify(load.failures));
+  });
+
+  test('interrupted twice, it ends at once and tells how to undo its change', async (t) => {
+    const app = await underLoad(t, { name: 'disk', script: disk, threads: 4, keeping: 16 });
+    const { forkful, load, api } = app;
+    const interrupted = await beginFix(t, app, 'disk');
+    if (!interrupted) return;
+    const { child, outcome } = interrupted;
+    await waitUntil('the change', async () => (await trialOf(api, 'disk'))?.state === 'changed');
+    // The worker with the earlier setting does not get ready, so the change is not undone for now.
+    const hold = join(forkful.directory, 'hold');
+    writeFileSync(hold, '');
+    child.kill('SIGINT');
+    await waitUntil('the change is being taken back', async () => (await trialOf(api, 'disk'))?.state === 'reverting');
+    // A signal that comes too soon after the first is taken for the same key press.
+    await waitUntil('the end', async () => {
+      child.kill('SIGINT');
+      await sleep(50);
+      return child.exitCode !== null;
+    });
+    const { code, stderr } = await outcome;
+    assert.equal(code, INTERRUPTED, stderr);
+    assert.match(stderr, /interrupted before the change was undone/);
+    assert.match(stderr, /the change may still be in place: `forkful reload disk --env UV_THREADPOOL_SIZE=4` undoes it/);
+    // The daemon has the order and carries it out.
+    rmSync(hold);
+    await waitUntil('the change was undone', async () => (await trialOf(api, 'disk')) === undefined);
+    assert.equal(await poolOf(api, 'disk'), 4);
     await load.stop();
     assert.equal(load.failed, 0, JSON.stringify(load.failures));
   });

@@ -2,7 +2,11 @@
 // fall, and a history that survives the daemon.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import net from 'node:net';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
@@ -44,6 +48,17 @@ const isCounter = (series) => /^\w+(_total|_count|_sum|_bucket)\b/.test(series) 
 /** The sum of a family over all workers. */
 const sum = (samples, name) => [...samples].filter(([series]) => series === name || series.startsWith(`${name}{`)).reduce((all, [, value]) => all + value, 0);
 
+/** Connections that clients keep are counted; it may take 20 s. */
+async function openConnections(t, forkful, port) {
+  const sockets = Array.from({ length: 3 }, () => net.connect(port, '127.0.0.1'));
+  t.after(() => sockets.forEach((socket) => socket.destroy()));
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  await waitUntil('all three connections', async () => {
+    await sleep(500);
+    return sum(samplesOf((await scrape(forkful)).text), 'forkful_connections') === 3;
+  });
+}
+
 const promtool = spawnSync('promtool', ['--version']).status === 0;
 
 for (const major of MAJORS) {
@@ -69,6 +84,9 @@ for (const major of MAJORS) {
       await get(port, '/');
       return (await scrape(forkful)).text.includes('forkful_pool_wait_seconds{');
     });
+    // Where the kernel measures groups or the machine.
+    assert.equal((await scrape(forkful)).text.includes('forkful_cpu_pressure{app="web",worker="0"}'), existsSync('/proc/pressure/cpu'));
+    if (major === NEWEST) await openConnections(t, forkful, port);
     const { stdout } = await forkful.ok(['metrics', 'web']);
     assert.match(stdout, /^# TYPE forkful_http_requests_total counter$/m);
     const open = await scrape(forkful, '/v1/metrics', 'application/openmetrics-text; version=1.0.0');
