@@ -1,10 +1,10 @@
 //! The `forkful` command: a thin client of the daemon, the daemon itself, and the same supervisor in the
 //! foreground.
 //!
-//! `cli` defines the command line, `commands` has one file per command, `specs` converts options and config
-//! files to apps, `changes` converts options to changes of existing apps, `settings` are the values saved by
-//! `set`, `connection` connects to (or starts) the daemon, `masked` removes secrets from command lines,
-//! `output` formats everything that users see, `terminal` handles a terminal while it is redrawn.
+//! `commands` has the table of commands and one file per command, `cli` what their command lines share, `specs`
+//! converts options and config files to apps or to changes of existing apps, `settings` are the values saved by
+//! `set`, `connection` connects to (or starts) the daemon, `masked` removes secrets from command lines, `output`
+//! formats everything that users see, `terminal` handles a terminal while it is redrawn.
 //!
 //! It is a library so that fuzz targets can call its parsers; only the program `forkful` uses it.
 

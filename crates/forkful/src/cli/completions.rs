@@ -124,7 +124,7 @@ fn experiments() -> Vec<(String, String)> {
 fn subcommands(verb: &Command) -> Vec<(String, String)> {
     let visible = |command: &&Command| !command.is_hide_set();
     let mut found: Vec<&Command> = verb.get_subcommands().filter(visible).collect();
-    let order: Vec<&str> = super::overview::GROUPS
+    let order: Vec<&str> = crate::commands::GROUPS
         .iter()
         .flat_map(|group| group.commands.iter().chain(group.more).copied())
         .collect();

@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
 use super::later::with_options_later;
+use crate::commands::GROUPS;
 
 /// A heading, the commands with descriptions, and commands that are only named.
 pub(crate) struct Group {
@@ -15,59 +16,6 @@ pub(crate) struct Group {
     pub(crate) commands: &'static [&'static str],
     pub(crate) more: &'static [&'static str],
 }
-
-/// Every visible command is in one of the groups.
-pub(crate) const GROUPS: [Group; 5] = [
-    Group {
-        heading: "Apps",
-        commands: &["start", "stop", "restart", "reload", "scale", "delete", "run"],
-        more: &["apply", "deploy", "serve", "signal", "trigger", "send", "attach", "reset"],
-    },
-    Group {
-        heading: "Logs and status",
-        commands: &["list", "describe", "monit", "logs"],
-        more: &[
-            "dashboard",
-            "events",
-            "stalls",
-            "metrics",
-            "mcp",
-            "flush",
-            "env",
-            "id",
-            "pid",
-            "ping",
-            "report",
-        ],
-    },
-    Group {
-        heading: "Measure",
-        commands: &["doctor", "bench", "compare", "tune"],
-        more: &["experiment", "heap"],
-    },
-    Group {
-        heading: "Setup",
-        commands: &["init", "validate", "startup", "import"],
-        more: &[
-            "completion",
-            "export",
-            "unstartup",
-            "save",
-            "resurrect",
-            "cleardump",
-            "set",
-            "get",
-            "unset",
-            "update",
-            "kill",
-        ],
-    },
-    Group {
-        heading: "PM2 compatibility",
-        commands: &[],
-        more: &["jlist", "prettylist", "multiset", "conf", "reloadLogs"],
-    },
-];
 
 /// Options that `-h` shows for commands with an app's options.
 const COMMON_OPTIONS: [&str; 18] = [

@@ -2,18 +2,85 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppTable, Verb};
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::{client_for, expand};
-use crate::cli::{FlushArgs, TargetArgs};
+use crate::cli::TableArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, outcome};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`; several are allowed. A
+config file stands for its apps. A name has precedence over an equal namespace or script.
+
+Examples:
+  forkful stop api
+  forkful stop 0 3 worker
+  forkful stop '/^api-/' jobs/mail.js
+  forkful stop forkful.config.js --only api
+  forkful delete all")]
+pub(crate) struct TargetArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+    /// Config files: only the apps with these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// PM2's users pass it to `stop`; a stopped app is not watched anyway.
+    #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+    /// Accepted for PM2's users; no action needs to be forced.
+    #[arg(long, short, hide = true)]
+    pub(crate) force: bool,
+    /// Return at once instead of when the action is done.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Rotated files are removed.
+
+Examples:
+  forkful flush
+  forkful flush api")]
+pub(crate) struct FlushArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; by default all.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+    /// Return at once.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For log files that another program such as logrotate(8) moves. SIGUSR2 to the daemon does the same.
+The daemon also detects removed and replaced log files by itself.
+
+Examples:
+  forkful reloadLogs")]
+pub(crate) struct ReloadLogsArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Workers that stop on their signal have exited by then; after this time a message explains the wait.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
 use forkful_api::types::{AppChange, AppDefinition};
 use forkful_config::AppOptions;
 use serde::de::DeserializeOwned;
@@ -12,12 +13,28 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::restart::code_changes;
-use crate::cli::{ApiArgs, ApiVerb};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::specs::Specs;
+
+#[derive(Debug, Args)]
+pub(crate) struct ApiArgs {
+    #[command(subcommand)]
+    pub(crate) verb: ApiVerb,
+}
+
+/// Helpers for other programs, in addition to the daemon's socket.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiVerb {
+    /// Start the daemon if it is not running; print its socket.
+    Connect,
+    /// Read a request for apps from stdin and print their complete definitions.
+    Definitions,
+    /// Read options for existing apps from stdin and print the change of them.
+    Change,
+}
 
 /// The longest request; the environment of a process has at most 6 MB on Linux.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;

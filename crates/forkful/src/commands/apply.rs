@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use clap::Args;
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::types::{ActionReply, AppDefinition};
 use forkful_config::AppOptions;
 
 use super::act::print_table;
 use super::restart::code_changes;
-use crate::cli::ApplyArgs;
+use crate::cli::TableArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -18,6 +19,39 @@ use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::{self, outcome};
 use crate::specs::{Specs, default_config};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Missing apps are started, apps with a changed definition or newer code are reloaded, others keep
+running. The plan is printed first. If a new version does not become ready, all changes are rolled
+back, and the exit code is 1.
+
+Examples:
+  forkful apply
+  forkful apply forkful.config.js --dry-run
+  forkful apply forkful.config.js --prune      also delete apps that are not in the file")]
+pub(crate) struct ApplyArgs {
+    /// A config file; by default the one in this directory.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: Option<String>,
+    /// Delete the other apps in the namespaces of the file's apps.
+    #[arg(long, conflicts_with = "only")]
+    pub(crate) prune: bool,
+    /// Only print the plan.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Only the apps with these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// The block `env_NAME` of the config file.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
 
 pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> {
     let env: Vec<String> = args.env.iter().cloned().collect();

@@ -2,15 +2,33 @@
 
 use std::io::{BufRead as _, Write as _, stderr, stdout};
 
+use clap::Args;
 use forkful_api::conversation::StdinRequest;
 use forkful_api::types::{AppList, AppView, LogLine, LogStream, LogsQuery, ModeKind, WorkerView};
 use tokio::sync::mpsc;
 
-use crate::cli::AttachArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Shows the worker's output, and writes each typed line to its stdin. Ctrl-C, or Ctrl-D on an empty
+line, detaches; the worker keeps running.
+
+Examples:
+  forkful attach 0
+  forkful attach console
+  echo status | forkful attach 0")]
+pub(crate) struct AttachArgs {
+    /// Id of a worker, or the name of an app that has one.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+    /// Text to write after each line, instead of a line end.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) separator: Option<String>,
+}
 
 /// Typed lines that are not sent yet; further typing waits.
 const TYPED_MAX: usize = 16;

@@ -1,5 +1,6 @@
 //! `forkful bench`: load-tests a server and prints the result.
 
+mod args;
 mod files;
 mod plan;
 mod progress;
@@ -13,13 +14,14 @@ use forkful_load::{LoadError, Plan, Report, run};
 use forkful_os::wall_clock::now_ms;
 
 use super::lab;
-use crate::cli::BenchArgs;
 use crate::exit::{Exit, Failure};
 use crate::masked::masked;
 use crate::output;
 use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use workers::Watched;
+
+pub(super) use args::BenchArgs;
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {

@@ -1,12 +1,22 @@
 //! `forkful cleardump`: deletes the saved app list.
 
+use clap::Args;
 use forkful_api::saved::ClearReply;
 
-use crate::cli::ClearArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful cleardump")]
+pub(crate) struct ClearArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &ClearArgs) -> Result<Exit, Failure> {
     let reply = match connection::running(home).await? {

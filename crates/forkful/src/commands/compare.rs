@@ -5,6 +5,7 @@ mod saved;
 
 use std::time::Duration;
 
+use clap::Args;
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_lab::arms::{self, Arm, Defaults};
@@ -14,8 +15,67 @@ use forkful_lab::versions::{self, Version};
 use forkful_lab::{markdown, text};
 
 use super::lab;
-use crate::cli::CompareArgs;
+use crate::cli::LabArgs;
 use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+This command starts every arm on a free port, passed as PORT, and stops it afterwards. Arms run in
+blocks of random order, each on a fresh server: first at saturation, then at 50 and 80 % of the
+slower arm's capacity, where latencies can be compared. The default is single,cluster.
+Arms: single (plain node), cluster (Forkful, one worker per core), workers=1,2,4, pool=1,4
+(UV_THREADPOOL_SIZE), balance=direct,exact,shared, node=PATH,PATH, node-cluster, pm2. The first arm
+is the baseline. Two scripts are compared with each other. The verdict is one of faster, slower, no
+difference, inconclusive; docs/COMPARE.md explains the rule.
+
+--git compares two commits: both are checked out in a temporary folder, built with --build, and
+measured in turn; your checkout is not changed. Without --build, the packages installed here are
+used if the lock files are the same. The exit code is then a gate:
+  0  not slower    5  slower    6  inconclusive, or the figures cannot be trusted
+
+Two saved reports of `bench --json` or `compare --json` are compared without a run, with the same
+exit codes. The output starts with the differences in settings, and states its limitations.
+
+Examples:
+  forkful compare server.js --path /fast
+  forkful compare --git main HEAD server.js --path /fast --build 'npm ci' --markdown
+  forkful compare server.js --path /fast --html result.html --budget 2m
+  forkful compare server.js --path /pool --arms pool=1,4 -i 1
+  forkful compare old.js new.js --path / --arms cluster
+  forkful compare before.json after.json --html result.html
+  forkful compare server.js --path / --arms single,cluster,node-cluster,pm2
+  forkful compare server.js --path / --https --cacert ca.pem --server-name localhost
+  forkful compare server.js --path /fast --beside '/delay@2' --no-keep-alive
+  forkful compare server.js --path / --aa             the smallest detectable difference")]
+pub(crate) struct CompareArgs {
+    /// One script or config file, two scripts, or two saved reports. With --git: one, or none if package.json
+    /// or a config file names the script.
+    #[arg(required_unless_present = "git", value_name = "SCRIPT|CONFIG|REPORT", num_args = 1..=2)]
+    pub(crate) targets: Vec<String>,
+    /// Compare two commits of this repository.
+    #[arg(long, value_names = ["BASE", "HEAD"], num_args = 2, conflicts_with = "aa")]
+    pub(crate) git: Vec<String>,
+    /// With --git: a shell command that builds each version, such as 'npm ci && npm run build'.
+    #[arg(long, value_name = "COMMAND", requires = "git")]
+    pub(crate) build: Option<String>,
+    /// Print Markdown, for a comment on a pull request.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// The setups to compare.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) arms: Option<String>,
+    /// Compare the last arm with itself, to find the smallest difference that this machine can detect.
+    #[arg(long)]
+    pub(crate) aa: bool,
+    /// Number of blocks; by default as many as the budget allows (6 to 18).
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) blocks: Option<usize>,
+    /// Do not measure latency at equal rates.
+    #[arg(long, conflicts_with = "beside_latency")]
+    pub(crate) no_latency: bool,
+    #[command(flatten)]
+    pub(crate) lab: LabArgs,
+}
 
 /// The default arms.
 const ARMS: &str = "single,cluster";

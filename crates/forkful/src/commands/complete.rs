@@ -5,16 +5,23 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::types::AppTable;
 
-use crate::cli::CompleteArgs;
 use crate::cli::completions::{Target, offer};
 use crate::cli::overview;
 use crate::connection::VERSION;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompleteArgs {
+    /// The words after the program's name, up to the cursor.
+    #[arg(last = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+}
 
 /// A daemon that does not answer within this time is skipped: Tab must feel immediate.
 const PATIENCE: Duration = Duration::from_millis(500);

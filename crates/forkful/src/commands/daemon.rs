@@ -6,14 +6,41 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use clap::Args;
 use forkful_daemon::DaemonOptions;
 use forkful_keeper::KeeperPlan;
 use forkful_os::identity::{READY_FD, take_inherited_fd};
 use forkful_os::process::{own_program, set_name};
 
-use crate::cli::DaemonArgs;
 use crate::exit::{Exit, Failure};
 use crate::home;
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct DaemonArgs {
+    /// Descriptor of the pipe for reporting readiness or an error.
+    #[arg(long, value_name = "FD")]
+    pub(crate) ready_fd: Option<i32>,
+    /// Start the saved apps; for service managers, which are notified when this is done.
+    #[arg(long)]
+    pub(crate) resurrect: bool,
+    /// Become the daemon itself, without a keeper. The keeper restarts the daemon when it dies, and hands the
+    /// apps over to the new one. `FORKFUL_KEEPER=0` does the same, also for the daemon that other commands
+    /// start.
+    #[arg(long)]
+    pub(crate) no_keeper: bool,
+    /// Descriptor of the connection to the keeper; set by the keeper.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) keeper_fd: Option<i32>,
+    /// Descriptor of the data that a keeper of another version hands over; set by that keeper.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) passage: Option<i32>,
+    /// Report whether this version can continue from a daemon's saved state, in the file of this descriptor.
+    #[arg(long, value_name = "FD", hide = true)]
+    pub(crate) check_state: Option<i32>,
+    /// The newest state format that that daemon can read.
+    #[arg(long, value_name = "VERSION", default_value_t = 0, hide = true)]
+    pub(crate) way_back: u16,
+}
 
 /// A daemon's event loop responds in milliseconds, or more slowly on a machine that swaps.
 const PATIENCE_SECONDS: u64 = 10;

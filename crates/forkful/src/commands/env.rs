@@ -2,13 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
 use forkful_api::conversation::EnvironmentReply;
 
 use super::targets::{client_for, expand};
-use crate::cli::EnvArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, format};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values are masked if their name or their form suggests a secret.
+
+Examples:
+  forkful env api
+  forkful env 0 --show-secrets | grep DATABASE_URL")]
+pub(crate) struct EnvArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+    /// Show secrets too.
+    #[arg(long)]
+    pub(crate) show_secrets: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &EnvArgs) -> Result<Exit, Failure> {
     let targets = expand(home, args.targets.clone(), &[]).await?;

@@ -6,19 +6,64 @@ mod pm2;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::{Args, Subcommand};
 use forkful_api::types::{ActionReply, AppDefinition, StartRequest};
 use forkful_config::{AppOptions, Format};
 use forkful_core::pages::Page;
 use serde_json::Value;
 
 use super::act::tell;
-use crate::cli::{ImportArgs, ImportFrom, ImportPm2Args};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(subcommand)]
+    pub(crate) from: ImportFrom,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportFrom {
+    /// Start the apps that PM2 runs, or has saved.
+    Pm2(ImportPm2Args),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The apps are read from a running PM2, or from its dump.pm2. PM2 and its apps are left alone: if they
+listen on the same ports, stop them first with `pm2 kill`, or use --stop-pm2.
+
+Examples:
+  forkful import pm2 --dry-run
+  forkful import pm2 --stop-pm2
+  forkful import pm2 --file /backup/dump.pm2 --only api,worker")]
+pub(crate) struct ImportPm2Args {
+    /// PM2's folder.
+    #[arg(long, env = "PM2_HOME", value_name = "FOLDER", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Read this dump instead of asking PM2.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Only the apps with these names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Only print the apps as a configuration file.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: also show the values of secrets.
+    #[arg(long)]
+    pub(crate) show_env: bool,
+    /// Stop PM2 and its apps first, then start the apps here. Without this option, apps are imported stopped while PM2 runs.
+    #[arg(long)]
+    pub(crate) stop_pm2: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Maximum size of a dump, or of PM2's answer: about 10,000 processes with large environments.
 const DUMP_BYTES_MAX: u64 = 256 << 20;

@@ -6,11 +6,35 @@ mod write;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{InitArgs, InitKind};
 use crate::exit::{Exit, Failure};
 use crate::output;
+use clap::{Args, ValueEnum};
 use entry::Package;
 use write::Syntax;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful init             a small forkful.config.js
+  forkful init full        all options, commented
+  forkful init -o forkful.config.toml    as TOML; .json, .yaml, .ts and others too")]
+pub(crate) struct InitArgs {
+    /// `simple` (default) or `full`.
+    #[arg(value_enum)]
+    pub(crate) kind: Option<InitKind>,
+    /// The file, whose extension is the format; `-` is stdout. By default forkful.config.js in a terminal, else stdout.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite an existing file.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitKind {
+    Simple,
+    Full,
+}
 
 const FILE_DEFAULT: &str = "forkful.config.js";
 

@@ -1,14 +1,25 @@
 //! `forkful jlist` and `prettylist`: all workers in PM2's format, for scripts written for PM2: as JSON, or as
 //! printed by `console.log`.
 
+use clap::Args;
 use forkful_api::jlist::JlistEntry;
 
-use crate::cli::JlistArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::package_version;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful jlist | jq '.[].pm2_env.status'
+  forkful jlist --show-env | jq '.[0].pm2_env.env.DATABASE_URL'")]
+pub(crate) struct JlistArgs {
+    /// Show secrets in the environment too.
+    #[arg(long)]
+    pub(crate) show_env: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &JlistArgs) -> Result<Exit, Failure> {
     let list = entries(home, args.show_env).await?;

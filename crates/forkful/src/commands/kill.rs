@@ -2,16 +2,26 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::ActionReply;
 use forkful_core::pages::Page;
 use forkful_os::process::Other;
 
-use crate::cli::KillArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::output::{self, outcome};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful kill          also ends a daemon of another version")]
+pub(crate) struct KillArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// How long the daemon's process may take to exit after it reported that all apps are stopped.
 const END_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,15 +2,37 @@
 
 mod watch;
 
+use clap::Args;
 use forkful_api::types::{AppList, AppTable};
 use forkful_os::wall_clock::now_ms;
 
-use crate::cli::ListArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output::table::TableShape;
+use crate::output::table::{Sort, TableShape};
 use crate::output::{self, table};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful list
+  forkful ls --sort memory:desc
+  forkful ls --watch                 until q or Ctrl-C
+  forkful ls --json | jq '.apps[].workers | length'")]
+pub(crate) struct ListArgs {
+    /// Sort the rows by id, name, namespace, pid, cpu, memory, uptime, status or restarts; `:desc` reverses the order.
+    #[arg(long, value_name = "FIELD[:desc]", default_value = "id", hide_default_value = true)]
+    pub(crate) sort: Sort,
+    /// Refresh every second; a pipe gets one table after the other.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Compact table without borders.
+    #[arg(long, short)]
+    pub(crate) mini_list: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with_all = ["sort", "watch", "mini_list"])]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     let shape = TableShape { sort: args.sort, plain: args.mini_list, ..TableShape::stdout() };

@@ -1,9 +1,16 @@
 //! `forkful man`: writes the man pages, for package maintainers.
 
 use anyhow::Context as _;
+use clap::Args;
 
-use crate::cli::{ManArgs, man};
+use crate::cli::man;
 use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder; created if it does not exist.
+    pub(crate) folder: std::path::PathBuf,
+}
 
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
     write(args).map_err(|error| Failure::caused(Exit::Failed, error))?;

@@ -15,6 +15,7 @@ mod tools;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
@@ -27,13 +28,31 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::cli::McpArgs;
 use crate::connection::VERSION;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use answer::bounded;
 use arguments::Call;
 use tools::ToolName;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Serves one client over stdin and stdout until it closes them; editors and assistants start this command
+themselves. By default it is read-only: apps, logs, stalls, metrics, incidents, saved reports. Secrets of an app's
+environment are masked in all answers, including log lines. --control also permits changes of apps.
+
+Examples:
+  forkful mcp
+  forkful mcp --control
+  forkful mcp --reports ./results")]
+pub(crate) struct McpArgs {
+    /// Let the client restart, reload, scale and stop apps.
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// Let the client read the reports (`*.json`) of `bench`, `compare` and `tune` in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) reports: Option<std::path::PathBuf>,
+}
 
 /// The longest accepted request.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;

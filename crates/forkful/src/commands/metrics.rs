@@ -8,16 +8,45 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use clap::{Args, ValueEnum};
 use forkful_api::client::Client;
 use forkful_api::types::{MetricsFormat, MetricsQuery};
 use forkful_core::metrics::exposition::Format;
 use tokio::net::TcpListener;
 
-use crate::cli::{MetricsArgs, PageFormat};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Counters continue across restarts of workers. docs/METRICS.md lists all names.
+
+Examples:
+  forkful metrics
+  forkful metrics api | promtool check metrics
+  forkful metrics --listen 127.0.0.1:9100      then let Prometheus scrape http://127.0.0.1:9100/metrics")]
+pub(crate) struct MetricsArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or `all`.
+    #[arg(value_name = "APP")]
+    pub(crate) app: Option<String>,
+    /// Format of the page.
+    #[arg(long, value_enum, default_value_t = PageFormat::Prometheus, value_name = "FORMAT")]
+    pub(crate) format: PageFormat,
+    /// Serve the page at this address under /metrics until Ctrl-C.
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "format")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// A form of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// Prometheus' text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    Openmetrics,
+}
 
 pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure> {
     if let Some(address) = args.listen {

@@ -14,6 +14,7 @@ use std::io::stdout;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use crossterm::event::Event;
 use forkful_api::types::{ActionRequest, LogLine, LogsQuery};
 use forkful_core::scale::ScaleTarget;
@@ -28,12 +29,20 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use self::draw::{Theme, draw};
 use self::keys::{Effect, press};
 use self::state::{Action, Choice, State, Told};
-use crate::cli::MonitArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::terminal::{self, Held, Screen};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Every action on an app asks for confirmation. `?` shows the keys, `q` quits; the apps keep running.
+
+Examples:
+  forkful monit
+  ssh -t server forkful monit")]
+pub(crate) struct MonitArgs {}
 
 /// Interval for querying the apps.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -1,13 +1,25 @@
 //! `forkful pid`: process ids, one per line, of apps' workers or of the daemon.
 
+use clap::Args;
 use forkful_api::client::ClientError;
 
 use super::targets::{client_for, expand, workers};
-use crate::cli::PidArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful pid api
+  kill -USR2 $(forkful pid 3)")]
+pub(crate) struct PidArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files; by default
+    /// the daemon's own process id is printed.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+}
 
 pub(super) async fn run(home: &Home, args: &PidArgs) -> Result<Exit, Failure> {
     if args.targets.is_empty() {

@@ -1,13 +1,23 @@
 //! `forkful ping`: whether the daemon is running, and its version.
 
+use clap::Args;
 use forkful_api::client::Client;
 use forkful_os::wall_clock::now_ms;
 
-use crate::cli::PingArgs;
 use crate::connection::VERSION;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, format};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful ping || echo no daemon")]
+pub(crate) struct PingArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &PingArgs) -> Result<Exit, Failure> {
     let ping = Client::connect_same_version(&home.socket(), VERSION).await?.ping().await?;

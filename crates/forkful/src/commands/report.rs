@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
+use clap::Args;
 use forkful_api::types::{AppList, AppTable};
 use forkful_core::spec::environment::{looks_secret, shown_arguments};
 use forkful_os::wall_clock::now_ms;
@@ -12,6 +13,14 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, format};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The output contains no secrets, so it can be attached to a bug report.
+
+Examples:
+  forkful report > report.txt")]
+pub(crate) struct ReportArgs {}
 
 /// Lines of the daemon's log to print.
 const LOG_LINES: usize = 20;

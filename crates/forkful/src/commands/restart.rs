@@ -6,18 +6,59 @@ mod code;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Verb};
 use forkful_config::AppOptions;
 
 use super::act::{START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
-use crate::cli::RestartArgs;
+use crate::cli::{AppOptionArgs, TableArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A config file as target applies its changes, and starts its new apps. `reload` skips apps whose
+definition and files have not changed, unless `--force` is given; `restart` restarts all apps.
+If the new version does not become ready, `reload` keeps the old one and exits with 1.
+
+Other targets keep their options and their environment, except for what is given here.
+`--update-env` (`-a`) adds this environment to the app's, `--env KEY=VALUE` one variable, `--env
+NAME` the block `env_NAME` of its config file; `--name` renames it, `--node-args null` removes the
+interpreter's arguments.
+
+Examples:
+  forkful reload api
+  forkful reload all
+  forkful reload api --max-memory-restart 300M -i 4
+  PORT=4000 forkful restart api --update-env
+  forkful reload api --env production
+  forkful restart forkful.config.js --env production --only api,worker")]
+pub(crate) struct RestartArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, `all`, or config files.
+    #[arg(required = true, value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+    /// `reload` of a config file: also reload unchanged apps.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Return at once instead of when the action is done.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Follow the apps' output afterwards.
+    #[arg(long, conflicts_with_all = ["json", "no_wait"])]
+    pub(crate) attach: bool,
+    #[command(flatten)]
+    pub(crate) options: AppOptionArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
 
 /// Shared by `restart` and `reload`. Apps of a config file that the daemon does not know are started.
 pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Result<Exit, Failure> {

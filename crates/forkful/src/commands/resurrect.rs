@@ -1,16 +1,36 @@
 //! `forkful resurrect`: starts saved apps.
 
+use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::saved::ResurrectRequest;
 
 use super::act::tell;
 use super::kill;
-use crate::cli::ResurrectArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::output::progress::Progress;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Values that were not saved are taken from this command's environment and from the apps' `env_file`.
+Existing apps are left unchanged.
+
+Examples:
+  forkful resurrect
+  forkful resurrect --saved     the apps that `forkful save` wrote")]
+pub(crate) struct ResurrectArgs {
+    /// Start the apps that `save` wrote, instead of those that ran last.
+    #[arg(long)]
+    pub(crate) saved: bool,
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failure> {
     let was_running = connection::found(home).await?.is_some();

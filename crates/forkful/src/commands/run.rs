@@ -5,16 +5,72 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use forkful_core::foreground::{LogPrefix, longest_stop};
 use forkful_core::spec::AppSpec;
 use forkful_daemon::{ForegroundOptions, ProbeAddress, run_foreground};
 
-use crate::cli::{AppArgs, GuardArgs, RunArgs};
+use crate::cli::{AppArgs, duration};
 use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 use crate::output::format::{self, count};
 use crate::output::note;
 use crate::specs::Specs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Passes signals on, reaps zombies, and writes output to stdout and stderr. Exits when the app has
+exited for good, with its exit code. If `run` itself is killed, a helper process stops the app.
+
+Examples:
+  forkful run app.js -i max
+  forkful run forkful.config.js --env production
+  forkful run server.js --no-autorestart             in a container with its own restart policy
+  forkful run app.js -i max --probes :9640           with probes for Kubernetes
+  forkful run app.js --log-type json                 for a log collector: JSON lines")]
+pub(crate) struct RunArgs {
+    /// Seconds to wait before anything is started.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) delay: Option<Duration>,
+    /// Serve `/startupz`, `/livez` and `/readyz` at this address: PORT (loopback only), `:PORT` (any address), ADDRESS:PORT, or unix:FILE.
+    #[arg(long, value_name = "ADDRESS", value_parser = probe_address)]
+    pub(crate) probes: Option<ProbeAddress>,
+    /// How long to keep serving after a stop signal, while `/readyz` answers 503; 5s with --probes, otherwise 0s.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) shutdown_delay: Option<Duration>,
+    /// Begin each line with the worker, `0|api | `; by default with several workers on a terminal, and never with --log-type json.
+    #[arg(long)]
+    pub(crate) log_prefix: bool,
+    /// Write the lines of the apps as they are, also on a terminal.
+    #[arg(long, conflicts_with = "log_prefix")]
+    pub(crate) no_log_prefix: bool,
+    #[command(flatten)]
+    pub(crate) app: AppArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    /// The mark that identifies the processes of these apps.
+    pub(crate) instance: String,
+}
+
+fn probe_address(text: &str) -> Result<ProbeAddress, String> {
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        return Ok(ProbeAddress::Unix(path.into()));
+    }
+    let address = match text.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}"),
+        None if text.parse::<u16>().is_ok() => format!("127.0.0.1:{text}"),
+        None => text.to_owned(),
+    };
+    let expected = "expected a PORT, `:PORT`, an IP ADDRESS:PORT, or unix:FILE";
+    address.parse().map(ProbeAddress::Tcp).map_err(|_| expected.to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "expected a number of seconds".to_owned())
+}
 
 /// Time for load balancers that check `/readyz` before workers are stopped.
 const PROBED_DELAY: Duration = Duration::from_secs(5);

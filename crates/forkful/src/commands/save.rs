@@ -1,15 +1,36 @@
 //! `forkful save`: writes the desired state to a separate file for `resurrect --saved`.
 
+use clap::Args;
 use forkful_api::saved::SaveRequest;
 use forkful_core::pages::Page;
 use forkful_core::spec::environment::has_secret_name;
 
-use crate::cli::SaveArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::output::format::{count, shortened};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The app list is saved automatically at every change, in $FORKFUL_HOME/state.json. `save` writes a
+copy that `resurrect --saved` restores. Values from your environment are not saved, except harmless
+ones such as PATH: put them into a file named by `env_file`, or save them with --with-env.
+
+Examples:
+  forkful save
+  forkful save --with-env")]
+pub(crate) struct SaveArgs {
+    /// Save even if there is no app.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// From now on also save values from the environment of `start`.
+    #[arg(long)]
+    pub(crate) with_env: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: &SaveArgs) -> Result<Exit, Failure> {
     let Some(mut client) = connection::running(home).await? else {

@@ -1,12 +1,31 @@
 //! `forkful send`: sends a line to the stdin of an app's workers.
 
+use clap::Args;
 use forkful_api::conversation::{StdinRequest, WorkerReply};
 
-use crate::cli::SendArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Only workers in fork mode have a stdin. Up to 64 KB are buffered until the worker reads them.
+
+Examples:
+  forkful send 0 status
+  forkful send console '.exit'")]
+pub(crate) struct SendArgs {
+    /// Name or id of an app, or `all`.
+    #[arg(value_name = "APP")]
+    pub(crate) target: String,
+    /// The line, without its line end.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) line: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: SendArgs) -> Result<Exit, Failure> {
     let Some(mut client) = connection::running(home).await? else {

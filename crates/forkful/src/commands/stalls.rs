@@ -1,13 +1,31 @@
 //! `forkful stalls`: where apps' event loops were blocked, and the cost.
 
+use clap::Args;
 use forkful_api::stalls::StallsReply;
 
 use super::targets::{client_for, expand};
-use crate::cli::StallsArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
 use crate::output::{self, stalls};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A blocked event loop serves no requests. Stalls of `stall_threshold` (50ms) or more are grouped by route and
+function. The first groups cost the most time, of the event loop and of waiting requests together.
+
+Examples:
+  forkful stalls
+  forkful stalls api
+  forkful stalls api --json | jq '.apps[0].recent'")]
+pub(crate) struct StallsArgs {
+    /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or config files; by default `all`.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) targets: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: StallsArgs) -> Result<Exit, Failure> {
     let named = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };

@@ -7,16 +7,17 @@ mod targets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use clap::Args;
 use forkful_api::types::{
     ActionReply, AppChange, AppDefinition, AppOutcome, ModeKind, StartRequest, StartStep, TargetMeaning, Verb,
 };
 use forkful_config::AppOptions;
 use forkful_core::pages::Page;
-use forkful_core::spec::AppSpec;
+use forkful_core::spec::{AppSpec, Balance, Named};
 use forkful_core::start::{IfRunning, Reading, steps};
 
 use super::act::{RESTART, START, Told, tell_and_attach};
-use crate::cli::{AppArgs, StartArgs};
+use crate::cli::{AppArgs, TableArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -25,6 +26,57 @@ use crate::output::progress::Progress;
 use crate::specs::{Specs, default_config, is_config};
 
 pub(super) use targets::Targets;
+
+/// The text after the options in `start --help`.
+fn start_help() -> String {
+    let modes: String =
+        Balance::ALL.iter().map(|(_, name, meaning)| format!("\n- `{name}`: {}", meaning.trim())).collect();
+    format!(
+        "{START_HELP}\n\nBalance, how new connections are spread over the workers:{modes}\n\n{START_EXAMPLES}"
+    )
+}
+
+const START_HELP: &str = "\
+Without an argument, this directory's config file is used: forkful.config.* or ecosystem.config.*.
+Durations are milliseconds, or strings such as 500ms, 10s, 2m.
+Existing apps (name, id, namespace, `/pattern/` of names or `all`) are started, or restarted if they
+are running; options change them as in `restart`. This also applies to the apps of a config file. A
+script that is already running is refused. A target without a slash and an extension is first
+looked up as the name of an app, then as a file; all others are first looked up as a file.";
+
+const START_EXAMPLES: &str = "\
+Examples:
+  forkful start app.js -i max                        one worker per core
+  PORT=3000 forkful start app.js --name api -- --verbose
+  forkful start \"python3 -m http.server\" --name files
+  forkful start forkful.config.js --only api --env production
+  forkful start api                                  an existing app
+  forkful start api -i 4 --update-env                with other options and this environment
+  forkful start all";
+
+#[derive(Debug, Args)]
+#[command(after_help = start_help())]
+pub(crate) struct StartArgs {
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Start a second copy, under another name, of a script that is already running.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Follow the apps' output after the start.
+    #[arg(long, conflicts_with_all = ["json", "no_wait"])]
+    pub(crate) attach: bool,
+    /// Run in the foreground, as `forkful run` does.
+    #[arg(long, conflicts_with_all = ["json", "no_wait", "force", "attach"])]
+    pub(crate) no_daemon: bool,
+    #[command(flatten)]
+    pub(crate) app: AppArgs,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+}
 
 /// How to start.
 #[derive(Debug, Clone, Copy)]

@@ -8,14 +8,61 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::{Platform, StartupArgs};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+use clap::{Args, ValueEnum};
 use forkful_core::pages::Page;
 use forkful_os::behalf::{Entry, Find};
 use forkful_os::users;
 use templates::Service;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The init system is detected by default. As root the service is installed system-wide. If privileges
+are missing, the commands are printed, nothing is changed, and the exit code is 1.
+
+Examples:
+  forkful startup                       a systemd unit of your user
+  forkful startup --system              a system-wide unit that runs as you
+  forkful startup openrc --print        only show it")]
+pub(crate) struct StartupArgs {
+    /// Init system; detected by default.
+    #[arg(value_enum)]
+    pub(crate) platform: Option<Platform>,
+    /// Install a system-wide service that starts before any login; the default for root.
+    #[arg(long)]
+    pub(crate) system: bool,
+    /// User of a system-wide service; by default you.
+    #[arg(long, short, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The home directory of that user.
+    #[arg(long, visible_alias = "hp", value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+    /// The service's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service_name: Option<String>,
+    /// Wait for the network before starting.
+    #[arg(long, alias = "wait-ip")]
+    pub(crate) wait_network: bool,
+    /// Let apps listen on ports below 1024 (systemd, system-wide services).
+    #[arg(long)]
+    pub(crate) low_ports: bool,
+    /// Only show the file.
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+/// An init system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Platform {
+    #[value(alias = "ubuntu", alias = "centos", alias = "arch", alias = "oracle", alias = "debian")]
+    Systemd,
+    #[value(alias = "gentoo", alias = "alpine")]
+    Openrc,
+    #[value(alias = "darwin", alias = "macos")]
+    Launchd,
+}
 
 /// The search path for programs if no directory of the caller's PATH was kept.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -2,15 +2,37 @@
 
 use std::fmt::Write as _;
 
+use clap::Args;
 use forkful_api::conversation::{TriggerRequest, WorkersReply};
 use serde_json::Value;
 
 use super::targets::{client_for, expand};
-use crate::cli::TriggerArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::progress::Progress;
 use crate::output::{self, format};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  forkful trigger api clear-cache
+  forkful trigger api set-level debug
+  forkful trigger 3 report '{\"days\": 7}' --timeout 60")]
+pub(crate) struct TriggerArgs {
+    /// A name, id, namespace, `/pattern/` of names or script of apps, `all`, or a config file.
+    #[arg(value_name = "APP|CONFIG")]
+    pub(crate) target: String,
+    /// The action's name.
+    pub(crate) action: String,
+    /// Its parameter.
+    pub(crate) params: Option<String>,
+    /// Seconds to wait for answers.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) async fn run(home: &Home, args: TriggerArgs) -> Result<Exit, Failure> {
     let targets = expand(home, vec![args.target], &[]).await?;

@@ -6,6 +6,7 @@ mod save;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use forkful_config::NodeEvaluator;
 use forkful_core::pages::Page;
 use forkful_lab::compare::Setup;
@@ -15,9 +16,41 @@ use forkful_lab::text;
 use forkful_lab::tune::{TuneSetup, parse_pools, parse_workers, pilot_arms, tune};
 
 use super::lab;
-use crate::cli::TuneArgs;
+use crate::cli::LabArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Candidates race: all are measured in rounds of random order, and those that are certainly worse
+than the best are dropped. Of the rest, the smallest within 2 % of the best is chosen, because
+workers cost memory and connections. Thread-pool sizes are only compared if they make a difference.
+
+Examples:
+  forkful tune server.js --path /heavy
+  forkful tune server.js --path /heavy --workers 1-8 --budget 5m
+  forkful tune server.js --path /heavy --https --insecure
+  forkful tune forkful.config.json --path /heavy --apply
+  forkful tune forkful.config.json --path /heavy --save     for `forkful export`")]
+pub(crate) struct TuneArgs {
+    /// A script or a config file.
+    #[arg(value_name = "SCRIPT|CONFIG")]
+    pub(crate) target: String,
+    /// Numbers of workers to try, such as 1,2,4 or 1-8; by default 1, 2, 4 … up to two per core.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) workers: Option<String>,
+    /// Thread-pool sizes to try, such as 1,4,16; by default those that may matter.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) pools: Option<String>,
+    /// Write the choice to the config file (forkful.config.json is created if there is none).
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// Write the measurements to forkful.measured.json next to the config file, for `forkful export`; takes 120s by default.
+    #[arg(long)]
+    pub(crate) save: bool,
+    #[command(flatten)]
+    pub(crate) lab: LabArgs,
+}
 
 /// The configuration to write if there is none.
 const FRESH: &str = "forkful.config.json";

@@ -6,6 +6,7 @@ use std::io::{IsTerminal as _, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use forkful_api::client::{Client, ClientError};
 use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, Ping, REQUEST_BYTES_MAX, UpdateReply, UpdateRequest};
@@ -14,12 +15,30 @@ use forkful_os::process::runs_program;
 
 use super::act::tell;
 use super::kill;
-use crate::cli::UpdateArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 use crate::output::progress::Progress;
+
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Run it after installing a new version. With a keeper the apps keep running, and a version that cannot
+continue with them is rolled back: docs/UPDATE.md. Without a keeper they are stopped and started again.
+
+Examples:
+  npm install -g forkful && forkful update")]
+pub(crate) struct UpdateArgs {
+    /// The program to update to, instead of this one.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) to: Option<std::path::PathBuf>,
+    /// Return at once instead of when the apps are ready.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Interval for checking the progress of the update.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);

@@ -3,16 +3,40 @@
 use std::path::Path;
 
 use annotate_snippets::Level;
+use clap::Args;
 use forkful_api::types::{AppDefinition, ConfigFault, Validated};
 use forkful_config::{ConfigError, Place, Report, Warning};
 
-use crate::cli::ValidateArgs;
 use crate::exit::{Exit, Failure, See};
 use crate::output;
 use crate::output::excerpt::excerpt;
 use crate::output::format::{count, visible};
 use crate::output::paint::Paint;
 use crate::specs::{Specs, default_config};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is started, and no daemon is needed. All errors are shown at once, each with its line; the exit code
+is then 2. Warnings do not change the exit code.
+
+Examples:
+  forkful validate
+  forkful validate ecosystem.config.js --env production
+  forkful validate --schema > forkful.schema.json      for editors")]
+pub(crate) struct ValidateArgs {
+    /// Config files; by default the one in this directory.
+    #[arg(value_name = "CONFIG")]
+    pub(crate) configs: Vec<String>,
+    /// Use the blocks `env_NAME`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// Print the JSON Schema of a configuration.
+    #[arg(long)]
+    pub(crate) schema: bool,
+    /// Print the resolved apps, or the errors, as JSON; without environments.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
     if args.schema {

@@ -43,7 +43,7 @@ fn page() -> String {
     for (code, meaning) in MEANINGS {
         writeln!(text, "| {code} | {meaning} |").unwrap();
     }
-    for group in &overview::GROUPS {
+    for group in &crate::commands::GROUPS {
         write!(text, "\n## {}\n", group.heading).unwrap();
         for name in group.commands.iter().chain(group.more) {
             section(&mut text, command.find_subcommand_mut(name).unwrap(), name);

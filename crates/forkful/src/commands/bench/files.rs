@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use forkful_load::report::{self, Findings};
 
-use crate::cli::BenchOutputArgs;
+use super::args::BenchOutputArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 

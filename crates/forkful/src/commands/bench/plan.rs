@@ -9,7 +9,7 @@ use forkful_load::{
     Threads, TlsOptions, Url, har,
 };
 
-use crate::cli::{BenchArgs, BenchRequestArgs};
+use super::args::{BenchArgs, BenchRequestArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
 

@@ -12,8 +12,8 @@ use forkful_load::search::{Document, Limits, Made, Next, Step, Try, Verdict, nex
 use forkful_load::{Load, Plan, Report, Stop, StopHandle, Think, run};
 use forkful_os::wall_clock::now_ms;
 
+use super::args::BenchArgs;
 use super::progress;
-use crate::cli::BenchArgs;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::progress::Progress;

@@ -8,9 +8,9 @@ use forkful_dialects::{Dialect, Printed, Surroundings, Tool};
 use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
 use forkful_load::{Phase, Plan, Report, run as run_load};
 
+use super::args::{BenchArgs, typed_load_options};
 use super::workers::Watched;
 use super::{conclude, files, lab};
-use crate::cli::{BenchArgs, typed_load_options};
 use crate::exit::{Exit, Failure};
 use crate::output;
 

@@ -9,7 +9,7 @@ use forkful_lab::progress::Observer as _;
 use forkful_lab::versions::{Version, Wanted, Worktrees};
 use forkful_load::StopHandle;
 
-use crate::cli::CompareArgs;
+use super::CompareArgs;
 use crate::commands::init::entry::Package;
 use crate::commands::lab::{self, Watch};
 use crate::exit::{Exit, Failure};

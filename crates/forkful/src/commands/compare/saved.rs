@@ -6,7 +6,7 @@ use forkful_lab::reports::{self, Context};
 use forkful_os::behalf::read_whole;
 use forkful_os::wall_clock::now_ms;
 
-use crate::cli::CompareArgs;
+use super::CompareArgs;
 use crate::commands::lab;
 use crate::exit::{Exit, Failure};
 use crate::masked::masked;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use forkful_config::{Support, known_keys};
 use serde_json::{Value, json};
 
+use super::InitKind;
 use super::entry::Entry;
-use crate::cli::InitKind;
 
 /// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -266,7 +266,7 @@ impl BenchArgs {
 
 /// The typed options about load, requests and connections, such as `--connections`.
 pub(crate) fn typed_load_options() -> Vec<String> {
-    let command = super::Cli::command();
+    let command = crate::cli::Cli::command();
     let matches = command.clone().try_get_matches_from(std::env::args_os());
     let Some(("bench", typed)) = matches.as_ref().ok().and_then(ArgMatches::subcommand) else {
         return Vec::new();
