@@ -12,7 +12,7 @@ use crate::targets::Target;
 use crate::words::count;
 
 named! {
-    /// What to do with an app that is defined and already runs.
+    /// What to do with an app that is defined and already runs. One that exists and does not run starts again.
     #[derive(Default)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub enum IfRunning {
@@ -23,6 +23,8 @@ named! {
         Restart = "restart",
         /// Start a second app under another name.
         StartAnother = "start_another",
+        /// Leave it as it is, also if it does not run.
+        LeaveExisting = "leave_existing",
     }
 }
 
@@ -58,9 +60,9 @@ impl Written<'_> {
         let can_only_name = match target {
             Ok(Target::All | Target::Pattern(_)) => true,
             Ok(Target::Id(_)) => !self.is_there,
-            Ok(Target::Script(_) | Target::Name(_)) | Err(_) => false,
+            Ok(Target::Script(_) | Target::NameOrScript { .. } | Target::Name(_)) | Err(_) => false,
         };
-        let is_path = matches!(target, Ok(Target::Script(_)) | Err(_));
+        let is_path = matches!(target, Ok(Target::Script(_) | Target::NameOrScript { .. }) | Err(_));
         match (can_only_name, is_known && !is_path) {
             (true, true) => Some(Reading::Existing),
             (true, false) => None,
@@ -91,7 +93,9 @@ pub enum Step {
     New(String),
     /// It exists, and starts again with the new definition.
     Again { is_running: bool },
-    /// It stays as it is.
+    /// It stays as it is, as the user wants.
+    Left,
+    /// It stays as it is, which is an error.
     Refused(Conflict),
 }
 
@@ -151,6 +155,7 @@ pub fn steps<'a>(
     let mut taken: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
     let step = |(app, if_running): &(Identity<'_>, IfRunning)| match (existing(app.name), if_running) {
         (None, _) => Step::New(app.name.to_owned()),
+        (Some(_), IfRunning::LeaveExisting) => Step::Left,
         (Some((_, 0)), _) => Step::Again { is_running: false },
         (Some(_), IfRunning::Restart) => Step::Again { is_running: true },
         (Some((other, workers)), IfRunning::Refuse) => Step::Refused(conflict(app, &other, workers)),
@@ -245,6 +250,9 @@ mod tests {
             (api, IfRunning::Restart, Step::Again { is_running: true }),
             (api, IfRunning::StartAnother, Step::New("api-3".to_owned())),
             (api, IfRunning::Refuse, Step::Refused(runs)),
+            (api, IfRunning::LeaveExisting, Step::Left),
+            (app("api-2", "/srv/x.js"), IfRunning::LeaveExisting, Step::Left),
+            (app("new", "/srv/new.js"), IfRunning::LeaveExisting, Step::New("new".to_owned())),
             (
                 app("api", "/srv/other.js"),
                 IfRunning::Refuse,

@@ -15,6 +15,13 @@ pub enum Target {
     Pattern(String),
     /// An absolute path: every app that runs this script.
     Script(String),
+    /// `/folder/./text`: a text that may be a name or a script, and the folder in which it was typed. A name comes first.
+    NameOrScript {
+        /// The folder, without a slash at its end.
+        folder: String,
+        /// The text.
+        name: AppName,
+    },
     /// Anything else: every worker of the app with this name, or of the apps in this namespace.
     Name(AppName),
 }
@@ -32,6 +39,17 @@ pub enum TargetFault {
         /// What is wrong with it.
         fault: AppNameFault,
     },
+}
+
+/// Stands between a folder and a text that was typed in it.
+const TYPED_IN: &str = "/./";
+
+/// A text as a user typed it, without its folder.
+pub fn as_typed(target: &str) -> &str {
+    match Target::parse(target) {
+        Ok(Target::NameOrScript { folder, .. }) => &target[folder.len() + TYPED_IN.len()..],
+        _ => target,
+    }
 }
 
 /// The regular expression of a target `/…/`. The path of a folder looks the same; folders are not targets.
@@ -55,11 +73,39 @@ impl Target {
             };
         }
         if text.starts_with('/') {
-            return Ok(Self::Script(text.to_owned()));
+            return Ok(Self::name_or_script(text).unwrap_or_else(|| Self::Script(text.to_owned())));
         }
         AppName::new(text)
             .map(Self::Name)
             .map_err(|fault| TargetFault::NoName { text: text.to_owned(), fault })
+    }
+
+    /// A text that was typed in this folder, if it can be a name.
+    pub fn typed_in(folder: &str, text: &str) -> Option<Self> {
+        Self::name_or_script(&format!("{}{TYPED_IN}{text}", folder.trim_end_matches('/')))
+    }
+
+    fn name_or_script(text: &str) -> Option<Self> {
+        let (folder, typed) = text.split_once(TYPED_IN).filter(|_| pattern_of(text).is_none())?;
+        let name = AppName::new(typed).ok()?;
+        Some(Self::NameOrScript { folder: folder.to_owned(), name })
+    }
+
+    /// The name that it may be.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) | Self::NameOrScript { name, .. } => Some(name.as_str()),
+            Self::All | Self::Id(_) | Self::Pattern(_) | Self::Script(_) => None,
+        }
+    }
+
+    /// The script that it may be.
+    pub fn script(&self) -> Option<String> {
+        match self {
+            Self::Script(path) => Some(path.clone()),
+            Self::NameOrScript { folder, name } => Some(format!("{folder}/{name}")),
+            Self::All | Self::Id(_) | Self::Pattern(_) | Self::Name(_) => None,
+        }
     }
 }
 
@@ -70,6 +116,7 @@ impl fmt::Display for Target {
             Self::Id(id) => id.fmt(f),
             Self::Pattern(pattern) => write!(f, "/{pattern}/"),
             Self::Script(path) => f.write_str(path),
+            Self::NameOrScript { folder, name } => write!(f, "{folder}{TYPED_IN}{name}"),
             Self::Name(name) => name.fmt(f),
         }
     }
@@ -107,9 +154,30 @@ mod tests {
 
     #[test]
     fn a_target_is_written_as_it_is_read() {
-        for text in ["all", "7", "/^api-[0-9]/", "/srv/app.js", "web/api"] {
+        for text in ["all", "7", "/^api-[0-9]/", "/srv/app.js", "web/api", "/srv/./web/api", "/./app.js"] {
             assert_eq!(Target::parse(text).map(|target| target.to_string()), Ok(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_text_that_was_typed_in_a_folder_is_a_name_or_a_script() {
+        let typed = |folder, text| {
+            let target = Target::typed_in(folder, text)?;
+            assert_eq!(Target::parse(&target.to_string()), Ok(target.clone()));
+            assert_eq!(as_typed(&target.to_string()), text);
+            Some((target.name()?.to_owned(), target.script()?))
+        };
+        let table =
+            [("/srv", "app.js", "/srv/app.js"), ("/", "app.js", "/app.js"), ("/srv", "a/./b", "/srv/a/./b")];
+        for (folder, text, script) in table {
+            assert_eq!(typed(folder, text), Some((text.to_owned(), script.to_owned())), "{folder} {text}");
+        }
+        for no_name in ["./app.js", "../app.js", "/app.js", "7", "all", "", "folder/"] {
+            assert_eq!(typed("/srv", no_name), None, "{no_name}");
+        }
+        assert_eq!(as_typed("/srv/app.js"), "/srv/app.js");
+        let script = Target::parse("/srv/././app.js");
+        assert_eq!(script, Ok(Target::Script("/srv/././app.js".to_owned())));
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct StartRequest {
     pub change: Option<AppChange>,
     /// Reply only when each app is ready or has failed.
     pub wait: bool,
-    /// Create the `apps`, but leave all their workers stopped, whatever `autostart` says.
+    /// Create new apps, but leave all their workers stopped, whatever `autostart` says. Targets must leave existing apps
+    /// as they are.
     #[serde(default)]
     pub stopped: bool,
 }
@@ -40,8 +41,14 @@ impl StartRequest {
         if named == 0 || named > TARGETS_MAX {
             return Err(format!("a start names 1 to {TARGETS_MAX} apps"));
         }
-        if !self.targets.is_empty() && (!self.apps.is_empty() || self.stopped) {
-            return Err("a start has either `apps`, which may be `stopped`, or `targets`".to_owned());
+        if !self.targets.is_empty() && !self.apps.is_empty() {
+            return Err("a start has either `apps` or `targets`".to_owned());
+        }
+        let may_start_existing =
+            |target: &StartTarget| target.text.is_some() || target.if_running != IfRunning::LeaveExisting;
+        if self.stopped && self.targets.iter().any(may_start_existing) {
+            return Err("`stopped` is for new apps: targets have no `text`, and leave existing apps as they are (`leave_existing`)"
+                .to_owned());
         }
         if self.change.is_some() && self.targets.is_empty() {
             return Err("the `change` of a start is for the existing apps of its `targets`".to_owned());
@@ -141,7 +148,9 @@ forkful_core::named! {
         Start = "start",
         /// It runs: it restarts.
         Restart = "restart",
-        /// It runs, and stays as it is.
+        /// It exists, and stays as it is, as `if_running` says.
+        Left = "left",
+        /// It runs, and stays as it is, which is an error.
         Refused = "refused",
     }
 }

@@ -12,6 +12,7 @@ use forkful_core::Time;
 use forkful_core::incidents::{Death, Noticed, Role, follows, is_done, role};
 use forkful_core::slot::{Exit, Generation, Report, State};
 use forkful_core::spec::environment::{REDACTED, shown_value};
+use forkful_core::targets::as_typed;
 use tokio::sync::oneshot;
 
 use super::app::{App, Process};
@@ -196,7 +197,7 @@ impl Conversations {
         let targets = split_targets(&targets);
         let (mut names, mut unknown) = (Vec::new(), None);
         for target in &targets {
-            names.push(target.clone());
+            names.push(as_typed(target).to_owned());
             match roster.select(std::slice::from_ref(target)) {
                 Ok(found) => {
                     let found = found.keys().filter_map(|id| roster.apps.get(id));

@@ -10,6 +10,7 @@ use forkful_core::saving::{Saving, may_reply};
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
 use forkful_core::supervisor::FirstStates;
+use forkful_core::targets::as_typed;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -211,14 +212,16 @@ impl Persistence {
     pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>, apps: &Apps) -> Vec<AppOutcome> {
         let is_app = |name: &str| apps.find(name).is_some();
         let takes_all = targets.iter().any(|target| target == "all");
-        let named = |name: &str| takes_all || targets.iter().any(|target| target == name && !is_app(name));
+        let named =
+            |name: &str| takes_all || targets.iter().any(|target| as_typed(target) == name && !is_app(name));
         let forgotten: Vec<String> =
             self.carried.iter().map(|carried| carried.name.clone()).filter(|name| named(name)).collect();
         if forgotten.is_empty() {
             return Vec::new();
         }
         let there_are_apps = !apps.is_empty();
-        targets.retain(|target| !forgotten.contains(target) && (target != "all" || there_are_apps));
+        let is_forgotten = |target: &str| forgotten.iter().any(|name| as_typed(target) == name);
+        targets.retain(|target| !is_forgotten(target) && (target != "all" || there_are_apps));
         self.carried.retain(|carried| !forgotten.contains(&carried.name));
         self.note_change();
         forgotten

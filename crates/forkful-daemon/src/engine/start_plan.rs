@@ -57,6 +57,7 @@ impl Roster<'_> {
             match step {
                 Step::New(name) => new.push(AppDefinition { name, ..app }),
                 Step::Again { .. } => known.push(app),
+                Step::Left => {}
                 Step::Refused(conflict) => refused.push(outcome(app.name, &conflict)),
             }
         }
@@ -148,6 +149,7 @@ fn note_steps(meanings: &mut [TargetMeaning], steps: &[Step]) {
             Step::New(_) => StartStep::New,
             Step::Again { is_running: true } => StartStep::Restart,
             Step::Again { is_running: false } => StartStep::Start,
+            Step::Left => StartStep::Left,
             Step::Refused(_) => StartStep::Refused,
         };
         if let Step::New(name) = step {

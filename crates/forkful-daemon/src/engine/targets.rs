@@ -74,17 +74,21 @@ impl<'a> Roster<'a> {
                 let pattern = compiled(pattern)?;
                 self.all_of(|spec| pattern.is_match(spec.name.as_str()))
             }
-            Target::Script(path) => self.all_of(|spec| runs(spec, path)),
-            Target::Name(name) => {
-                let of_name = self.all_of(|spec| spec.name == *name);
-                // A namespace means all its apps, unless an app has that name.
-                if of_name.is_empty() {
-                    self.all_of(|spec| spec.namespace.as_str() == name.as_str())
-                } else {
-                    of_name
-                }
+            Target::Script(_) | Target::Name(_) | Target::NameOrScript { .. } => {
+                self.named(target.name(), target.script().as_deref())
             }
         })
+    }
+
+    /// The app with this name, else the apps in the namespace of that name, else those that run this script.
+    fn named(self, name: Option<&str>, script: Option<&str>) -> Selection {
+        let of_name = |is_meant: fn(&AppSpec, &str) -> bool| {
+            name.map(|name| self.all_of(|spec| is_meant(spec, name))).filter(|meant| !meant.is_empty())
+        };
+        of_name(|spec, name| spec.name.as_str() == name)
+            .or_else(|| of_name(|spec, name| spec.namespace.as_str() == name))
+            .or_else(|| script.map(|script| self.all_of(|spec| runs(spec, script))))
+            .unwrap_or_default()
     }
 
     fn all_of(self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
@@ -107,15 +111,18 @@ impl<'a> Roster<'a> {
         } else {
             format!("there is {}; `forkful list` shows them", names.join(", "))
         };
-        if let Some(carried) = self.carried(text) {
-            let error = format!("`{text}` is saved, but does not run: {}", carried.fault);
-            let hint = Page::Saved.hint(format!("`forkful delete {text}` forgets it"));
+        let target = Target::parse(text);
+        let name = target.as_ref().ok().and_then(Target::name).unwrap_or(text);
+        if let Some(carried) = self.carried(name) {
+            let error = format!("`{name}` is saved, but does not run: {}", carried.fault);
+            let hint = Page::Saved.hint(format!("`forkful delete {name}` forgets it"));
             return refuse(ErrorCode::NoSuchTarget, &error, Some(hint));
         }
-        let error = match Target::parse(text) {
+        let error = match &target {
             Ok(Target::All) => "there is no app".to_owned(),
             Ok(Target::Pattern(_)) => format!("no app has a name that {text} matches"),
-            Ok(Target::Script(_)) => format!("no app runs {text}"),
+            Ok(Target::Script(path)) => format!("no app runs {path}"),
+            Ok(Target::NameOrScript { folder, name }) => format!("no app runs {folder}/{name}"),
             Ok(Target::Id(_) | Target::Name(_)) | Err(_) => format!("no app or worker `{text}`"),
         };
         refuse(ErrorCode::NoSuchTarget, &error, Some(Page::Targets.hint(hint)))

@@ -10,6 +10,7 @@ mod reload;
 mod saved;
 mod start;
 mod takeover;
+mod targets;
 mod trials;
 mod written;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppTable, Verb};
+use forkful_core::targets::as_typed;
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::{client_for, expand};
@@ -125,7 +126,7 @@ impl<'a> Words<'a> {
 
 /// `stop`, `delete`, `reset`: actions without special options.
 pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets, &args.only).await?;
+    let targets = expand(args.targets, &args.only)?;
     act(home, words, request(targets, args.no_wait), args.json).await
 }
 
@@ -137,7 +138,7 @@ pub(super) async fn reload_logs(home: &Home, is_json: bool) -> Result<Exit, Fail
 /// `flush`: empties the log files of the named apps, or of all apps.
 pub(super) async fn flush(home: &Home, args: FlushArgs) -> Result<Exit, Failure> {
     let targets = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
-    act(home, FLUSH, request(expand(home, targets, &[]).await?, args.no_wait), args.json).await
+    act(home, FLUSH, request(expand(targets, &[])?, args.no_wait), args.json).await
 }
 
 /// A request without special options.
@@ -153,7 +154,8 @@ pub(super) async fn act(
     json: bool,
 ) -> Result<Exit, Failure> {
     let mut client = client_for(home, &request.targets).await?;
-    let doing = format!("{} {}…", words.doing, request.targets.join(", "));
+    let typed: Vec<&str> = request.targets.iter().map(|target| as_typed(target)).collect();
+    let doing = format!("{} {}…", words.doing, typed.join(", "));
     let reply = {
         let progress = Progress::start(doing.clone());
         let mut action = std::pin::pin!(client.action(words.verb, &request));

@@ -29,7 +29,7 @@ pub(crate) struct DescribeArgs {
 }
 
 pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let mut client = client_for(home, &targets).await?;
     let mut found = AppList { apps: described(&mut client, &targets).await?, notes: Vec::new() };
     if args.json {

@@ -78,7 +78,7 @@ const LOOKS_MAX: u64 = 3600;
 type Seen = BTreeMap<String, BTreeMap<u16, Vec<Signs>>>;
 
 pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let looks = args.watch_for.as_secs().min(LOOKS_MAX);
     if looks < SECONDS_MIN as u64 {
         let hint = format!("`--for {SECONDS_MIN}s` or longer gives a verdict");

@@ -30,7 +30,7 @@ pub(crate) struct EnvArgs {
 }
 
 pub(super) async fn run(home: &Home, args: &EnvArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let mut client = client_for(home, &targets).await?;
     let mut reply = EnvironmentReply { apps: BTreeMap::new() };
     for target in &targets {

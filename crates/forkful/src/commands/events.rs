@@ -7,6 +7,7 @@ use forkful_api::client::{Client, ClientError};
 use forkful_api::incidents::{IncidentSummary, IncidentsQuery};
 use forkful_api::types::{ErrorReply, join_targets};
 use forkful_core::pages::Page;
+use forkful_core::targets::as_typed;
 use forkful_daemon::{kept_incident, kept_incidents};
 use forkful_os::wall_clock::now_ms;
 
@@ -65,7 +66,7 @@ pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> 
         }
         return Ok(Exit::Done);
     }
-    let targets = expand(home, args.targets, &[]).await?;
+    let targets = expand(args.targets, &[])?;
     let since_ms = args.since.map_or(0, |since| now_ms().saturating_sub(since.as_millis() as u64));
     let query = IncidentsQuery { targets: join_targets(&targets), since_ms, after: 0 };
     let found = match client {
@@ -79,7 +80,8 @@ pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> 
         // What has happened is in files of the home.
         None => {
             let is_all = targets.is_empty() || targets.iter().any(|target| target == "all");
-            kept_incidents(home, (!is_all).then_some(targets), since_ms).map_err(refused)?
+            let names = targets.iter().map(|target| as_typed(target).to_owned()).collect();
+            kept_incidents(home, (!is_all).then_some(names), since_ms).map_err(refused)?
         }
     };
     if args.json {

@@ -43,7 +43,7 @@ pub(crate) struct HeapArgs {
 }
 
 pub(super) async fn run(home: &Home, args: &HeapArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, vec![args.target.clone()], &[]).await?;
+    let targets = expand(vec![args.target.clone()], &[])?;
     let mut client = client_for(home, &targets).await?;
     let found = described(&mut client, &targets).await?;
     let [app] = found.as_slice() else {

@@ -18,7 +18,7 @@ pub(crate) struct IdArgs {
 }
 
 pub(super) async fn run(home: &Home, args: &IdArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let mut client = client_for(home, &targets).await?;
     let workers = workers(&mut client, &targets).await?;
     let ids: Vec<String> = workers.iter().map(|worker| worker.pm_id.to_string()).collect();

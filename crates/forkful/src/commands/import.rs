@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, Subcommand};
-use forkful_api::types::{ActionReply, AppDefinition, StartRequest};
+use forkful_api::types::{AppDefinition, StartRequest, StartStep, StartTarget};
 use forkful_config::{AppOptions, Format};
 use forkful_core::pages::Page;
+use forkful_core::start::IfRunning;
 use serde_json::Value;
 
 use super::act::tell;
@@ -90,19 +91,17 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     // Two managers of one app would run its jobs twice.
     let pm2_goes_on = is_running && !args.stop_pm2;
     let mut client = connection::needed(home).await?;
-    let known = client.list().await?.apps;
-    let (there, new): (Vec<_>, Vec<_>) = definitions
-        .into_iter()
-        .partition(|definition| known.iter().any(|app| app.definition.name == definition.name));
-    for definition in &there {
-        output::note(&format!("{}: exists already, left unchanged", definition.name));
-    }
-    let mut reply = ActionReply::default();
-    if !new.is_empty() {
-        let _progress = Progress::start(super::start::doing(&new));
-        reply = client
-            .start(&StartRequest { apps: new, wait: true, stopped: pm2_goes_on, ..StartRequest::default() })
-            .await?;
+    let reply = {
+        let _progress = Progress::start(super::start::doing(&definitions));
+        let if_running = IfRunning::LeaveExisting;
+        let targets = vec![StartTarget { apps: definitions, if_running, ..StartTarget::default() }];
+        let request = StartRequest { targets, wait: true, stopped: pm2_goes_on, ..StartRequest::default() };
+        client.start(&request).await
+    };
+    let reply = reply.map_err(|error| connection::refused(error, &client))?;
+    let meant = reply.targets.iter().flat_map(|target| &target.apps);
+    for app in meant.filter(|app| app.step == StartStep::Left) {
+        output::note(&format!("{}: exists already, left unchanged", app.name));
     }
     if pm2_goes_on && !reply.apps.is_empty() {
         output::note(

@@ -56,14 +56,6 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// All apps; none if no daemon is running.
-pub(super) async fn apps(home: &Home) -> Result<AppList, Failure> {
-    match connection::running(home).await? {
-        Some(mut client) => Ok(client.list().await?),
-        None => Ok(AppList::default()),
-    }
-}
-
 /// The apps' data for the table.
 async fn table(home: &Home) -> Result<AppTable, Failure> {
     match connection::running(home).await? {

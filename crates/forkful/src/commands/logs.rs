@@ -84,7 +84,7 @@ async fn next(lines: &mut LogReader) -> Result<Option<LogLine>, ClientError> {
 }
 
 pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let mut client = client_for(home, &targets).await?;
     let stream = match (args.out, args.err) {
         (true, _) => Some(LogStream::Out),

@@ -29,7 +29,7 @@ pub(super) async fn run(home: &Home, args: &PidArgs) -> Result<Exit, Failure> {
         output::print(&format!("{}\n", client.ping().await?.pid))?;
         return Ok(Exit::Done);
     }
-    let targets = expand(home, args.targets.clone(), &[]).await?;
+    let targets = expand(args.targets.clone(), &[])?;
     let mut client = client_for(home, &targets).await?;
     let workers = workers(&mut client, &targets).await?;
     let pids: String = workers.iter().filter_map(|worker| worker.pid).map(|pid| format!("{pid}\n")).collect();

@@ -10,6 +10,7 @@ use clap::Args;
 use forkful_api::client::Client;
 use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Verb};
 use forkful_config::AppOptions;
+use forkful_core::targets::as_typed;
 
 use super::act::{START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
@@ -65,7 +66,7 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let specs = Specs::new(&args.options.other.env, &args.options.other.only)?;
     let options = specs.options_of_existing(&args.options)?;
     let (definitions, targets) = definitions(&specs, &options, args)?;
-    let targets = expand(home, targets, &[]).await?;
+    let targets = expand(targets, &[])?;
     let mut client = if definitions.is_empty() {
         client_for(home, &targets).await?
     } else {
@@ -102,7 +103,7 @@ async fn again(
     words: Words<'_>,
 ) -> Result<ActionReply, Failure> {
     let names = request.targets.iter().chain(request.definitions.iter().map(|definition| &definition.name));
-    let names: Vec<&str> = names.map(String::as_str).collect();
+    let names: Vec<&str> = names.map(|name| as_typed(name)).collect();
     let _progress = Progress::start(format!("{} {}…", words.doing, names.join(", ")));
     if !force && words.verb == Verb::Reload {
         request.code_changed_at_ms = code_changes(&request.definitions);

@@ -38,7 +38,7 @@ pub(crate) struct ScaleArgs {
 pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
     let target: ScaleTarget =
         args.number.parse().map_err(|error| Failure::new(Exit::WrongUse, error).hint(SCALE_HINT))?;
-    let targets = expand(home, vec![args.target], &[]).await?;
+    let targets = expand(vec![args.target], &[])?;
     let request = ActionRequest { instances: Some(target), ..request(targets, args.no_wait) };
     act(home, SCALE, request, args.json).await
 }

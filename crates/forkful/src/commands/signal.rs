@@ -33,6 +33,6 @@ pub(super) async fn run(home: &Home, args: SignalArgs) -> Result<Exit, Failure> 
     };
     let done = format!("got {}", forkful_core::signals::words(number));
     let words = Words { done: &done, ..SIGNAL };
-    let targets = expand(home, args.targets, &[]).await?;
+    let targets = expand(args.targets, &[])?;
     act(home, words, ActionRequest { signal: Some(number), ..request(targets, false) }, args.json).await
 }

@@ -29,7 +29,7 @@ pub(crate) struct StallsArgs {
 
 pub(super) async fn run(home: &Home, args: StallsArgs) -> Result<Exit, Failure> {
     let named = if args.targets.is_empty() { vec!["all".to_owned()] } else { args.targets };
-    let targets = expand(home, named, &[]).await?;
+    let targets = expand(named, &[])?;
     let mut client = client_for(home, &targets).await?;
     let mut found = StallsReply { apps: Vec::new() };
     for target in &targets {

@@ -1,13 +1,13 @@
-//! Converts targets to what the daemon understands: config files to the names of their apps, and script paths
-//! to absolute paths. Names, ids and patterns are sent unchanged.
+//! Converts targets to what the daemon understands: config files to the names of their apps, paths to absolute
+//! paths. A text that may be a name or a file is sent with its folder; names, ids and patterns are sent unchanged.
 
 use std::path::Path;
 
 use forkful_api::client::Client;
-use forkful_api::types::{AppList, AppView, WorkerView};
+use forkful_api::types::{AppView, WorkerView};
 use forkful_config::AppOptions;
 use forkful_core::pages::Page;
-use forkful_core::targets::pattern_of;
+use forkful_core::targets::{Target, as_typed, pattern_of};
 use regex::Regex;
 
 use crate::connection;
@@ -16,15 +16,10 @@ use crate::home::Home;
 use crate::specs::{Specs, is_config};
 
 /// Targets for the daemon. `only` are names of apps in the config files among them.
-pub(super) async fn expand(
-    home: &Home,
-    targets: Vec<String>,
-    only: &[String],
-) -> Result<Vec<String>, Failure> {
+pub(super) fn expand(targets: Vec<String>, only: &[String]) -> Result<Vec<String>, Failure> {
     if !only.is_empty() && !targets.iter().any(|target| is_config(target)) {
         return Err(only_without_config());
     }
-    let mut known = None;
     let mut expanded = Vec::with_capacity(targets.len());
     for target in targets {
         if is_config(&target) {
@@ -34,7 +29,7 @@ pub(super) async fn expand(
             check_pattern(&target)?;
             expanded.push(target);
         } else {
-            expanded.push(script_or_name(home, target, &mut known).await?);
+            expanded.push(with_folder(target)?);
         }
     }
     Ok(expanded)
@@ -67,34 +62,29 @@ pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
         .see(Page::Targets))
 }
 
-/// A path becomes absolute, unless it is the name of an app or a group.
-async fn script_or_name(home: &Home, target: String, known: &mut Option<AppList>) -> Result<String, Failure> {
+/// A text that may name a file is sent with the folder in which it was typed: the daemon knows the names of apps.
+fn with_folder(target: String) -> Result<String, Failure> {
     let is_id = target.bytes().all(|byte| byte.is_ascii_digit());
     if target == "all" || is_id {
         return Ok(target);
     }
-    let path = forkful_config::tidy(&Specs::new(&[], &[])?.cwd.join(&target));
-    let is_path = ["/", "./", "../"].iter().any(|start| target.starts_with(start));
-    if !is_path {
-        if !target.contains('/') && !path.is_file() {
-            return Ok(target);
-        }
-        if known.is_none() {
-            *known = Some(super::list::apps(home).await?);
-        }
-        let is_name = |app: &AppView| app.definition.name == target || app.definition.namespace == target;
-        if known.iter().flat_map(|list| &list.apps).any(is_name) {
-            return Ok(target);
-        }
+    let cwd = Specs::new(&[], &[])?.cwd;
+    let written = cwd.join(&target);
+    if !target.contains('/') && !written.is_file() {
+        return Ok(target);
     }
-    Ok(path.to_string_lossy().into_owned())
+    let path = forkful_config::tidy(&written);
+    let typed = cwd.to_str().and_then(|folder| Target::typed_in(folder, &target));
+    // A text with `..` is a path.
+    let typed = typed.filter(|typed| typed.script().is_some_and(|script| path == Path::new(&script)));
+    Ok(typed.map_or_else(|| path.to_string_lossy().into_owned(), |typed| typed.to_string()))
 }
 
 /// A connection to the daemon for these targets. Without a daemon there are no apps.
 pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client, Failure> {
     match connection::running(home).await? {
         Some(client) => Ok(client),
-        None => Err(Failure::no_such_app(targets.first().map_or("all", String::as_str))),
+        None => Err(Failure::no_such_app(targets.first().map_or("all", |target| as_typed(target)))),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct TriggerArgs {
 }
 
 pub(super) async fn run(home: &Home, args: TriggerArgs) -> Result<Exit, Failure> {
-    let targets = expand(home, vec![args.target], &[]).await?;
+    let targets = expand(vec![args.target], &[])?;
     let mut client = client_for(home, &targets).await?;
     let request = TriggerRequest {
         targets,

@@ -30,11 +30,13 @@ fn one_request_starts_names_and_definitions() {
         let mut world = World::new();
         world.start("runs", SLEEP, 1);
         world.start("copied", SLEEP, 1);
+        world.start("runs-too", SLEEP, 1);
         world.turn_until_answered().await;
         let targets = vec![
             definition("runs", IfRunning::Refuse),
             definition("copied", IfRunning::StartAnother),
             StartTarget { text: Some("new".to_owned()), ..definition("new", IfRunning::Refuse) },
+            definition("runs-too", IfRunning::LeaveExisting),
         ];
         let answer = world.start_targets(targets, None);
         world.turn_until_answered().await;
@@ -42,7 +44,10 @@ fn one_request_starts_names_and_definitions() {
         let meant = reply.targets.iter().flat_map(|target| &target.apps);
         let meant: Vec<_> = meant.map(|app| (app.name.as_str(), app.step)).collect();
         let (refused, new) = (StartStep::Refused, StartStep::New);
-        assert_eq!(meant, [("runs", refused), ("copied-2", new), ("new", new)]);
+        assert_eq!(
+            meant,
+            [("runs", refused), ("copied-2", new), ("new", new), ("runs-too", StartStep::Left)]
+        );
         let outcomes: Vec<_> = reply.apps.iter().map(|app| (app.name.as_str(), app.ok)).collect();
         assert_eq!(outcomes, [("runs", false), ("copied-2", true), ("new", true)]);
         assert_eq!(reply.apps[0].error.as_deref(), Some("already running, with 1 worker"));
