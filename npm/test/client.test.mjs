@@ -1,6 +1,7 @@
 // The package's functions against the real binary.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { chmodSync, chownSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,6 +49,11 @@ test('without a daemon there is nothing, and nothing is started', async (t) => {
   await assert.rejects(connect({ home, start: false }), { code: 'NO_DAEMON' });
   await assert.rejects(client.events().ready, { code: 'NO_DAEMON' });
   await assert.rejects(client.events().next(), { code: 'NO_DAEMON' });
+  await assert.rejects(client.startText('no-such-file', {}), { code: 'BAD_REQUEST', message: /no-such-file/ });
+  await assert.rejects(client.startText('./no-such-file.js', {}), { code: 'BAD_REQUEST', message: /no-such-file/ });
+  await assert.rejects(client.startText('7', {}), { code: 'NO_SUCH_TARGET', message: /7/ });
+  await assert.rejects(client.startText('nobody', {}, { isScript: false }), { code: 'NO_SUCH_TARGET', message: /nobody/ });
+  assert.equal(await client.ping(), null);
 });
 
 test('incidents are told with and without a daemon', async (t) => {
@@ -137,6 +143,25 @@ test('what is wrong is an error that says so', async (t) => {
   await assert.rejects(client.signal('api', 'SIGNONE'), { code: 'BAD_REQUEST' });
   await assert.rejects(client.scale('api', 'few'), { code: 'BAD_REQUEST' });
   await assert.rejects(client.stop(undefined), { code: 'BAD_REQUEST' });
+});
+
+test('an older daemon that does not know a request is told by the command's hint', async (t) => {
+  const { client, home } = clientOf(t);
+  mkdirSync(home, { recursive: true });
+  const ping = { version: '0.0.1', api: 1, pid: process.pid, keeper: null, started_at_ms: 0, portable: false };
+  const server = createHttpServer((request, response) => {
+    request.resume();
+    const isPing = request.url === '/v1/ping';
+    response.writeHead(isPing ? 200 : 400, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isPing ? ping : { code: 'bad_request', error: 'unknown field', hint: null }));
+  }).listen(join(home, 'forkful.sock'));
+  t.after(() => server.close());
+  await once(server, 'listening');
+  await assert.rejects(client.start(APP, { name: 'api' }), (error) => {
+    assert.deepEqual([error.code, error.message], ['BAD_REQUEST', 'unknown field']);
+    assert.match(error.hint, /daemon is version 0\.0\.1.*`forkful update`/);
+    return true;
+  });
 });
 
 test('an app that does not start is a failure with its outcome', async (t) => {

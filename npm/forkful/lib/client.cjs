@@ -1,12 +1,10 @@
 'use strict';
 // One user's daemon, as an object. Every method is a request to its socket; those that start apps start the daemon first
 // when it does not run.
-const { existsSync } = require('node:fs');
 const { constants } = require('node:os');
-const { resolve } = require('node:path');
 
 const { runCommand } = require('./command.cjs');
-const { changeOf, definitionsOf, isConfig } = require('./definitions.cjs');
+const { changeOf, definitionsOf, explained, isConfig, targetOf } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
@@ -94,8 +92,13 @@ class Client {
     return ask(this.#socket, { method: 'GET', path });
   }
 
-  #post(path, body) {
-    return ask(this.#socket, { method: 'POST', path, body });
+  async #post(path, body) {
+    try {
+      return await ask(this.#socket, { method: 'POST', path, body });
+    } catch (error) {
+      const isUnclear = error.code === 'BAD_REQUEST' && error.hint === undefined;
+      throw isUnclear ? await explained(this.home, error, this.#binary) : error;
+    }
   }
 
   /** A request whose answer is known if no daemon runs. */
@@ -161,9 +164,19 @@ class Client {
   }
 
   async start(what, options = {}) {
-    const definitions = await this.definitions(what, options);
+    const apps = await this.definitions(what, options);
     await this.connect();
-    return settled(await this.#post('/v1/apps', { apps: definitions, wait: options.wait ?? true }), 'start');
+    return (await this.#start({ targets: [{ apps }], wait: options.wait ?? true })).outcomes;
+  }
+
+  /** What was started, and how the daemon read the targets; throws if it left a running app alone. */
+  async #start(request) {
+    const reply = await this.#post('/v1/apps', request);
+    if (reply.targets.some(({ apps }) => apps.some(({ step }) => step === 'refused'))) {
+      const { name, error, hint, see } = reply.apps.find(({ ok }) => !ok);
+      throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
+    }
+    return { ...reply, outcomes: settled(reply, 'start') };
   }
 
   /**
@@ -171,34 +184,15 @@ class Client {
    * daemon decides. Without `isScript` the text can only be the name of an existing app.
    */
   async startText(text, app, { updateEnv, envName, force = false, isScript = true } = {}) {
-    const { target, warnings } = isScript ? await this.#targetOf(text, app) : { target: { text, is_name: true }, warnings: [] };
+    const context = { force, isScript, binary: this.#binary };
+    const { target, warnings } = await targetOf(this.home, text, app, context);
     const doubts = [];
     const change = await this.#changeOf({ updateEnv, envName, onWarning: (told) => doubts.push(told) }, app);
     await this.connect();
-    const sent = { ...target, if_running: force ? 'start_another' : 'refuse' };
-    const reply = await this.#post('/v1/apps', { targets: [sent], change, wait: true });
-    const [{ reading, apps }] = reply.targets;
+    const reply = await this.#start({ targets: [target], change, wait: true });
+    const [{ reading }] = reply.targets;
     [...(reading === 'definition' ? warnings : doubts), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
-    if (apps.some(({ step }) => step === 'refused')) {
-      const [{ name, error, hint, see }] = reply.apps;
-      throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
-    }
-    return { reading, outcomes: settled(reply, 'start') };
-  }
-
-  /** A text as a target of a start, and the warnings about its definition. */
-  async #targetOf(text, app) {
-    const target = { text, is_there: existsSync(resolve(text)) };
-    const warnings = [];
-    try {
-      const context = { binary: this.#binary, onWarning: (told) => warnings.push(told) };
-      const { apps } = await definitionsOf(this.home, { ...app, script: text }, context);
-      return { target: { ...target, apps, can_be_started: true }, warnings };
-    } catch (error) {
-      if (error.code !== 'BAD_REQUEST') throw error;
-      const { message, hint = null, see } = error;
-      return { target: { ...target, fault: { error: message, hint, see } }, warnings };
-    }
+    return { reading, outcomes: reply.outcomes };
   }
 
   /** Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. */

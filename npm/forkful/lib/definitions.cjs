@@ -28,18 +28,9 @@ function asConfig(what) {
   return { apps: [what] };
 }
 
-/**
- * The apps, complete. With `codeChanges` also when the code of each last changed, which `apply` needs.
- * @param {string} home
- * @param {string | object | object[]} what a configuration file, an app, apps, or `{ apps }`
- * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], codeChanges?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
- * @returns {Promise<{ apps: object[], code_changed_at_ms?: Record<string, number> }>}
- */
-async function definitionsOf(home, what, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false, binary, onWarning } = {}) {
-  if (typeof what !== 'string' && (what === null || typeof what !== 'object')) {
-    throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
-  }
-  const request = {
+/** The request for definitions, to the native program. */
+function definitionsRequest(what, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false } = {}) {
+  return {
     ...(typeof what === 'string' ? { file: what } : { config: asConfig(what) }),
     cwd,
     env: plainEnvironment(env),
@@ -47,6 +38,20 @@ async function definitionsOf(home, what, { cwd = process.cwd(), env = process.en
     only: only === undefined ? [] : [only].flat().flatMap((names) => names.split(/[, ]+/)).filter(Boolean),
     code_changes: codeChanges || undefined,
   };
+}
+
+/**
+ * The apps, complete. With `codeChanges` also when the code of each last changed, which `apply` needs.
+ * @param {string} home
+ * @param {string | object | object[]} what a configuration file, an app, apps, or `{ apps }`
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], codeChanges?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
+ * @returns {Promise<{ apps: object[], code_changed_at_ms?: Record<string, number> }>}
+ */
+async function definitionsOf(home, what, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
+  if (typeof what !== 'string' && (what === null || typeof what !== 'object')) {
+    throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
+  }
+  const request = definitionsRequest(what, { cwd, env, envName, only, codeChanges });
   const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request), binary });
   warnings.forEach((text) => onWarning?.(text));
   return JSON.parse(stdout);
@@ -66,4 +71,38 @@ async function changeOf(home, options, { cwd = process.cwd(), env = process.env,
   return JSON.parse(stdout);
 }
 
-module.exports = { changeOf, definitionsOf, isConfig };
+/**
+ * A text as a target of a start, and the warnings about its definition. Rejects where no daemon runs, so that no app exists, and
+ * nothing can be started.
+ * @param {string} home
+ * @param {string} text
+ * @param {{ name?: string }} app keys of what the text starts, if it names no app
+ * @param {{ force?: boolean, isScript?: boolean, binary?: string }} [context] without `isScript` the text is the name of an app
+ * @returns {Promise<{ target: object, warnings: string[] }>}
+ */
+async function targetOf(home, text, app, { force = false, isScript = true, binary } = {}) {
+  const definitions = isScript ? definitionsRequest({ ...app, script: text }) : undefined;
+  const request = { text, new_name: app.name === undefined ? undefined : String(app.name), definitions, force };
+  const { stdout, warnings } = await runCommand(home, ['api', 'target'], { input: JSON.stringify(request), binary });
+  return { target: JSON.parse(stdout), warnings };
+}
+
+/**
+ * A refusal of the daemon with the hint of the command, which knows what an older daemon does not.
+ * @param {string} home
+ * @param {ForkfulError} error
+ * @param {string} [binary]
+ * @returns {Promise<ForkfulError>}
+ */
+async function explained(home, error, binary) {
+  const refusal = { code: error.code.toLowerCase(), error: error.message };
+  try {
+    const { stdout } = await runCommand(home, ['api', 'explain'], { input: JSON.stringify(refusal), binary });
+    const { hint, see } = JSON.parse(stdout);
+    return new ForkfulError(error.code, error.message, { hint, see });
+  } catch {
+    return error;
+  }
+}
+
+module.exports = { changeOf, definitionsOf, explained, isConfig, targetOf };

@@ -6,15 +6,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use forkful_api::types::{AppChange, AppDefinition};
+use forkful_api::client::ClientError;
+use forkful_api::types::{AppChange, AppDefinition, ErrorReply, StartTarget};
 use forkful_config::AppOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::restart::code_changes;
+use super::start::Targets;
 use crate::connection;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, See};
 use crate::home::Home;
 use crate::output;
 use crate::specs::Specs;
@@ -34,6 +36,11 @@ pub(crate) enum ApiVerb {
     Definitions,
     /// Read options for existing apps from stdin and print the change of them.
     Change,
+    /// Read a text and options of a start from stdin and print the target for the daemon. Fails where no daemon runs, so
+    /// that no app exists, and nothing can be started.
+    Target,
+    /// Read the daemon's refusal of a request from stdin and print it as the commands do, with their hint.
+    Explain,
 }
 
 /// The longest request; the environment of a process has at most 6 MB on Linux.
@@ -104,6 +111,23 @@ struct ChangeRequest {
     update_env: bool,
 }
 
+/// A text of a start, and the caller.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetRequest {
+    /// The text.
+    text: String,
+    /// The name that the options give to what is started.
+    #[serde(default)]
+    new_name: Option<String>,
+    /// What the text starts, if it names no app; without it, the text is a name.
+    #[serde(default)]
+    definitions: Option<Request>,
+    /// Start another app beside one that already runs.
+    #[serde(default)]
+    force: bool,
+}
+
 pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
     match args.verb {
         ApiVerb::Connect => {
@@ -112,6 +136,8 @@ pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
         }
         ApiVerb::Definitions => output::print_json(&definitions(read_request()?)?)?,
         ApiVerb::Change => output::print_json(&change(read_request()?)?)?,
+        ApiVerb::Target => output::print_json(&target(home, read_request()?).await?)?,
+        ApiVerb::Explain => output::print_json(&explained(home, read_request()?).await?)?,
     }
     Ok(Exit::Done)
 }
@@ -137,6 +163,30 @@ fn change(request: ChangeRequest) -> Result<AppChange, Failure> {
     let ChangeRequest { options: written, cwd, env, env_name, update_env } = request;
     let specs = Specs { cwd, env, env_name, ..Specs::default() };
     specs.change(&specs.options_of_text(written.get(), &options())?, update_env)
+}
+
+async fn target(home: &Home, request: TargetRequest) -> Result<Option<StartTarget>, Failure> {
+    let TargetRequest { text, new_name, definitions: wanted, force } = request;
+    let mut targets = Targets::default();
+    match wanted {
+        Some(wanted) => targets
+            .add_text(&text, new_name.as_deref(), force, || Ok((definitions(wanted)?.apps, Vec::new())))?,
+        None => targets.add_name(text),
+    }
+    if matches!(connection::found(home).await, Ok(None)) {
+        targets.check_without_apps()?;
+    }
+    Ok(targets.into_targets().pop())
+}
+
+async fn explained(home: &Home, reply: ErrorReply) -> Result<ErrorReply, Failure> {
+    let Some(client) = connection::found(home).await? else { return Ok(reply) };
+    let failure = connection::refused(ClientError::Refused { reply: reply.clone() }, &client);
+    let see = match failure.see {
+        See::Command => reply.see,
+        See::At(address) => Some(address),
+    };
+    Ok(ErrorReply { hint: failure.hint, see, ..reply })
 }
 
 fn definitions(request: Request) -> Result<Definitions, Failure> {

@@ -50,27 +50,43 @@ impl Targets {
         target: &str,
         force: bool,
     ) -> Result<(), Failure> {
-        let if_running = match (force, is_config(target)) {
-            (true, _) => IfRunning::StartAnother,
-            (false, true) => IfRunning::Restart,
-            (false, false) => IfRunning::Refuse,
-        };
-        check_pattern(target)?;
-        let is_there = Path::new(target).exists();
-        let can_be_started = can_be_started(target);
-        let written = Written { text: target, is_there, can_be_started, new_name: options.text("name") };
+        if is_config(target) {
+            let if_running = if force { IfRunning::StartAnother } else { IfRunning::Restart };
+            let apps = from_target(specs, options, target)?.iter().map(AppDefinition::from).collect();
+            self.push(StartTarget { apps, if_running, ..StartTarget::default() }, Aside::default());
+            return Ok(());
+        }
+        self.add_text(target, options.text("name"), force, || {
+            let (app, warnings) = specs.app_and_warnings(target, options)?;
+            Ok((vec![AppDefinition::from(&app)], warnings))
+        })
+    }
+
+    /// Adds a text that names existing apps, or is something to start: then `define` says what, with warnings. What is
+    /// started gets the name `new_name`, if there is one.
+    pub(crate) fn add_text(
+        &mut self,
+        text: &str,
+        new_name: Option<&str>,
+        force: bool,
+        define: impl FnOnce() -> Result<(Vec<AppDefinition>, Vec<String>), Failure>,
+    ) -> Result<(), Failure> {
+        check_pattern(text)?;
+        let (is_there, can_be_started) = (Path::new(text).exists(), can_be_started(text));
+        let written = Written { text, is_there, can_be_started, new_name };
+        let if_running = if force { IfRunning::StartAnother } else { IfRunning::Refuse };
         let mut aside = Aside::default();
         let mut sent = StartTarget { if_running, ..StartTarget::default() };
-        if is_config(target) || written.reading(true) == Some(Reading::Definition) {
-            sent.apps = from_target(specs, options, target)?.iter().map(AppDefinition::from).collect();
+        if written.reading(true) == Some(Reading::Definition) {
+            let (apps, warnings) = define()?;
+            warnings.iter().for_each(|warning| output::warn(warning));
+            sent.apps = apps;
         } else {
-            (sent.text, sent.is_there) = (Some(target.to_owned()), is_there);
+            (sent.text, sent.is_there) = (Some(text.to_owned()), is_there);
             sent.can_be_started = can_be_started;
             if written.reading(false).is_some() {
-                match specs.app_and_warnings(target, options) {
-                    Ok((app, warnings)) => {
-                        (sent.apps, aside.warnings) = (vec![AppDefinition::from(&app)], warnings);
-                    }
+                match define() {
+                    Ok((apps, warnings)) => (sent.apps, aside.warnings) = (apps, warnings),
                     Err(failure) => {
                         sent.fault = Some(fault(&failure));
                         aside.failure = Some(failure);
@@ -78,9 +94,21 @@ impl Targets {
                 }
             }
         }
-        self.targets.push(sent);
-        self.asides.0.push(aside);
+        self.push(sent, aside);
         Ok(())
+    }
+
+    /// Adds a text that can only be the name of one existing app.
+    pub(crate) fn add_name(&mut self, text: String) {
+        self.push(
+            StartTarget { text: Some(text), is_name: true, ..StartTarget::default() },
+            Aside::default(),
+        );
+    }
+
+    fn push(&mut self, target: StartTarget, aside: Aside) {
+        self.targets.push(target);
+        self.asides.0.push(aside);
     }
 
     /// Whether a target may name an app that exists.
@@ -89,7 +117,7 @@ impl Targets {
     }
 
     /// Checks the targets where there is no daemon, and thus no app, so that no daemon is started for nothing.
-    pub(super) fn check_without_apps(&mut self) -> Result<(), Failure> {
+    pub(crate) fn check_without_apps(&mut self) -> Result<(), Failure> {
         for (target, aside) in self.targets.iter().zip(&mut self.asides.0) {
             if let (Some(text), true) = (&target.text, target.apps.is_empty()) {
                 return Err(aside.failure.take().unwrap_or_else(|| Failure::no_such_app(text)));
@@ -98,6 +126,11 @@ impl Targets {
         let apps: Vec<AppDefinition> =
             self.targets.iter().flat_map(|target| target.apps.iter().cloned()).collect();
         distinct(&apps)
+    }
+
+    /// The targets for a request.
+    pub(crate) fn into_targets(self) -> Vec<StartTarget> {
+        self.targets
     }
 
     pub(super) fn into_parts(self) -> (Vec<StartTarget>, Asides) {
