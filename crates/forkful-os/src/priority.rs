@@ -4,10 +4,13 @@
 //! [`crate::process::spawn`] keep the priority until they execute their program, because the caller waits for
 //! that; then they get our original priority. Children started in other ways inherit it.
 
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::mem::size_of;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{fs, io};
+
+use crate::procinfo::read_text;
 
 /// The range in which kernels since 6.12 accept a custom slice for a normal thread.
 const SLICE_MIN: Duration = Duration::from_micros(100);
@@ -69,8 +72,9 @@ pub fn request_short_slice(slice: Duration) -> io::Result<Granted> {
 fn raise_session() -> bool {
     // SAFETY: it only asks for a number.
     let leads = u32::try_from(unsafe { libc::getsid(0) }).is_ok_and(|session| session == std::process::id());
-    let is_normal = || fs::read_to_string(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(" nice 0"));
-    leads && is_normal() && fs::write(AUTOGROUP, NICE.to_string()).is_ok()
+    let is_normal = || read_text(AUTOGROUP).is_ok_and(|text| text.trim_end().ends_with(" nice 0"));
+    let raise = || File::options().write(true).open(AUTOGROUP)?.write_all(NICE.to_string().as_bytes());
+    leads && is_normal() && raise().is_ok()
 }
 
 /// The attributes to restore in a child; `None` if nothing was requested.
