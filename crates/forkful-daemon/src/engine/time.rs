@@ -122,7 +122,8 @@ impl Engine {
         }
         let end = |job| self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
         // Each of them has to end.
-        if done.iter().map(end).fold(false, |any, one| any || one) {
+        let changes: Vec<bool> = done.iter().map(end).collect();
+        if changes.contains(&true) {
             self.note_change();
         }
         // What a reply says holds after a crash too.
