@@ -145,7 +145,7 @@ test('what is wrong is an error that says so', async (t) => {
   await assert.rejects(client.stop(undefined), { code: 'BAD_REQUEST' });
 });
 
-test('an older daemon that does not know a request is told by the command's hint', async (t) => {
+test('an older daemon that does not know a request is told with the hint of the command', async (t) => {
   const { client, home } = clientOf(t);
   mkdirSync(home, { recursive: true });
   const ping = { version: '0.0.1', api: 1, pid: process.pid, keeper: null, started_at_ms: 0, portable: false };
