@@ -155,12 +155,15 @@ test('an older daemon that does not know a request is told with the hint of the 
     response.writeHead(isPing ? 200 : 400, { 'content-type': 'application/json' });
     response.end(JSON.stringify(isPing ? ping : { code: 'bad_request', error: 'unknown field', hint: null }));
   }).listen(join(home, 'forkful.sock'));
-  t.after(() => server.close());
   await once(server, 'listening');
   await assert.rejects(client.start(APP, { name: 'api' }), (error) => {
     assert.deepEqual([error.code, error.message], ['BAD_REQUEST', 'unknown field']);
     assert.match(error.hint, /daemon is version 0\.0\.1.*`forkful update`/);
     return true;
+  }).finally(() => {
+    // Before the end of the test asks a daemon to end.
+    server.closeAllConnections();
+    server.close();
   });
 });
 
