@@ -2,7 +2,7 @@
 //! `forkful_core::metrics`; what follows from two looks is worked out there, too. Nothing here is an event of a supervisor.
 //!
 //! - `outside`: one process, seen from outside · `pressure`: for what an app waits · `records`: the history of slots · `page`: the
-//!   metrics page
+//!   metrics page · `turns`: which processes are looked at more closely
 //!
 //! Each app is looked at once a second while any of its workers does something, and seldom otherwise.
 
@@ -10,6 +10,7 @@ mod outside;
 mod page;
 mod pressure;
 mod records;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,13 +35,12 @@ use crate::logs::LogService;
 use outside::{Account, Outside};
 use pressure::PressureWatch;
 use records::Records;
+use turns::Turns;
 
 pub(super) use page::metrics_page;
 
 /// An app's processes are looked at so often while they do something.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Of so many processes the values are read in one look that cost more to read: about 1 ms each.
-const COSTLY_AT_ONCE: u32 = 16;
 /// A process that uses less of a core than this does nothing.
 const IDLE_CORES: f64 = 0.02;
 
@@ -61,6 +61,8 @@ pub(crate) struct AppMetrics {
     /// The CPU quotas that hold for all apps; looked for once.
     surroundings: Option<Surroundings>,
     pressure: PressureWatch,
+    /// Whose values are read that cost more to read.
+    turns: Turns,
     /// The CPU time of all its processes.
     pub(super) cpu: CpuSample,
     /// What its workers measure of themselves.
@@ -178,7 +180,8 @@ impl App {
         let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
         let throttling = throttling.or_else(|| surroundings.throttling());
-        let (mut lives, mut active, mut costly) = (false, false, COSTLY_AT_ONCE);
+        let (mut lives, mut active) = (false, false);
+        metrics.turns.begin();
         let pressure = metrics.pressure.look(group.as_ref(), now);
         for (slot, place) in places.iter_mut() {
             let pm_id = place.pm_id;
@@ -195,7 +198,8 @@ impl App {
                     queued: primary.queued(process.worker),
                     memory_limit: supervisor.spec().limits.memory_bytes,
                 };
-                let Ok(readings) = outside.look(&account, &mut costly) else { continue };
+                let with_rare = metrics.turns.take(*slot, outside.is_due());
+                let Ok(readings) = outside.look(&account, with_rare) else { continue };
                 process.metrics.follower.measured(&readings);
                 process.metrics.follower.measured(&pressure);
                 if !process.metrics.knows_pool
@@ -208,8 +212,7 @@ impl App {
                 metrics.totals.entry(*slot).or_default().note(*generation, &process.metrics.counts());
             }
         }
-        let is_soon = active || costly == 0;
-        metrics.next = lives.then(|| now + if is_soon { LOOK_EVERY } else { QUIET_EVERY });
+        metrics.next = lives.then(|| now + if active { LOOK_EVERY } else { QUIET_EVERY });
         let current = |(slot, record, place): (u16, &SlotRecord, &Place)| {
             let process = place.current(record).filter(|process| process.ended.is_none())?;
             Some((slot, process.metrics.sample(now)))

@@ -120,10 +120,11 @@ impl Engine {
         if done.is_empty() {
             return;
         }
-        let end = |job| self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
-        // Each of them has to end.
-        let changes: Vec<bool> = done.iter().map(end).collect();
-        if changes.contains(&true) {
+        let mut are_trials = false;
+        for job in &done {
+            are_trials |= self.conversations.end_trial_parts(job, &mut self.apps, &self.logs);
+        }
+        if are_trials {
             self.note_change();
         }
         // What a reply says holds after a crash too.

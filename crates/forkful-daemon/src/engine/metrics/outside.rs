@@ -70,9 +70,14 @@ impl Outside {
         Self { since, rare_from: Instant::now(), ..Self::new(pid) }
     }
 
-    /// Looks at it; what follows from two looks is there from the second one on. `costly`: of how many processes the values may still be
-    /// read that cost more to read.
-    pub(super) fn look(&mut self, account: &Account, costly: &mut u32) -> io::Result<Readings> {
+    /// Whether it is time to read the values that cost more to read.
+    pub(super) fn is_due(&self) -> bool {
+        Instant::now() >= self.rare_from
+    }
+
+    /// Looks at it; what follows from two looks is there from the second one on. `with_rare`: the values that cost more to read are read
+    /// as well.
+    pub(super) fn look(&mut self, account: &Account, with_rare: bool) -> io::Result<Readings> {
         let look = Look {
             at: Instant::now(),
             usage: self.meter.read()?,
@@ -80,8 +85,7 @@ impl Outside {
             account: *account,
         };
         let mut readings = state_of(&look);
-        if look.at >= self.rare_from && *costly > 0 {
-            *costly -= 1;
+        if with_rare {
             self.rare_from = look.at + RARELY;
             self.add_rare(account, &mut readings);
         }
@@ -240,24 +244,20 @@ mod tests {
     fn what_was_counted_before_the_first_look_is_not_the_processs() {
         let mut outside = Outside::new(std::process::id());
         let account = |log_bytes| Account { log_bytes, dropped_log_lines: 1, ..Account::default() };
-        let first = outside.look(&account(1000), &mut 9).unwrap();
+        assert!(!outside.is_due(), "not while it starts");
+        let first = outside.look(&account(1000), false).unwrap();
         assert_eq!(first.get("log_bytes_total"), Some(0.0));
         assert!(first.get("main_thread_cpu").is_none() && first.get("memory_bytes").is_some());
-        let second = outside.look(&account(1010), &mut 9).unwrap();
+        let second = outside.look(&account(1010), false).unwrap();
         assert_eq!(second.get("log_bytes_total"), Some(10.0));
         assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
         let is_asked = |readings: &Readings| readings.get("open_files").is_some_and(|open| open > 0.0);
-        assert!(!is_asked(&first), "not while it starts");
+        assert!(!is_asked(&second));
         outside.rare_from = Instant::now();
-        assert!(!is_asked(&outside.look(&account(1010), &mut 0).unwrap()), "others were asked, it is next");
-        let mut costly = 2;
-        assert!(is_asked(&outside.look(&account(1010), &mut costly).unwrap()));
-        assert_eq!(costly, 1);
-        assert!(!is_asked(&outside.look(&account(1010), &mut 9).unwrap()), "it is asked for seldom");
-        assert!(
-            is_asked(&Outside::resume(std::process::id(), &first).look(&account(0), &mut 1).unwrap()),
-            "after a takeover, at once"
-        );
-        assert!(Outside::new(u32::MAX).look(&account(0), &mut 1).is_err());
+        assert!(outside.is_due());
+        assert!(is_asked(&outside.look(&account(1010), true).unwrap()));
+        assert!(!outside.is_due(), "it is asked for seldom");
+        assert!(Outside::resume(std::process::id(), &first).is_due(), "after a takeover, at once");
+        assert!(Outside::new(u32::MAX).look(&account(0), false).is_err());
     }
 }

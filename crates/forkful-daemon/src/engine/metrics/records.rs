@@ -43,12 +43,8 @@ impl Records {
         if !self.slots.contains_key(&slot) {
             self.resume(slot);
         }
-        let Some(((app, history), of_slot)) = self.place.as_ref().zip(self.slots.get_mut(&slot)) else {
-            if let Some((_, history)) = &self.place {
-                history.tell_full();
-            }
-            return;
-        };
+        let Some((app, history)) = &self.place else { return };
+        let Some(of_slot) = self.slots.get_mut(&slot) else { return history.tell_full() };
         let Slot { area, recorder } = &mut **of_slot;
         let mut written = Ok(());
         for write in recorder.record(wall_ms() / 1000, sample) {
