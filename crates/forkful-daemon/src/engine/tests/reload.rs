@@ -14,6 +14,8 @@ pub(super) fn version(seconds: &str, instances: u16) -> AppSpec {
     spec.mode = Mode::Cluster;
     spec.launch.runtime = Runtime::Node;
     spec.readiness = Readiness { wait_ready: false, listen_timeout: Some(Duration::from_millis(1)) };
+    // Its program does not know that it should leave.
+    spec.stop.drain_timeout = Duration::from_millis(50);
     spec
 }
 
@@ -144,14 +146,9 @@ fn workers_that_serve_on_after_a_failed_reload_keep_the_time_of_their_start() {
 fn the_number_of_workers_outlives_a_reload_that_waits() {
     locally(async {
         let mut world = World::new();
-        let quick = |seconds: &str, instances: u16| {
-            let mut spec = version(seconds, instances);
-            spec.stop.drain_timeout = Duration::from_millis(50);
-            spec
-        };
-        let app = world.start_spec(quick("1001", 2)).await;
-        world.define(Verb::Reload, &quick("1002", 3));
-        let waiting = world.define(Verb::Reload, &quick("1003", 1));
+        let app = world.start_spec(version("1001", 2)).await;
+        world.define(Verb::Reload, &version("1002", 3));
+        let waiting = world.define(Verb::Reload, &version("1003", 1));
         world.ask(Verb::Scale, ActionRequest { instances: Some(ScaleTarget::Exactly(4)), ..request("app") });
         world.turn_until_answered().await;
         assert!(told(waiting).await.apps[0].ok);
@@ -166,15 +163,10 @@ fn the_number_of_workers_outlives_a_reload_that_waits() {
 fn a_reload_with_a_definition_changes_the_number_of_workers_and_starts_what_is_missing() {
     locally(async {
         let mut world = World::new();
-        let quick = |seconds: &str, instances: u16| {
-            let mut spec = version(seconds, instances);
-            spec.stop.drain_timeout = Duration::from_millis(50);
-            spec
-        };
-        let app = world.start_spec(quick("1001", 2)).await;
-        let mut missing = quick("1003", 1);
+        let app = world.start_spec(version("1001", 2)).await;
+        let mut missing = version("1003", 1);
         missing.name = AppName::new("missing").unwrap();
-        let definitions = [quick("1002", 3), missing].iter().map(AppDefinition::from).collect();
+        let definitions = [version("1002", 3), missing].iter().map(AppDefinition::from).collect();
         let reload =
             world.ask(Verb::Reload, ActionRequest { definitions, targets: Vec::new(), ..request("app") });
         world.turn_until_answered().await;
@@ -213,12 +205,7 @@ fn nothing_is_done_where_a_part_of_the_request_is_wrong() {
 fn a_reload_by_file_leaves_an_unchanged_app_alone() {
     locally(async {
         let mut world = World::new();
-        let quick = |seconds: &str| {
-            let mut spec = version(seconds, 2);
-            spec.stop.drain_timeout = Duration::from_millis(50);
-            spec
-        };
-        let app = world.start_spec(quick("1001")).await;
+        let app = world.start_spec(version("1001", 2)).await;
         let pids = |engine: &Engine| {
             let places = engine.apps[&app].places.keys();
             places
@@ -227,7 +214,7 @@ fn a_reload_by_file_leaves_an_unchanged_app_alone() {
         };
         let before = pids(&world.engine);
         let by_file = |seconds: &str, code_changed_at_ms: u64| ActionRequest {
-            definitions: vec![AppDefinition::from(&quick(seconds))],
+            definitions: vec![AppDefinition::from(&version(seconds, 2))],
             code_changed_at_ms: [("app".to_owned(), code_changed_at_ms)].into(),
             ..request("app")
         };
