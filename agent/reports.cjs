@@ -9,8 +9,8 @@ const REPORT_MS_MIN = 100;
 const DELAY_RESOLUTION_MS = 10;
 
 /**
- * A loop that is busy for less than this share, in so many periods in a row, and without a request, is quiet. On a machine whose cores
- * are all in use, a loop seems busy while it waits for one; then the CPU time tells.
+ * A worker is quiet after so many periods without a request in which its event loop was busy for less than this share. A loop that waits for
+ * a core seems busy; so the share is at most that of the CPU time.
  */
 const QUIET_UTILIZATION = 0.02;
 const QUIET_PERIODS = 3;

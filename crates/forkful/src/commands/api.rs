@@ -123,7 +123,7 @@ struct TargetRequest {
     /// What the text starts, if it names no app; without it, the text is a name.
     #[serde(default)]
     definitions: Option<Request>,
-    /// Start another app beside one that already runs.
+    /// If the app already runs, start a second app under another name.
     #[serde(default)]
     force: bool,
 }
