@@ -29,7 +29,7 @@ const TELL_MS = 1000;
 const ROUTES_MAX = 256;
 /** The maximum number of functions whose route is remembered. */
 const LEARNED_MAX = 256;
-/** Profiling begins with a stall in which the process was busy for this share, or that was this long. A process that only had no core needs none. */
+/** Profiling begins with a stall in which the process was busy for this share, or that was this long without the wait for a core. */
 const ARM_SHARE = 0.2;
 const ARM_MS = 200;
 /** The maximum length of a text in a message. */
@@ -40,6 +40,7 @@ const { performance } = require('perf_hooks');
 const clock = performance.now.bind(performance);
 const loopUse = performance.eventLoopUtilization.bind(performance);
 const cpuUsage = process.cpuUsage.bind(process);
+const { readFileSync } = require('fs');
 
 /** Whether a request is answered, or its client has disconnected. */
 function isOver(response) {
@@ -50,6 +51,18 @@ function isOver(response) {
 function cpuMs() {
   const { user, system } = cpuUsage();
   return (user + system) / 1000;
+}
+
+/** The kernel's account of the main thread: nanoseconds on a core, nanoseconds of waiting for one, and how often it got one. */
+const SCHEDULED = `/proc/self/task/${process.pid}/schedstat`;
+
+/** Milliseconds for which the main thread has waited for a core; always 0 where that cannot be read. It takes about 20 µs. */
+function waitMs() {
+  try {
+    return Number(readFileSync(SCHEDULED, 'latin1').split(' ')[1]) / 1e6 || 0;
+  } catch {
+    return 0;
+  }
 }
 
 /** A segment of a path that is a number or an id. */
@@ -90,10 +103,15 @@ class Stalls {
     this.lastAt = 0;
     this.lastTick = 0;
     this.cpuAtTick = 0;
+    /** How busy the loop was at the last slow tick, and how long the main thread had waited for a core. */
     this.use = loopUse();
-    /** How busy the loop was at the last check whether it is idle, and the CPU time that the process had used. */
+    this.waitAtRest = 0;
+    /** The same at the last check whether the loop is idle, and the CPU time that the process had used. */
     this.useAwake = this.use;
+    this.waitAwake = 0;
     this.cpuAwake = 0;
+    /** How long the main thread had waited for a core when that was last read. */
+    this.waited = 0;
     /** The response of the last request that started, where `lastAt` is that moment. @type {any} */
     this.last = null;
     /** How many requests have started, and how many had at the last tick. */
@@ -162,6 +180,7 @@ class Stalls {
   rest() {
     this.tickEvery(REST_MS);
     this.use = loopUse();
+    this.waitAtRest = this.readWait();
     this.turned();
   }
 
@@ -174,14 +193,24 @@ class Stalls {
   stayAwake(at) {
     this.awakeUntil = at + AWAKE_MS;
     this.useAwake = loopUse();
+    this.waitAwake = this.readWait();
     this.cpuAwake = cpuMs();
   }
 
-  /** Whether the loop was busy since a time. While samples are taken it seems busier than it is; then the CPU time decides. */
-  wasBusy(use, cpu) {
-    const { utilization, active, idle } = loopUse(use);
-    const share = this.agent.sampling.open > 0 ? Math.min(utilization, (cpuMs() - cpu) / (active + idle)) : utilization;
-    return share >= BUSY_SHARE;
+  readWait() {
+    this.waited = waitMs();
+    return this.waited;
+  }
+
+  /**
+   * Whether the loop was busy since a time. A loop that waits for a core seems busy, and is not; nor is it as busy as it seems while samples
+   * are taken, and then the CPU time decides.
+   */
+  wasBusy(use, wait, cpu) {
+    const { active, idle } = loopUse(use);
+    const busyMs = active - (this.readWait() - wait);
+    const leastMs = this.agent.sampling.open > 0 ? Math.min(busyMs, cpuMs() - cpu) : busyMs;
+    return active > 0 && leastMs >= BUSY_SHARE * (active + idle);
   }
 
   tickEvery(ms) {
@@ -202,13 +231,14 @@ class Stalls {
     const at = clock();
     this.look(at);
     if (this.everyMs === REST_MS) {
-      const isBusy = this.wasBusy(this.use, this.cpuAtTick);
+      const isBusy = this.wasBusy(this.use, this.waitAtRest, this.cpuAtTick);
       this.use = loopUse();
+      this.waitAtRest = this.waited;
       if (isBusy) return this.wake();
     } else if (this.started !== this.startedAtTick) {
       this.awakeUntil = at + AWAKE_MS;
     } else if (at >= this.awakeUntil) {
-      const isBusy = this.wasBusy(this.useAwake, this.cpuAwake);
+      const isBusy = this.wasBusy(this.useAwake, this.waitAwake, this.cpuAwake);
       this.stayAwake(at);
       if (!isBusy) return this.rest();
     }
@@ -225,8 +255,11 @@ class Stalls {
       this.missed += 1;
       return;
     }
+    // Waiting for a core is no stall of the app's making: on a machine whose cores are all in use, to look more closely makes it worse.
+    const before = this.waited;
+    const ownMs = at - from - (this.readWait() - before);
     // A call that waits uses no CPU time: the loop stays watched.
-    this.awakeUntil = at + AWAKE_MS;
+    if (ownMs >= this.minMs) this.awakeUntil = at + AWAKE_MS;
     const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
     const stall = {
       from,
@@ -240,7 +273,7 @@ class Stalls {
     };
     this.pending.push(stall);
     this.countQueued(stall);
-    if (stall.cpu_ms >= (at - from) * ARM_SHARE || at - from >= ARM_MS) this.sampler?.start();
+    if (stall.cpu_ms >= (at - from) * ARM_SHARE || ownMs >= ARM_MS) this.sampler?.start();
     if (!this.willTell) {
       this.willTell = true;
       this.agent.timer(this.finish, TELL_MS).unref();

@@ -171,3 +171,31 @@ for (const [what, execArgv] of [
     assert.doesNotMatch(worker.output, /Error/);
   });
 }
+
+test('a loop that only had no core is not profiled and not watched more closely', () => {
+  const { Stalls } = createRequire(import.meta.url)('../stalls.cjs');
+  const agent = {
+    guarded: (run) => run, immediate: () => {}, timer: () => ({ unref() {} }), ticks: () => ({ unref() {} }), clearTicks: () => {},
+    requestStart: { subscribe() {}, unsubscribe() {} }, sampling: { open: 0 }, memory: () => ({ heapUsed: 0 }), hidden: () => undefined,
+  };
+  /** What becomes of a stall of a second without CPU time, of which the main thread waited so long for a core. */
+  const after = (waitedMs) => {
+    const stalls = new Stalls(agent);
+    let profiles = 0;
+    stalls.readWait = () => stalls.waited;
+    stalls.from(50);
+    stalls.sampler = { start() { profiles += 1; } };
+    const at = performance.now();
+    stalls.lastTick = at - 1000 - stalls.everyMs;
+    stalls.cpuAtTick = Infinity;
+    stalls.readWait = () => {
+      stalls.waited += waitedMs;
+      return stalls.waited;
+    };
+    stalls.look(at);
+    return { told: stalls.pending.length, profiles, isWatched: stalls.awakeUntil > at };
+  };
+  assert.deepEqual(after(0), { told: 1, profiles: 1, isWatched: true });
+  assert.deepEqual(after(900), { told: 1, profiles: 0, isWatched: true }, 'the rest is too short for a profile');
+  assert.deepEqual(after(980), { told: 1, profiles: 0, isWatched: false });
+});
