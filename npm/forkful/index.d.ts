@@ -580,7 +580,7 @@ export function binaryPath(): string;
 
 /** Starts a script with options, or the apps of a configuration file. Starts the daemon if it does not run. */
 export function start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
-/** Starts apps. */
+/** Starts apps. If some of them run already, they stay as they are, the others start, and the promise rejects with `CONFLICT`. */
 export function start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
 /**
  * Applies a configuration: starts missing apps, reloads changed apps, and leaves the others running. If a
