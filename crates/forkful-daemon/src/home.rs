@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forkful_os::identity::LockFile;
 
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
-const AGENT: [(&str, &str); 11] = [
+const AGENT: [(&str, &str); 12] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
+    ("drain.cjs", include_str!("../../../agent/drain.cjs")),
     ("kept.cjs", include_str!("../../../agent/kept.cjs")),
     ("loans.cjs", include_str!("../../../agent/loans.cjs")),
     ("long.cjs", include_str!("../../../agent/long.cjs")),

@@ -1,0 +1,190 @@
+// A drain: a worker answers all requests that it was sent, tells its clients to connect elsewhere, and closes idle connections only when no
+// request is in transit. A part of the agent, which loads it at its start: a drain must not depend on whether the file still exists. agent.cjs
+// has the rules, README.md the protocol.
+'use strict';
+
+/** How often a draining worker looks at its connections: a small part of the grace, and cheap. */
+const SWEEP_MS = 25;
+
+/** The time that a client has to close a connection after we have ended it; then we destroy it. */
+const LINGER_MS = 1000;
+
+/** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
+const HTTP2_LAST_STREAM = 2 ** 31 - 1;
+
+/** One drain: from the primary's message to our answer. */
+class Drain {
+  /**
+   * @param {import('./agent.cjs').Agent} agent
+   * @param {number} graceMs how long idle connections may still be used
+   * @param {boolean} closesIdle false when Node itself is disconnecting and the primary expects no answer
+   */
+  constructor(agent, graceMs, closesIdle) {
+    this.agent = agent;
+    this.graceMs = graceMs;
+    this.closesIdle = closesIdle;
+    this.startedAt = agent.now();
+    /** Idle connections: the time at which each became idle, and the number of bytes that had arrived until that time. @type {Map<any, {since: number, bytes: number}>} */
+    this.quiet = new Map();
+    /** Connections that we have ended, and when. @type {Map<any, number>} */
+    this.ended = new Map();
+    this.closedIdle = 0;
+    /**
+     * Whether the drain does not wait for connections that we must not close: those of a server that was closed to new ones,
+     * or of a process that is not told to disconnect.
+     */
+    this.waits = agent.lends();
+    this.sweep = agent.guarded(() => this.look());
+  }
+
+  start() {
+    // From here on each response tells its client not to reuse the connection. Responses in progress
+    // are found by `look`; responses whose headers were already sent leave an idle connection, which gets the grace.
+    const { guarded, learn, refuseReuse, requestStart, sessions } = this.agent;
+    requestStart.subscribe(guarded(({ response, server }) => {
+      learn(server);
+      refuseReuse(response);
+    }));
+    for (const session of sessions) announce(session);
+    if (this.closesIdle) this.sweep();
+    else this.markAll();
+  }
+
+  /** Marks the responses in progress. */
+  markAll() {
+    const { http1Sockets, refuseReuse, servers } = this.agent;
+    for (const server of servers) {
+      for (const socket of http1Sockets(server)) refuseReuse(socket._httpMessage);
+    }
+  }
+
+  /** Checks all connections once; repeats itself until it can answer the primary. */
+  look() {
+    const { immediate, now, tell, timer } = this.agent;
+    const at = now();
+    const over = at - this.startedAt >= this.graceMs;
+    const http1 = this.lookAtHttp1(at);
+    const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at);
+    const others = this.others(http1.total);
+    // Connections in the TLS handshake are among the others, so these have the grace as well.
+    if (open === 0 && ((over && !this.waits) || others === 0)) {
+      this.agent.finish();
+      tell({ act: 'drained', idle: this.closedIdle, busy: others });
+      return;
+    }
+    // A request may have arrived that is still unread in the kernel. The poll phase after the timer reads it, so only the
+    // check phase after that can tell an idle connection from one with a new request.
+    // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
+    timer(() => immediate(this.sweep), SWEEP_MS).unref();
+  }
+
+  /**
+   * Stops listening on addresses on which no worker of the app will listen again; open connections stay.
+   * @param {unknown[] | null} places null is everywhere
+   */
+  stopListening(places) {
+    for (const server of this.agent.servers) {
+      const address = server.listening && server.address();
+      const place = address && (typeof address === 'string' ? address : String(address.port));
+      if (places && !places.includes(place) || !server._handle) continue;
+      this.waits = true;
+      server._handle.close();
+    }
+  }
+
+  lookAtHttp1(at) {
+    const { http1Sockets, refuseReuse, servers } = this.agent;
+    let open = 0;
+    let total = 0;
+    for (const server of servers) {
+      for (const socket of http1Sockets(server)) {
+        total += 1;
+        if (this.ended.has(socket)) continue;
+        open += 1;
+        if (socket._httpMessage) {
+          refuseReuse(socket._httpMessage);
+          this.quiet.delete(socket);
+        } else {
+          this.consider(socket, at);
+        }
+      }
+    }
+    return { open, total };
+  }
+
+  /**
+   * Ends a connection without a response in progress, once it has been idle for the grace; bytes
+   * that arrive (perhaps the first part of a request) restart its grace.
+   */
+  consider(socket, at) {
+    const bytes = socket.bytesRead;
+    const entry = this.quiet.get(socket);
+    if (!entry || entry.bytes !== bytes) {
+      this.quiet.set(socket, { since: at, bytes });
+    } else if (at - entry.since >= this.graceMs) {
+      this.quiet.delete(socket);
+      this.ended.set(socket, at);
+      this.closedIdle += 1;
+      // FIN first, and the client closes: a client that writes at this very moment sees the end of the
+      // stream instead of a reset. Its request cannot be answered any more, so it must not be executed:
+      // the client will send it again elsewhere.
+      ignoreInput(socket);
+      socket.end();
+    }
+  }
+
+  /** Sessions accept no new streams after the grace, and end by themselves with their last stream. */
+  lookAtHttp2(over) {
+    let open = 0;
+    for (const session of this.agent.sessions) {
+      if (session.destroyed) continue;
+      if (over && !session.closed) session.close();
+      if (!session.destroyed) open += 1;
+    }
+    return open;
+  }
+
+  /** Connections that we ended and whose clients have not closed yet. */
+  lookAtEnded(at) {
+    for (const [socket, since] of this.ended) {
+      if (!socket.destroyed && at - since >= LINGER_MS) socket.destroy();
+      if (socket.destroyed) this.ended.delete(socket);
+    }
+    for (const socket of this.quiet.keys()) if (socket.destroyed) this.quiet.delete(socket);
+    return this.ended.size;
+  }
+
+  /** Connections that we must not close: upgraded (WebSocket), plain TCP, in the TLS handshake. */
+  others(http1) {
+    const { servers, sessions } = this.agent;
+    let all = 0;
+    for (const server of servers) all += server._connections || 0;
+    return Math.max(0, all - http1 - sessions.size);
+  }
+}
+
+/**
+ * Keeps data of an HTTP/1 connection from the parser and from the app; only its end is still noticed.
+ * (If a connection is not read at all, its close by the client is not noticed.)
+ */
+function ignoreInput(socket) {
+  // A listener for 'data' also takes the connection back from a parser that reads from its handle directly.
+  socket.on('data', ignore);
+  for (const listener of socket.listeners('data')) {
+    if (listener !== ignore) socket.removeListener('data', listener);
+  }
+  socket.resume();
+}
+
+function ignore() {}
+
+/** Tells an HTTP/2 client to open its next streams elsewhere; streams in transit are still served. */
+function announce(session) {
+  try {
+    if (!session.closed && !session.destroyed) session.goaway(0, HTTP2_LAST_STREAM);
+  } catch {
+    // The session has just ended.
+  }
+}
+
+module.exports = { Drain, announce };
