@@ -42,6 +42,12 @@ const GRACE_MS_MAX = 60_000;
  */
 const FLUSH_MS = 1000;
 
+/**
+ * What can wait until the start is over begins so long after the primary has asked for it, or up to twice as long, or with the first
+ * connection: it takes 10 ms of CPU time, and workers often start together.
+ */
+const SETTLED_MS = 1000;
+
 /** Servers that listen or have open connections; see `learn`. */
 const servers = new Set();
 /** HTTP/2 servers that have our listener for sessions: a server that listens again gets no second one. */
@@ -59,7 +65,16 @@ let drain = null;
 /** Whether the first listen has been seen. */
 let willFlush = false;
 
-/** @type {import('./reports.cjs').Reporter | undefined} Made when reports are asked for. */
+/** Whether the start is over: a connection has come, or enough time has passed. */
+let isSettled = false;
+
+/** What waits for that, by the primary's word for it. @type {Map<string, () => void>} */
+const unsettled = new Map();
+
+/** @type {import('./outgoing.cjs').Servers | undefined} Made when reports are asked for. */
+let peers;
+
+/** @type {import('./reports.cjs').Reporter | undefined} Made when the start is over and reports are asked for. */
 let reporter;
 
 /** @type {import('./stalls.cjs').Stalls | undefined} Made when stalls are asked for. */
@@ -239,15 +254,43 @@ function graceOf(wish) {
  */
 function report(wish, quiet) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
-  reporter ??= new (require('./reports.cjs').Reporter)(agent);
-  reporter.every(wish, typeof quiet === 'number' ? quiet : 0);
+  // An app connects to its databases when it starts.
+  peers ??= new (require('./outgoing.cjs').Servers)(agent);
+  if (wish > 0) peers.begin();
+  const begin = () => {
+    reporter ??= new (require('./reports.cjs').Reporter)(agent, peers);
+    reporter.every(wish, typeof quiet === 'number' ? quiet : 0);
+  };
+  // Without a quiet pace somebody looks at the worker now.
+  if (quiet === undefined) settle();
+  whenSettled('report', begin);
+}
+
+/**
+ * Does something when the start is over; of several things by the same name, the last.
+ * @param {string} name
+ * @param {() => void} step
+ */
+function whenSettled(name, step) {
+  if (isSettled) return step();
+  if (unsettled.size === 0) timer(guarded(settle), SETTLED_MS * (1 + Math.random())).unref();
+  unsettled.set(name, guarded(step));
+}
+
+/** The start is over. */
+function settle() {
+  isSettled = true;
+  for (const step of unsettled.values()) step();
+  unsettled.clear();
 }
 
 /** @param {unknown} wish `min_ms` as it came */
 function tellStalls(wish) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
-  stalls ??= new (require('./stalls.cjs').Stalls)(agent);
-  stalls.from(wish);
+  whenSettled('stalls', () => {
+    stalls ??= new (require('./stalls.cjs').Stalls)(agent);
+    stalls.from(wish);
+  });
 }
 
 /**
@@ -279,7 +322,7 @@ const DEEDS = {
   stalls: (message) => tellStalls(message.min_ms),
   report: (message) => report(message.every_ms, message.quiet_ms),
   // libuv's pool has threads.
-  pool: () => reporter?.usePool(),
+  pool: () => whenSettled('pool', () => reporter?.usePool()),
   metrics() {
     try {
       (prom ??= new (require('./prom.cjs').Prom)(agent, merger)).tell();
@@ -328,6 +371,11 @@ function watchServers() {
   const perConnection = held('net.server.socket');
   const onSocket = guarded(({ socket }) => learn(socket.server, socket));
   perConnection.subscribe(onSocket);
+  const onFirst = guarded(() => {
+    perConnection.unsubscribe(onFirst);
+    settle();
+  });
+  perConnection.subscribe(onFirst);
   // Node 20 and later report each listen, so that nothing needs to be done per connection.
   const perListen = held('tracing:net.server.listen:asyncEnd');
   perListen.subscribe(guarded(({ server }) => {

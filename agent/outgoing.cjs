@@ -111,7 +111,6 @@ class Servers {
     this.peers = new Map();
     this.isChanged = false;
     this.toldAt = -Infinity;
-    this.now = require('perf_hooks').performance.now.bind(require('perf_hooks').performance);
     this.channel = IS_PUBLISHED ? agent.held('net.client.socket') : undefined;
     /** Takes away what is around `connect`. @type {(() => boolean) | undefined} */
     this.restore = undefined;
@@ -133,11 +132,10 @@ class Servers {
   begin() {
     // Whoever asks for reports may have heard nothing yet.
     this.isChanged = this.peers.size > 0;
-    if (this.isOn) return this;
+    if (this.isOn) return;
     this.isOn = true;
     if (this.channel) this.channel.subscribe(this.onSocket);
     else this.restore ??= around(net.Socket.prototype, 'connect', this.opens);
-    return this;
   }
 
   end() {
@@ -234,14 +232,14 @@ class Servers {
     const peer = this.peer(name, address, port);
     if (peer) peer.refused += 1;
     this.isChanged = true;
-    if (this.now() - this.toldAt >= TELL_MS) this.tell();
+    if (this.agent.now() - this.toldAt >= TELL_MS) this.tell();
   }
 
   /** Tells all servers, if there is news. */
   tell() {
     if (!this.isChanged) return;
     this.isChanged = false;
-    this.toldAt = this.now();
+    this.toldAt = this.agent.now();
     this.agent.tell({ act: 'peers', peers: [...this.peers.values()].map(({ name, address, port, refused }) => [name, address, port, refused]) });
   }
 

@@ -250,19 +250,23 @@ function watchUtilization({ performance }, { sampling }, delay) {
   };
 }
 
-/** How late the event loop is. Its timer would wake a loop that has nothing else to do, so that it can pause. */
+/**
+ * How late the event loop is, from the first time that something happens in the process. Its timer would wake a loop that has nothing else to
+ * do, so that it pauses while the worker is quiet.
+ */
 function watchDelay({ monitorEventLoopDelay }) {
-  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delay.enable();
+  /** @type {any} It takes 0.4 MB, so an idle process has none. */
+  let delay;
   // What the monitor measures is the time between two turns of its timer, so the resolution is taken off.
   const beyond = (nanoseconds) => short(Math.max(0, nanoseconds / 1e6 - DELAY_RESOLUTION_MS));
   return {
     /** The share of time since the last report in which the loop was late; 0 if nothing was measured. */
     lateShare() {
-      const lateMs = beyond(delay.mean);
+      const lateMs = beyond(delay?.mean ?? NaN);
       return Number.isFinite(lateMs) ? lateMs / (DELAY_RESOLUTION_MS + lateMs) : 0;
     },
     read(seconds) {
+      if (!delay) return {};
       // Nothing was measured yet when the mean is no number.
       const values = seconds > 0 && Number.isFinite(delay.mean) ? {
         event_loop_delay_p50_ms: beyond(delay.percentile(50)),
@@ -278,10 +282,11 @@ function watchDelay({ monitorEventLoopDelay }) {
     },
     /** @param {boolean} isQuiet */
     pause(isQuiet) {
-      if (isQuiet) delay.disable();
-      else delay.enable();
+      if (isQuiet) return void delay?.disable();
+      delay ??= monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+      delay.enable();
     },
-    end() { delay.disable(); },
+    end() { delay?.disable(); },
   };
 }
 
@@ -339,13 +344,18 @@ function watchPool({ performance }, { guarded }) {
 
 /** Reports on the requests and on what is measured, at an interval that the primary sets. */
 class Reporter {
-  /** @param {import('./agent.cjs').Agent} agent */
-  constructor(agent) {
+  /**
+   * @param {import('./agent.cjs').Agent} agent
+   * @param {import('./outgoing.cjs').Servers} servers
+   */
+  constructor(agent, servers) {
     this.agent = agent;
     this.clocks = require('perf_hooks');
     this.tick = agent.guarded(() => this.report());
     /** @type {any} */
     this.interval = null;
+    /** The pause between two reports now. */
+    this.paceMs = 0;
     /** @type {any} What measures, while reports are asked for. */
     this.meters = null;
     /** Requests of the time before reports were last ended. */
@@ -359,7 +369,7 @@ class Reporter {
     this.quietPeriods = 0;
     this.wake = () => { if (this.isQuiet) this.wakeUp(); };
     this.hasPool = false;
-    this.servers = new (require('./outgoing.cjs').Servers)(agent);
+    this.servers = servers;
   }
 
   /**
@@ -367,25 +377,23 @@ class Reporter {
    * @param {number} quietMs the pause while nothing happens; 0: the same
    */
   every(everyMs, quietMs) {
-    const { ticks, clearTicks } = this.agent;
-    if (this.interval) clearTicks(this.interval);
-    this.interval = null;
     if (everyMs <= 0) return this.end();
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
-    // In a process that has just begun, one period without anything is enough.
-    this.quietPeriods = this.meters ? 0 : QUIET_PERIODS - 1;
-    this.setQuiet(false);
     if (!this.meters) {
+      // Nothing has happened yet, and one period without anything is enough.
+      this.quietPeriods = QUIET_PERIODS - 1;
       this.begin();
+      this.setQuiet(this.quietMs > 0);
       // What is known at once: who looks for the first time need not look again for it.
       this.report(0);
+      this.pace(this.everyMs);
     } else {
-      // A new daemon has heard nothing yet.
-      this.servers.begin();
-      if (this.sinceReport() * 1000 >= REPORT_MS_MIN) this.report();
+      // A new daemon has heard nothing yet. A quiet worker stays quiet: many of them that woke at the same time would use all cores.
+      if (this.quietMs === 0) this.setQuiet(false);
+      this.pace(this.isQuiet ? this.quietMs : this.everyMs);
+      if (this.isQuiet || this.sinceReport() * 1000 >= REPORT_MS_MIN) this.report();
     }
-    if (!this.interval) this.interval = ticks(this.tick, this.everyMs).unref();
   }
 
   begin() {
@@ -395,7 +403,7 @@ class Reporter {
       requests: watchRequests(agent, clocks, this.wake),
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
-      servers: this.servers.begin(),
+      servers: this.servers,
       // Before the delay, whose reading begins it anew.
       utilization: watchUtilization(clocks, agent, delay),
       delay,
@@ -408,6 +416,9 @@ class Reporter {
   }
 
   end() {
+    this.agent.clearTicks(this.interval);
+    this.interval = null;
+    this.servers.end();
     if (!this.meters) return;
     this.requestsBefore += this.meters.requests.counts.requests;
     for (const meter of Object.values(this.meters)) meter.end?.();
@@ -432,13 +443,7 @@ class Reporter {
     const requests = this.requestsBefore + meters.requests.counts.requests;
     const sent = meters.outgoing.counts.sent;
     const values = Object.assign({}, ...Object.values(meters).map((meter) => meter.read(seconds)));
-    const isBusy = requests !== this.lastRequests || sent !== this.lastSent || values.http_in_flight > 0 || values.outgoing_in_flight > 0
-      || meters.utilization.utilization > QUIET_UTILIZATION;
-    this.lastRequests = requests;
-    this.lastSent = sent;
-    if (isBusy) this.quietPeriods = 0;
-    else if (seconds > 0) this.quietPeriods += 1;
-    const quiet = this.quietMs > 0 && this.quietPeriods >= QUIET_PERIODS;
+    const quiet = this.isQuietAfter(seconds, requests, sent, values);
     this.agent.tell({
       act: 'report',
       requests,
@@ -449,20 +454,42 @@ class Reporter {
       ...(meters.utilization.isSampled && { sampled: true }),
       ...(quiet && { quiet }),
     });
-    if (quiet !== this.isQuiet) this.pace(quiet);
+    if (seconds === 0) return;
+    this.setQuiet(quiet);
+    this.pace(quiet ? this.quietMs : this.everyMs);
   }
 
-  /** Reports seldom while nothing happens, and without the timer of the delay. */
-  pace(isQuiet) {
+  /**
+   * Whether nothing has happened for some periods.
+   * @param {number} seconds since the last report
+   * @param {number} requests that have come
+   * @param {number} sent requests to others
+   * @param {Record<string, number>} values of the report
+   */
+  isQuietAfter(seconds, requests, sent, values) {
+    const isAsked = requests !== this.lastRequests || sent !== this.lastSent || values.http_in_flight > 0 || values.outgoing_in_flight > 0;
+    this.lastRequests = requests;
+    this.lastSent = sent;
+    // A shorter time has little but the report itself.
+    const isPeriod = seconds * 1000 >= REPORT_MS_MIN;
+    if (isAsked || (isPeriod && this.meters.utilization.utilization > QUIET_UTILIZATION)) this.quietPeriods = 0;
+    else if (isPeriod) this.quietPeriods += 1;
+    return this.quietMs > 0 && this.quietPeriods >= QUIET_PERIODS;
+  }
+
+  /** Reports come at this interval from now on; one that has it already goes on. */
+  pace(ms) {
+    if (this.interval && ms === this.paceMs) return;
     const { ticks, clearTicks } = this.agent;
-    this.setQuiet(isQuiet);
-    if (this.interval) clearTicks(this.interval);
-    this.interval = ticks(this.tick, isQuiet ? this.quietMs : this.everyMs).unref();
+    clearTicks(this.interval);
+    this.paceMs = ms;
+    this.interval = ticks(this.tick, ms).unref();
   }
 
+  /** Whether nothing happens: then reports are rare, and the timer of the delay is off. */
   setQuiet(isQuiet) {
-    if (this.isQuiet !== isQuiet) this.meters?.delay.pause(isQuiet);
     this.isQuiet = isQuiet;
+    this.meters?.delay.pause(isQuiet);
   }
 
   /** Something happens again: the quiet time ends with a report of its own, after the request that has ended it. */
@@ -472,7 +499,7 @@ class Reporter {
     this.agent.immediate(this.agent.guarded(() => {
       if (!this.meters) return;
       this.report();
-      this.pace(false);
+      this.pace(this.everyMs);
     }));
   }
 }

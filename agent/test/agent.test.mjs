@@ -219,6 +219,34 @@ for (const major of MAJORS) {
       assert.deepEqual([quiet.output, awake.output], ['', '']);
     });
 
+    test('a process that starts is measured with its first connection, whose requests all count, or after a while', async (t) => {
+      const HOUR_MS = 3_600_000;
+      const [asked, left] = await Promise.all([serve(t, major, 'http'), serve(t, major, 'http')]);
+      const said = (worker, act) => worker.internal.findIndex((message) => message.act === act);
+      for (const worker of [asked, left]) {
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1000, quiet_ms: HOUR_MS });
+        worker.child.send({ cmd: 'NODE_FORKFUL', act: 'echo' });
+      }
+      await client(t, 'http').get(asked.port, '/now');
+      await waitUntil('reports', () => said(asked, 'report') >= 0 && said(left, 'report') >= 0);
+      // What the primary says together comes together; the answer to the second would come later if the first were done at once.
+      for (const worker of [asked, left]) assert.ok(said(worker, 'echo') < said(worker, 'report'), JSON.stringify(worker.internal));
+      await waitUntil('the request', () => asked.internal.some((message) => message.act === 'report' && message.requests === 1));
+    });
+
+    test('a quiet worker tells another daemon that it is quiet', async (t) => {
+      const HOUR_MS = 3_600_000;
+      const worker = await serve(t, major, 'http');
+      const reports = () => worker.internal.filter((m) => m.act === 'report');
+      const ask = () => worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 500, quiet_ms: HOUR_MS });
+      ask();
+      await waitUntil('the quiet pace', () => reports().at(-1)?.quiet === true);
+      const before = reports().length;
+      ask();
+      await waitUntil('an answer', () => reports().length === before + 1);
+      assert.equal(reports().at(-1).quiet, true);
+    });
+
     test('garbage collection is measured', async (t) => {
       const script = join(directory, `garbage-${major}.cjs`);
       await writeFile(script, "process.on('message', () => {}); setInterval(() => { for (let i = 0; i < 1e5; i += 1) globalThis.kept = new Array(10).fill(i); }, 5);");
