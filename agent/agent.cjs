@@ -15,7 +15,6 @@
 
 // Other modules are loaded when they are needed.
 const diagnostics = require('diagnostics_channel');
-const { Drain, announce } = require('./drain.cjs');
 
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
@@ -43,10 +42,12 @@ const GRACE_MS_MAX = 60_000;
 const FLUSH_MS = 1000;
 
 /**
- * What can wait until the start is over begins so long after the primary has asked for it, or up to twice as long, or with the first
- * connection: it takes 10 ms of CPU time, and workers often start together.
+ * The start is over so long after the first listen, or up to twice as long, or with the first connection. What can wait until then takes 10 ms
+ * of CPU time, and workers often start together.
  */
 const SETTLED_MS = 1000;
+/** The same for a process that does not listen, after the primary's first wish. */
+const NEVER_LISTENS_MS = 4000;
 
 /** Servers that listen or have open connections; see `learn`. */
 const servers = new Set();
@@ -59,20 +60,29 @@ const upgraded = new Set();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
 
+/** Functions that hear of each new session. @type {Set<(session: any) => void>} */
+const newSession = new Set();
+
 /** @type {import('./drain.cjs').Drain | null} The drain in progress; a drain cannot be cancelled. */
 let drain = null;
 
-/** Whether the first listen has been seen. */
-let willFlush = false;
+/** Whether the first listen has been seen. Node.js 18 does not tell of it. */
+let hasListened = false;
 
 /** Whether the start is over: a connection has come, or enough time has passed. */
 let isSettled = false;
 
-/** What waits for that, by the primary's word for it. @type {Map<string, () => void>} */
+/** @type {typeof import('./drain.cjs') | undefined} Loaded when the start is over: a drain must not depend on whether the file still exists. */
+let drains;
+
+/** What waits for the end of the start, by the primary's word for it. @type {Map<string, () => void>} */
 const unsettled = new Map();
 
 /** @type {import('./outgoing.cjs').Servers | undefined} Made when reports are asked for. */
 let peers;
+
+/** Whether reports are asked for. */
+let isReporting = false;
 
 /** @type {import('./reports.cjs').Reporter | undefined} Made when the start is over and reports are asked for. */
 let reporter;
@@ -204,9 +214,10 @@ function watchUpgrades(server) {
 }
 
 function watchSession(session) {
+  if (!sessions.has(session)) for (const hear of newSession) hear(session);
   sessions.add(session);
   session.once('close', () => sessions.delete(session));
-  if (drain) announce(session);
+  if (drain) loadDrains().announce(session);
 }
 
 /** Makes a response say `Connection: close`, unless its headers were already sent. */
@@ -224,7 +235,7 @@ function begin(graceMs, closesIdle, withinMs) {
   if (drain) return;
   // This is the last chance to send it.
   stalls?.finish();
-  drain = new Drain(agent, graceMs, closesIdle);
+  drain = new (loadDrains().Drain)(agent, graceMs, closesIdle);
   drain.start();
   // The next steps must not depend on whether the file still exists.
   if (typeof withinMs === 'number' && withinMs > 0) guarded(() => new (require('./long.cjs').Leavers)(agent, withinMs, now).start())();
@@ -255,15 +266,45 @@ function graceOf(wish) {
 function report(wish, quiet) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
   // An app connects to its databases when it starts.
-  peers ??= new (require('./outgoing.cjs').Servers)(agent);
-  if (wish > 0) peers.begin();
+  isReporting = wish > 0;
+  if (isReporting) watchPeers();
   const begin = () => {
-    reporter ??= new (require('./reports.cjs').Reporter)(agent, peers);
+    reporter ??= new (require('./reports.cjs').Reporter)(agent, loadPeers());
     reporter.every(wish, typeof quiet === 'number' ? quiet : 0);
   };
   // Without a quiet pace somebody looks at the worker now.
   if (quiet === undefined) settle();
   whenSettled('report', begin);
+}
+
+/** Learns of servers that the app connects to, from its first connection to one on. */
+function watchPeers() {
+  // Where Node.js does not publish all sockets, `outgoing.cjs` has another way.
+  if (peers || !publishesSockets()) return void loadPeers().begin();
+  const opened = held('net.client.socket');
+  const onFirst = guarded((message) => {
+    opened.unsubscribe(onFirst);
+    const known = loadPeers();
+    if (known.isOn || !isReporting) return;
+    known.begin();
+    known.onSocket(message);
+  });
+  opened.subscribe(onFirst);
+}
+
+function loadPeers() {
+  peers ??= new (require('./outgoing.cjs').Servers)(agent, publishesSockets());
+  return peers;
+}
+
+/** Whether `net.client.socket` has each socket that connects. A function that another program has put around Node's does not say so. */
+function publishesSockets() {
+  return Function.prototype.toString.call(require('net').Socket.prototype.connect).includes('netClientSocketChannel');
+}
+
+function loadDrains() {
+  drains ??= require('./drain.cjs');
+  return drains;
 }
 
 /**
@@ -273,13 +314,15 @@ function report(wish, quiet) {
  */
 function whenSettled(name, step) {
   if (isSettled) return step();
-  if (unsettled.size === 0) timer(guarded(settle), SETTLED_MS * (1 + Math.random())).unref();
+  // A worker that listens sets a shorter time.
+  if (unsettled.size === 0) timer(guarded(settle), NEVER_LISTENS_MS).unref();
   unsettled.set(name, guarded(step));
 }
 
 /** The start is over. */
 function settle() {
   isSettled = true;
+  loadDrains();
   for (const step of unsettled.values()) step();
   unsettled.clear();
 }
@@ -381,8 +424,10 @@ function watchServers() {
   perListen.subscribe(guarded(({ server }) => {
     perConnection.unsubscribe(onSocket);
     learn(server);
-    if (CACHE && !willFlush) timer(flush, FLUSH_MS * (1 + 3 * Math.random())).unref();
-    willFlush = true;
+    if (hasListened) return;
+    hasListened = true;
+    if (CACHE) timer(flush, FLUSH_MS * (1 + 3 * Math.random())).unref();
+    timer(guarded(settle), SETTLED_MS * (1 + Math.random())).unref();
   }));
 }
 
@@ -433,6 +478,7 @@ const sampling = {
  * @property {(server: any) => void} learn remembers a server
  * @property {Set<any>} servers servers that listen or have open connections
  * @property {Set<any>} sessions open HTTP/2 sessions of these servers
+ * @property {Set<(session: any) => void>} newSession functions that hear of each new one
  * @property {Set<any>} upgraded connections that are not HTTP any more
  * @property {(object: any, description: string) => any} hidden what an object of Node's holds under a symbol
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
@@ -449,7 +495,7 @@ const sampling = {
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined, finish, now, learn, servers, sessions, newSession, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */

@@ -1,5 +1,5 @@
 // A drain: a worker answers all requests that it was sent, tells its clients to connect elsewhere, and closes idle connections only when no
-// request is in transit. A part of the agent, which loads it at its start: a drain must not depend on whether the file still exists. agent.cjs
+// request is in transit. A part of the agent, which loads it when the start is over: a drain must not depend on whether the file still exists. agent.cjs
 // has the rules, README.md the protocol.
 'use strict';
 

@@ -76,9 +76,6 @@ function readerOf(chunk) {
 
 const keyOf = (address, port) => `${address}|${port}`;
 
-/** Whether the channel has each socket that connects. A function that another program has put there does not say so. */
-const IS_PUBLISHED = Function.prototype.toString.call(net.Socket.prototype.connect).includes('netClientSocketChannel');
-
 /**
  * Puts a function around one of Node's, which keeps its name, length and properties.
  * @param {any} object
@@ -102,8 +99,11 @@ function around(object, key, after) {
 
 /** Knows the servers, while reports are asked for. */
 class Servers {
-  /** @param {import('./agent.cjs').Agent} agent */
-  constructor(agent) {
+  /**
+   * @param {import('./agent.cjs').Agent} agent
+   * @param {boolean} arePublished whether `net.client.socket` has each socket that connects
+   */
+  constructor(agent, arePublished) {
     this.agent = agent;
     this.isOn = false;
     this.refused = 0;
@@ -111,7 +111,7 @@ class Servers {
     this.peers = new Map();
     this.isChanged = false;
     this.toldAt = -Infinity;
-    this.channel = IS_PUBLISHED ? agent.held('net.client.socket') : undefined;
+    this.channel = arePublished ? agent.held('net.client.socket') : undefined;
     /** Takes away what is around `connect`. @type {(() => boolean) | undefined} */
     this.restore = undefined;
     /** Sockets that have our listener; some connect again and again. */

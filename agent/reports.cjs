@@ -63,12 +63,13 @@ class Histogram {
 
 /**
  * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
- * response has no end.
+ * response has no end. Of HTTP/2, the sessions tell of their streams.
  * @param {import('./agent.cjs').Agent} agent
  * @param {{ performance: any }} clocks
  * @param {() => void} wake called at a request
  */
-function watchRequests({ requestStart, held }, { performance }, wake) {
+function watchRequests(agent, { performance }, wake) {
+  const { requestStart, held } = agent;
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
   const finish = held('http.server.response.finish');
@@ -93,20 +94,24 @@ function watchRequests({ requestStart, held }, { performance }, wake) {
       // See above.
     }
   };
+  const done = (started, status) => {
+    counts.ended += 1;
+    counts.classes[Math.min(4, Math.max(0, Math.trunc(status / 100) - 1))] += 1;
+    latency.add(performance.now() - started);
+  };
   const onFinish = ({ response }) => {
     try {
       const started = response[STARTED];
       if (started === undefined) return;
       response[STARTED] = undefined;
-      counts.ended += 1;
-      counts.classes[Math.min(4, Math.max(0, Math.trunc(response.statusCode / 100) - 1))] += 1;
-      latency.add(performance.now() - started);
+      done(started, response.statusCode);
     } catch {
       // See above.
     }
   };
   requestStart.subscribe(onStart);
   finish.subscribe(onFinish);
+  const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
   return {
     counts,
     latency,
@@ -118,7 +123,40 @@ function watchRequests({ requestStart, held }, { performance }, wake) {
     end() {
       requestStart.unsubscribe(onStart);
       finish.unsubscribe(onFinish);
+      endStreams();
     },
+  };
+}
+
+/**
+ * Requests over HTTP/2: the streams of its sessions.
+ * @param {import('./agent.cjs').Agent} agent
+ * @param {{ performance: any }} clocks
+ * @param {{ counts: any, done: (started: number, status: number) => void, wake: () => void }} hear
+ * @returns {() => void} ends the watch
+ */
+function watchStreams({ guarded, sessions, newSession }, { performance }, { counts, done, wake }) {
+  const onClose = guarded((stream) => {
+    const started = stream[STARTED];
+    stream[STARTED] = undefined;
+    const status = stream.sentHeaders?.[':status'];
+    if (status === undefined || stream.rstCode !== 0) counts.aborted += 1;
+    else done(started, status);
+  });
+  const onStream = guarded((stream) => {
+    counts.requests += 1;
+    wake();
+    stream[STARTED] = performance.now();
+    // `finish` comes for a cancelled stream, too.
+    stream.on('close', () => onClose(stream));
+  });
+  // Before the app's own, which may take long.
+  const follow = (session) => session.prependListener('stream', onStream);
+  for (const session of sessions) follow(session);
+  newSession.add(follow);
+  return () => {
+    newSession.delete(follow);
+    for (const session of sessions) session.removeListener('stream', onStream);
   };
 }
 

@@ -56,7 +56,7 @@ function cpuMs() {
 /** The kernel's account of the main thread: nanoseconds on a core, nanoseconds of waiting for one, and how often it got one. */
 const SCHEDULED = `/proc/self/task/${process.pid}/schedstat`;
 
-/** Milliseconds for which the main thread has waited for a core; always 0 where that cannot be read. It takes about 20 µs. */
+/** Milliseconds for which the main thread has waited for a core; always 0 where that cannot be read. It takes about 20 us. */
 function waitMs() {
   try {
     return Number(readFileSync(SCHEDULED, 'latin1').split(' ')[1]) / 1e6 || 0;
@@ -273,7 +273,7 @@ class Stalls {
     };
     this.pending.push(stall);
     this.countQueued(stall);
-    if (stall.cpu_ms >= (at - from) * ARM_SHARE || ownMs >= ARM_MS) this.sampler?.start();
+    if (ownMs >= this.minMs && (stall.cpu_ms >= (at - from) * ARM_SHARE || ownMs >= ARM_MS)) this.sampler?.start();
     if (!this.willTell) {
       this.willTell = true;
       this.agent.timer(this.finish, TELL_MS).unref();

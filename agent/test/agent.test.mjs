@@ -604,6 +604,35 @@ for (const major of MAJORS) {
       });
     }
 
+    test('streams of HTTP/2 are requests, those of a session before the first report, too', async (t) => {
+      const worker = await serve(t, major, 'h2c');
+      const session = http2.connect(`http://127.0.0.1:${worker.port}`);
+      t.after(() => session.destroy());
+      const ask = (path) => once(session.request({ ':path': path }).resume(), 'end');
+      await ask('/now');
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 100 });
+      await sync(worker);
+      await ask('/now');
+      const cancelled = session.request({ ':path': '/held' });
+      cancelled.on('error', () => {});
+      await worker.heard('the request', (m) => m.asked === '/held');
+      const last = () => worker.internal.findLast((message) => message.act === 'report');
+      await waitUntil('a request in flight', () => last().values.http_in_flight === 1);
+      cancelled.close(http2.constants.NGHTTP2_CANCEL);
+      await waitUntil('none in flight', () => last().values.http_in_flight === 0);
+      const { requests, values, latency } = last();
+      assert.deepEqual([requests, values.http_responses_2xx_total, values.http_aborted_total], [2, 1, 1]);
+      assert.equal(latency.slice(0, -1).reduce((sum, count) => sum + count), 1);
+      // Off means gone.
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 0 });
+      await sync(worker);
+      await ask('/now');
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 100 });
+      await sync(worker);
+      assert.equal(last().requests, 2);
+      assert.equal(worker.output, '');
+    });
+
     test('a server that closes and listens again is drained, and the app is not warned of anything', async (t) => {
       const script = join(directory, `again-${major}.cjs`);
       await writeFile(script, `

@@ -196,6 +196,16 @@ fn agent_path(place: &Path) -> PathBuf {
     place.join(&*FOLDER).join(AGENT[0].0)
 }
 
+/// A file of the agent without the lines that are comments, which stay empty: V8 keeps the text of a file in the memory of each worker. A
+/// comment of several lines has a `*` at the beginning of each.
+fn without_comments(text: &str) -> String {
+    let is_comment = |line: &str| {
+        ["//", "/*", "*/", "* "].iter().any(|mark| line.trim_start().starts_with(mark)) || line.trim() == "*"
+    };
+    let lines = text.lines().map(|line| if is_comment(line) { "" } else { line });
+    lines.fold(String::with_capacity(text.len()), |kept, line| kept + line + "\n")
+}
+
 /// Makes the agent's folder with all its files, or nothing.
 fn install_agent_in(place: &Path, (folder_mode, file_mode): (u32, u32)) -> io::Result<PathBuf> {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
@@ -208,7 +218,7 @@ fn install_agent_in(place: &Path, (folder_mode, file_mode): (u32, u32)) -> io::R
     fs_err::create_dir(&draft)?;
     for (name, text) in AGENT {
         let file = draft.join(name);
-        fs_err::write(&file, text)?;
+        fs_err::write(&file, without_comments(text))?;
         // Whatever the umask is.
         fs_err::set_permissions(&file, Permissions::from_mode(file_mode))?;
     }
@@ -222,5 +232,28 @@ fn install_agent_in(place: &Path, (folder_mode, file_mode): (u32, u32)) -> io::R
             if made { Ok(path) } else { Err(error) }
         }
         outcome => outcome.map(|()| path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AGENT, without_comments};
+
+    #[test]
+    fn the_agent_loses_lines_that_are_comments_and_nothing_else() {
+        let text =
+            "/**\n * What it does.\n */\nfunction one() { // Here.\n  // Not here.\n  return 2 * 3;\n}\n";
+        assert_eq!(without_comments(text), "\n\n\nfunction one() { // Here.\n\n  return 2 * 3;\n}\n");
+        for (name, text) in AGENT {
+            let kept = without_comments(text);
+            assert_eq!(kept.lines().count(), text.lines().count(), "{name}: the numbers of lines stay");
+            for line in text.lines().filter(|line| !kept.contains(line.trim())) {
+                let line = line.trim();
+                let is_comment = line.starts_with("//") || line.starts_with("/**") || line.starts_with('*');
+                assert!(is_comment && !line.contains("*/ "), "{name}: {line}");
+            }
+            // One letter beyond Latin-1 would double what V8 keeps.
+            assert!(kept.chars().all(|letter| u32::from(letter) < 0x100), "{name}");
+        }
     }
 }
