@@ -117,9 +117,10 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 
 const GRAFANA: &str = "
 ## Grafana and alerts
-- [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus.
+- [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus. Crashes and reloads are
+  marked on its plots.
 - [grafana/alerts.yml](grafana/alerts.yml) has alerts for Prometheus (`rule_files`): workers that are not online, crash, stand still or are saturated, HTTP errors, memory, CPU quotas,
-  reloads that failed. Adapt the bounds to your apps.
+  pressure on CPU, memory and storage, reloads that failed. Adapt the bounds to your apps.
 ";
 
 fn unit(unit: Unit) -> &'static str {
