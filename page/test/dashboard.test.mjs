@@ -161,13 +161,16 @@ describe('the dashboard', { skip: reason }, () => {
     });
   });
 
-  test('crashes of before the page was opened are marked and listed, with their details', async () => {
+  test('deployments and crashes of before the page was opened are marked and listed, with their details', async () => {
     daemon.start('fragile', 1);
+    daemon.deploy('fragile', '3f2a9c1 Faster search');
     await daemon.request('fragile', '/crash');
-    await daemon.until(() => daemon.incidents('fragile').length > 0);
+    await daemon.until(() => daemon.incidents('fragile').length > 1);
     await visit(async (page) => {
       await page.click(`${row('fragile')} a`);
       await page.waitForSelector('figure.plot .note a:has-text("✕ crash")');
+      await page.waitForSelector('figure.plot .note a:has-text("● deployed")');
+      await page.waitForSelector('.events li:has-text("fragile was deployed: 3f2a9c1 Faster search")');
       await page.click('nav >> text=Events');
       await page.waitForSelector('.events .bad:has-text("fragile, worker 0 crashed"):has-text("a planned crash")');
       await page.click('.events .bad:has-text("fragile") >> text=details');
