@@ -154,11 +154,14 @@ impl Reader {
         memory_file::read_at(&self.0, begin_of(area.0), &mut head)?;
         let Some(head) = Head::decode(&head) else { return Ok(Vec::new()) };
         let mut series = Vec::new();
-        for ring in span.rings().filter(|ring| COLUMNS[ring.columns()].iter().any(|name| wants(name))) {
+        for (ring, columns) in span.parts() {
+            if !COLUMNS[columns.clone()].iter().any(|name| wants(name)) {
+                continue;
+            }
             let (offset, length) = ring.place();
             let mut bytes = vec![0; length];
             memory_file::read_at(&self.0, begin_of(area.0) + HEAD_BYTES as u64 + offset, &mut bytes)?;
-            series.extend(read_series(span, ring, &bytes, head.ticks[ring.index()], &wants));
+            series.extend(read_series(span, (ring, columns), &bytes, head.ticks[ring.index()], &wants));
         }
         Ok(series)
     }

@@ -193,13 +193,15 @@ mod tests {
 
         fn read(&self, name: &str, query: Query, now_s: u64) -> (Span, Vec<Option<f64>>) {
             let span = query.span(now_s);
-            let read = |ring: Ring| {
+            let read = |(ring, columns): (Ring, Range<usize>)| {
                 let (begin, length) = ring.place();
                 let bytes = &self.area[begin as usize..begin as usize + length];
-                read_series(&span, ring, bytes, self.recorder.ticks()[ring.index()], |column| column == name)
+                let last = self.recorder.ticks()[ring.index()];
+                read_series(&span, (ring, columns), bytes, last, |column| column == name)
             };
-            let found = span.rings().flat_map(read).next();
-            (span, found.map_or(Vec::new(), |(_, values)| values))
+            let mut found: Vec<_> = span.parts().flat_map(read).collect();
+            assert!(found.len() <= 1, "a value is read of one ring");
+            (span, found.pop().map_or(Vec::new(), |(_, values)| values))
         }
     }
 
@@ -291,6 +293,7 @@ mod tests {
                 step_s: 1,
                 points: 600,
                 ring: Ring::Seconds,
+                finest: Ring::Seconds,
                 slow: Ring::SlowTenSeconds
             }
         );
@@ -347,6 +350,27 @@ mod tests {
         assert_eq!(week.iter().flatten().count(), 48);
         assert!(near(week[335], 0.5));
         assert!(world.read("io_pressure", query(now - 604_800, now - 86_400, 1800), now).1.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_a_coarse_ring_does_not_have_is_read_of_a_finer_one_that_goes_back_as_far() {
+        let mut world = World::new();
+        let begin = NOW / 600 * 600;
+        let now = begin + 7200;
+        for at in begin..now {
+            world.take(at, &[("event_loop_utilization", 0.5), ("pool_busy", 0.25), ("pool_cpu", 2.0)]);
+        }
+        let count = |name: &str, back_s: u64, step_s: u64| {
+            let values = world.read(name, query(now - back_s, now, step_s), now).1;
+            values.into_iter().flatten().count()
+        };
+        // Six hours are read in minutes, of which two have values; pool_busy is only in steps of 10 s.
+        for name in ["event_loop_utilization", "pool_busy"] {
+            assert_eq!([count(name, 21_600, 60), count(name, 86_400, 240)], [120, 30], "{name}");
+        }
+        assert_eq!(count("pool_busy", 604_800, 1800), 0, "its ring goes back a day");
+        assert_eq!([count("pool_cpu", 3600, 10), count("pool_cpu", 3600, 60)], [360, 60]);
+        assert_eq!(count("pool_cpu", 7200, 60), 0, "its ring goes back an hour");
     }
 
     #[test]

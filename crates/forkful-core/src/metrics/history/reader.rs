@@ -1,5 +1,7 @@
 //! Converts bytes to series.
 
+use std::ops::Range;
+
 use super::value::decode;
 use super::{COLUMNS, Ring, column, is_peak};
 use crate::metrics::table::{Metric, Unit};
@@ -25,6 +27,8 @@ pub struct Span {
     pub points: u64,
     /// The ring of the values that are measured each second.
     pub ring: Ring,
+    /// The finest ring that goes back as far: it has values that `ring` does not have.
+    pub finest: Ring,
     /// The ring of the slow values. Where it is coarser than the points, a value holds for several of them.
     pub slow: Ring,
 }
@@ -53,34 +57,42 @@ impl Query {
         let step_s = least.div_ceil(ring.step_s()) * ring.step_s();
         let from_s = from_s / step_s * step_s;
         let [fine, coarse] = Ring::SLOW;
+        // By rounding, the period may begin one step before the ring.
+        let reaches = |ring: &Ring| from_s + ring.reach_s() + step_s >= now_s;
         Span {
             from_s,
             step_s,
             points: to_s.saturating_sub(from_s).div_ceil(step_s).clamp(1, POINTS_MAX + 1),
             ring,
-            // By rounding, the period may begin one step before the ring.
-            slow: if from_s + fine.reach_s() + step_s >= now_s { fine } else { coarse },
+            finest: Ring::USUAL[..ring.index()].iter().copied().find(reaches).unwrap_or(ring),
+            slow: if reaches(&fine) { fine } else { coarse },
         }
     }
 }
 
 impl Span {
-    /// The rings with the values of this period.
-    pub fn rings(&self) -> impl Iterator<Item = Ring> {
-        [self.ring, self.slow].into_iter()
+    /// The rings with the values of this period, and which of their columns to read: each from the coarsest ring that has it.
+    pub fn parts(&self) -> impl Iterator<Item = (Ring, Range<usize>)> {
+        let mut read = 0;
+        let usual = Ring::USUAL[self.finest.index()..=self.ring.index()].iter().rev();
+        usual.chain([&self.slow]).map(move |ring| {
+            let columns = ring.columns();
+            let begin = columns.start.max(std::mem::replace(&mut read, columns.end));
+            (*ring, begin..columns.end)
+        })
     }
 }
 
-/// The series of a worker in a period, from the bytes of a ring whose last record is `last`: those with a
-/// value, by name. `wants` selects columns.
+/// The series of a worker in a period, from the bytes of a ring whose last record is `last`: those of these
+/// columns that have a value, by name. `wants` selects columns.
 pub fn read_series(
     span: &Span,
-    ring: Ring,
+    (ring, columns): (Ring, Range<usize>),
     bytes: &[u8],
     last: u64,
     wants: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, Vec<Option<f64>>)> {
-    let wanted = ring.columns().filter(|at| wants(COLUMNS[*at]));
+    let wanted = columns.filter(|at| wants(COLUMNS[*at]));
     let series = wanted.map(|at| (COLUMNS[at], read_column(span, ring, bytes, last, at)));
     series.filter(|(_, values)| values.iter().any(Option::is_some)).collect()
 }
