@@ -427,7 +427,7 @@ export interface IncidentSummary {
   /** Later incidents have higher numbers. */
   id: number;
   at_ms: number;
-  kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted';
+  kind: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed';
   app: string;
   /** The worker, if the event concerns one. */
   pm_id: number | null;

@@ -80,6 +80,12 @@ export class Daemon {
     execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances)], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
   }
 
+  /** Restarts an app as a deployment of a version. */
+  deploy(name, version) {
+    const env = { ...this.env, FORKFUL_DEPLOYMENT: version };
+    execFileSync(binary, ['restart', name], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+  }
+
   /** The status of a request to an app. Each request has a new connection, because a reload may close a kept connection just before its next request. */
   request(name, url) {
     return new Promise((resolve, reject) => {

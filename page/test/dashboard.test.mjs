@@ -68,7 +68,7 @@ describe('the dashboard', { skip: reason }, () => {
     const answered = page.waitForResponse((response) => new URL(response.url()).searchParams.get('step') === '240');
     await page.click('button:text-is("24 h")');
     await answered;
-    await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 9);
+    await page.waitForFunction(() => document.querySelectorAll('figure.plot canvas').length >= 11);
   }
 
   /** Waits until a plot's drawing has pixels that are neither empty nor grey: a canvas is there before its drawing is, and is replaced with new data. */
@@ -129,7 +129,7 @@ describe('the dashboard', { skip: reason }, () => {
       t.diagnostic(`a day of ${WORKERS} workers was drawn after ${Date.now() - began} ms`);
       const figures = await page.$$('figure.plot');
       const names = await page.$$eval('figure.plot h3', (all) => all.map((one) => one.textContent));
-      for (const wanted of ['Where the time of the event loop goes', 'Event loop of each worker', 'Requests', 'Latency', 'Memory', 'Thread pool, busy', 'Throttled by the CPU quota']) {
+      for (const wanted of ['Where the time of the event loop goes', 'Event loop of each worker', 'Requests', 'Latency', 'Memory', 'Open connections', 'Thread pool, busy', 'Throttled by the CPU quota', 'Pressure']) {
         assert.ok(names.includes(wanted), `${wanted} in ${names.join(', ')}`);
       }
       for (const [index, figure] of figures.entries()) {
@@ -161,13 +161,16 @@ describe('the dashboard', { skip: reason }, () => {
     });
   });
 
-  test('crashes of before the page was opened are marked and listed, with their details', async () => {
+  test('deployments and crashes of before the page was opened are marked and listed, with their details', async () => {
     daemon.start('fragile', 1);
+    daemon.deploy('fragile', '3f2a9c1 Faster search');
     await daemon.request('fragile', '/crash');
-    await daemon.until(() => daemon.incidents('fragile').length > 0);
+    await daemon.until(() => daemon.incidents('fragile').length > 1);
     await visit(async (page) => {
       await page.click(`${row('fragile')} a`);
       await page.waitForSelector('figure.plot .note a:has-text("✕ crash")');
+      await page.waitForSelector('figure.plot .note a:has-text("● deployed")');
+      await page.waitForSelector('.events li:has-text("fragile was deployed: 3f2a9c1 Faster search")');
       await page.click('nav >> text=Events');
       await page.waitForSelector('.events .bad:has-text("fragile, worker 0 crashed"):has-text("a planned crash")');
       await page.click('.events .bad:has-text("fragile") >> text=details');

@@ -25,7 +25,7 @@ export function historyOf(query, workers) {
         event_loop_delay_p99_ms: blocked ? 700 : 4 + 10 * busy, http_requests_per_s: 900 * busy, http_errors_per_s: blocked ? 12 : chance() < 0.02 ? 1 : 0,
         http_latency_p50_ms: 2 + 3 * busy, http_latency_p95_ms: 6 + 9 * busy, http_latency_p99_ms: blocked ? 700 : 12 + 20 * busy,
         memory_bytes: (90 + 20 * slot + 30 * busy) * 2 ** 20, heap_used_bytes: (40 + 20 * busy) * 2 ** 20, pool_busy: busy / 3, cpu_throttled: 0, accept_queue: blocked ? 9 : 0,
-        http_in_flight: 5 * busy,
+        http_in_flight: 5 * busy, connections: 20 + 40 * busy, cpu_pressure: busy / 4, memory_pressure: 0, io_pressure: blocked ? 0.4 : 0.01,
       };
     });
     const names = Object.keys(rows[0] ?? {});

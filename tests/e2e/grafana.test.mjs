@@ -19,6 +19,7 @@ const PANELS = DASHBOARD.panels.filter(({ type }) => type !== 'row');
 const EXPRESSIONS = [
   ...PANELS.flatMap(({ title, targets }) => targets.map(({ expr }) => [title, expr])),
   ...RULES.map(({ alert, expr }) => [alert, expr]),
+  ...DASHBOARD.annotations.list.map(({ name, expr }) => [name, expr]),
   ...DASHBOARD.templating.list.filter(({ definition }) => definition).map(({ name, definition }) => [name, definition]),
 ];
 const promtool = spawnSync('promtool', ['--version']).status === 0;
@@ -51,6 +52,15 @@ test('panels have titles, descriptions and units, and do not lie over each other
       }
     }
   }
+});
+
+test('the dashboard and the alerts know connections and pressure', () => {
+  const all = (list) => list.flatMap(({ targets, expr }) => targets?.map((target) => target.expr) ?? [expr]).join('\n');
+  for (const name of ['cpu', 'memory', 'io'].map((of) => `forkful_${of}_pressure`)) {
+    assert.match(all(PANELS), new RegExp(`\\b${name}\\b`));
+    assert.match(all(RULES), new RegExp(`\\b${name}\\b`));
+  }
+  assert.match(all(PANELS), /\bforkful_connections\b/);
 });
 
 test('the alerts say what happened and what to do, and promtool accepts them', (t) => {

@@ -109,7 +109,7 @@ test('what was asked for is no incident, and a loop of crashes ends with one of 
   assert.equal((await forkful.fails(['events', '-f'])).code, 4);
 });
 
-test('a reload that fails is told, also to those who watch', async (t) => {
+test('a deployment is told with its version, and a reload that fails, also to those who watch', async (t) => {
   const forkful = await sandbox(t, NEWEST);
   const { path } = await forkful.start(serves, { name: 'app', instances: 2 });
   const api = new Contract(join(forkful.home, 'forkful.sock'));
@@ -121,11 +121,13 @@ test('a reload that fails is told, also to those who watch', async (t) => {
     return assert.fail('no failed reload was told');
   })();
   forkful.script(() => { throw new Error('bad version'); }, path.split('/').at(-1));
-  await forkful.fails(['reload', 'app']);
+  await forkful.fails(['reload', 'app'], { env: { FORKFUL_DEPLOYMENT: '3f2a9c1 Faster search' } });
   const event = await told;
   response.destroy();
   assert.match(event.reason, /^a new worker failed: ended with exit code 1/);
   assert.equal(event.next, 'the worker before serves on');
+  const [deployed] = await incidents(forkful, 'app');
+  assert.deepEqual([deployed.kind, deployed.reason], ['deployed', '3f2a9c1 Faster search']);
   const { reply } = await api.ask('GET', `/v1/incidents/${event.id}`);
   assert.ok(reply.stderr_tail.includes('Error: bad version'), JSON.stringify(reply));
 });

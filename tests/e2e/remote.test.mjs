@@ -73,6 +73,8 @@ test('the workflow brings a release to the server, and reloads the app', { skip 
     assert.equal(code, 0, stdout + stderr);
   }
   assert.equal((await get(port)).body, 'second');
+  const { incidents } = JSON.parse((await forkful.ok(['events', 'api', '--json'])).stdout);
+  assert.deepEqual(incidents.map(({ kind, reason }) => [kind, reason]), [['deployed', '5ec0nd']]);
 });
 
 test('the dashboard of a server is reached through ssh', { skip }, async (t) => {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use crate::types::TARGETS_MAX;
-use crate::types::{AppDefinition, AppOutcome};
+use crate::types::{AppDefinition, AppOutcome, Deployment};
 
 /// What the apps are to become. Missing apps start, apps with another definition or other code are reloaded, the others
 /// stay as they are. When a new version does not become ready, everything that the request has done is undone.
@@ -27,6 +27,10 @@ pub struct ApplyRequest {
     /// counts as changed.
     #[serde(default)]
     pub code_changed_at_ms: BTreeMap<String, u64>,
+    /// The version that a deployment brings, such as `3f2a9c1 Faster search`. It is recorded as an incident of each app that is reloaded.
+    /// 1 to 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployment>,
 }
 
 /// What is to be done to an app.

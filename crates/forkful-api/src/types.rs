@@ -13,7 +13,7 @@ mod view;
 use std::collections::BTreeMap;
 
 pub use forkful_core::doctor::{OpenTrial, TrialCommands, TrialState};
-pub use forkful_core::incidents::{FixNote, FixStep};
+pub use forkful_core::incidents::{Deployment, FixNote, FixStep};
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::INSTANCES_MAX;
@@ -115,6 +115,10 @@ pub struct ActionRequest {
     /// incidents of the app once they are done.
     #[serde(default)]
     pub fix: Option<FixNote>,
+    /// `restart`, `reload`: the action is a part of a deployment of this version, such as `3f2a9c1 Faster search`. It is recorded as an
+    /// incident of each app that the action restarts, reloads or starts. 1 to 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployment>,
 }
 
 impl ActionRequest {
@@ -146,6 +150,9 @@ impl ActionRequest {
         }
         if defined > TARGETS_MAX {
             return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
+        }
+        if self.deployment.is_some() && !matches!(verb, Verb::Restart | Verb::Reload) {
+            return Err("`deployment` belongs to `restart` and `reload`".to_owned());
         }
         self.definitions.iter().try_for_each(AppDefinition::check_kinds)?;
         self.changes.iter().try_for_each(AppChange::check_kinds)?;

@@ -2,6 +2,7 @@
 //! one, how its reason reads, and which of the incidents that are kept go when there are too many. The files are the daemon's.
 
 mod death;
+mod deployment;
 mod keeping;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
 use crate::words;
 
 pub use death::{Death, Role, role};
+pub use deployment::Deployment;
 pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, surplus};
 
 /// What kind of incident it is.
@@ -42,11 +44,13 @@ pub enum IncidentKind {
     FixTried,
     /// The change did not help, and `forkful doctor --fix` has taken it back.
     FixReverted,
+    /// A deployment restarts or replaces workers.
+    Deployed,
 }
 
 impl IncidentKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Crash,
         Self::CrashLoop,
         Self::FailedReload,
@@ -58,13 +62,19 @@ impl IncidentKind {
         Self::NotScaledUp,
         Self::FixTried,
         Self::FixReverted,
+        Self::Deployed,
     ];
 
     /// Whether something is wrong. The other kinds are what an app was set up to do, or what a user asked the doctor to try.
     pub fn is_fault(self) -> bool {
         !matches!(
             self,
-            Self::ScaledUp | Self::ScaledDown | Self::NotScaledUp | Self::FixTried | Self::FixReverted
+            Self::ScaledUp
+                | Self::ScaledDown
+                | Self::NotScaledUp
+                | Self::FixTried
+                | Self::FixReverted
+                | Self::Deployed
         )
     }
 
@@ -82,6 +92,7 @@ impl IncidentKind {
             Self::NotScaledUp => "not_scaled_up",
             Self::FixTried => "fix_tried",
             Self::FixReverted => "fix_reverted",
+            Self::Deployed => "deployed",
         }
     }
 
@@ -104,6 +115,7 @@ impl IncidentKind {
             Self::NotScaledUp => "not scaled up",
             Self::FixTried => "fix tried",
             Self::FixReverted => "fix reverted",
+            Self::Deployed => "deployed",
         }
     }
 }

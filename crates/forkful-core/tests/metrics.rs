@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use forkful_core::metrics::history::{COLUMNS, Ring};
 use forkful_core::metrics::{Instrument, Kind, METRICS, Metric, OtelMetric, Source, Unit};
 
 const HEAD: &str = "\
@@ -17,13 +18,17 @@ Until the daemon asks for the first report, right after the start, the agent mea
 - `list --json`, `describe --json` and the API have the values in `metrics` of each worker; `describe` shows the most useful ones.
 - `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name; what an app reports of itself with `@pm2/io` under the same name comes first.
 - `forkful metrics` prints the page for Prometheus; see below.
+- [`GET /v1/history`](API.md#get-v1history) and the plots of the [dashboard](DASHBOARD.md) have the values of the last week. The column `history` says which of them are kept, and for how long:
+  `hour` is each second of an hour, `day` is also each 10 s of a day, `week` is also each minute of a week. `slow` values are measured every 10 s: each 10 s of an hour and each 10 min of a week are kept.
+
+Requests over HTTP/2 are not counted: the values of HTTP requests, responses and latencies, and `max_requests`, are those of HTTP/1. All other values are of the whole worker.
 
 The kernel is asked through `/proc` and control groups: a value is missing if the kernel does not provide it. Busy threads of the pool are known by their name on Node.js 24 and
 later; before, the threads that come after those of the start are taken for them.
 
 ## Values of the last second
-| in JSON | `describe` | unit | measured by | in `axm_monitor` | for Prometheus | what it is |
-| --- | --- | --- | --- | --- | --- | --- |
+| in JSON | `describe` | unit | measured by | history | in `axm_monitor` | for Prometheus | what it is |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 const COUNTERS: &str = "
@@ -38,7 +43,7 @@ const PAGE: &str = "
 ## The page for Prometheus
 `forkful metrics [APP]` prints it, `forkful metrics --listen 127.0.0.1:9100` serves it under `/metrics`, and the daemon has it at `GET /v1/metrics` of its socket: in
 Prometheus' text format, or in OpenMetrics for clients that accept `application/openmetrics-text`. Each sample has the labels `app` and `worker`, which is the number of
-the slot. Names are those of prom-client where it has one, so that dashboards for it work. Beside the columns above:
+the slot. Names are those of prom-client where it has one, so that dashboards for it work (see [below](#prom-clients-default-metrics)). Beside the columns above:
 
 | name | what it is |
 | --- | --- |
@@ -52,6 +57,17 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `forkful_outgoing_connections` | by `host`, such as `db:5432`: connections that a worker has opened itself; at most 16 hosts of a worker, those with most connections |
 | `forkful_build_info` | the version of Forkful |
 | `forkful_app_metrics_left_out` | metrics and samples of the app's prom-client that are not on the page, see below |
+
+### prom-client's default metrics
+All names of prom-client's `collectDefaultMetrics()` are on the page, for each worker, with the same meaning and unit, except these:
+
+| prom-client | here |
+| --- | --- |
+| `nodejs_active_*`: handles, requests and resources by type, and their totals | not measured: Node.js would make a list of all of them each second. `forkful_connections`, `forkful_outgoing_connections` and `process_open_fds` count connections and descriptors |
+| `nodejs_heap_space_size_*_bytes` by space | not measured. `nodejs_heap_size_used_bytes` and `nodejs_heap_size_total_bytes` are of all spaces together |
+
+An app that calls `collectDefaultMetrics()` itself has those names on the page, too, merged over its workers. Values that cost more to read, such as `process_virtual_memory_bytes`, are measured twice a minute and
+missing in the first seconds of a process.
 
 ## Metrics of the app itself: prom-client
 An app that uses [prom-client](https://github.com/siimon/prom-client) has its metrics on the page, too, without a line of code for it: one value for all its workers, with the label `app`
@@ -103,9 +119,10 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 
 const GRAFANA: &str = "
 ## Grafana and alerts
-- [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus.
+- [grafana/forkful.json](grafana/forkful.json) is a dashboard: import it in Grafana, and choose the data source of Prometheus. Crashes and reloads are
+  marked on its plots.
 - [grafana/alerts.yml](grafana/alerts.yml) has alerts for Prometheus (`rule_files`): workers that are not online, crash, stand still or are saturated, HTTP errors, memory, CPU quotas,
-  reloads that failed. Adapt the bounds to your apps.
+  pressure on CPU, memory and storage, reloads that failed. Adapt the bounds to your apps.
 ";
 
 fn unit(unit: Unit) -> &'static str {
@@ -125,6 +142,18 @@ fn source(source: Source) -> &'static str {
     match source {
         Source::Agent => "agent",
         Source::Kernel => "daemon",
+    }
+}
+
+/// For how long its values are kept.
+fn kept(metric: &Metric) -> &'static str {
+    let Some(at) = COLUMNS.iter().position(|name| *name == metric.name) else { return "–" };
+    let is_in = |ring: Ring| ring.columns().contains(&at);
+    match () {
+        () if is_in(Ring::SlowTenSeconds) => "slow",
+        () if is_in(Ring::Minutes) => "week",
+        () if is_in(Ring::TenSeconds) => "day",
+        () => "hour",
     }
 }
 
@@ -159,8 +188,10 @@ fn the_page_is_the_one_that_the_table_makes() {
     for metric in METRICS.iter().filter(|metric| metric.kind == Kind::Gauge) {
         let pm2 = metric.pm2.map_or_else(|| "–".to_owned(), |pm2| format!("{} ({})", pm2.name, pm2.unit));
         let (name, label, unit) = (metric.name, metric.label.unwrap_or("–"), unit(metric.unit));
-        let (by, exported, meaning) = (source(metric.source), exported(metric), metric.meaning);
-        writeln!(page, "| `{name}` | {label} | {unit} | {by} | {pm2} | {exported} | {meaning} |").unwrap();
+        let (by, kept) = (source(metric.source), kept(metric));
+        let (exported, meaning) = (exported(metric), metric.meaning);
+        writeln!(page, "| `{name}` | {label} | {unit} | {by} | {kept} | {pm2} | {exported} | {meaning} |")
+            .unwrap();
     }
     page.push_str(COUNTERS);
     for metric in METRICS.iter().filter(|metric| metric.kind == Kind::Counter) {
@@ -181,4 +212,36 @@ fn the_page_is_the_one_that_the_table_makes() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     let update = "UPDATE_DOCS=1 cargo test -p forkful-core --test metrics";
     assert!(found == page, "docs/METRICS.md is stale: {update}");
+}
+
+/// The names of `collectDefaultMetrics()` of prom-client 15 that the table has; those of the process's start, its version and garbage
+/// collection are not of the table. The page lists what is missing.
+const PROM_CLIENT: [&str; 19] = [
+    "process_cpu_user_seconds_total",
+    "process_cpu_system_seconds_total",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
+    "process_heap_bytes",
+    "process_open_fds",
+    "process_max_fds",
+    "nodejs_eventloop_lag_seconds",
+    "nodejs_eventloop_lag_min_seconds",
+    "nodejs_eventloop_lag_max_seconds",
+    "nodejs_eventloop_lag_mean_seconds",
+    "nodejs_eventloop_lag_stddev_seconds",
+    "nodejs_eventloop_lag_p50_seconds",
+    "nodejs_eventloop_lag_p90_seconds",
+    "nodejs_eventloop_lag_p99_seconds",
+    "nodejs_heap_size_total_bytes",
+    "nodejs_heap_size_used_bytes",
+    "nodejs_external_memory_bytes",
+];
+
+#[test]
+fn the_default_metrics_of_prom_client_have_its_names() {
+    let exported = || METRICS.iter().flat_map(|metric| metric.exported);
+    for name in PROM_CLIENT {
+        assert!(exported().any(|exported| exported.name == name && exported.label.is_none()), "{name}");
+    }
 }

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use forkful_core::metrics::history::{Query, RINGS_BYTES, Ring, Span, read_series};
+use forkful_core::metrics::history::{COLUMNS, Query, RINGS_BYTES, Span, read_series};
 use forkful_core::metrics::{HEAD_BYTES, Head};
 use forkful_core::supervisor::AppId;
 use forkful_os::keeper::{Handover, Hold, Keeping, Kept, Kind, Name};
 use forkful_os::memory_file;
 
-/// Maximum workers with a history; each needs 360 KiB after a week.
+/// Maximum workers with a history; each needs 365 KiB after a week.
 pub(crate) const AREAS_MAX: usize = 128;
 const AREA_BYTES: u64 = HEAD_BYTES as u64 + RINGS_BYTES;
 /// The name under which the file is kept. A keeper of an earlier version knows its kind.
@@ -153,11 +153,17 @@ impl Reader {
         let mut head = vec![0; HEAD_BYTES];
         memory_file::read_at(&self.0, begin_of(area.0), &mut head)?;
         let Some(head) = Head::decode(&head) else { return Ok(Vec::new()) };
-        let (offset, length) = span.place();
-        let mut ring = vec![0; length];
-        memory_file::read_at(&self.0, begin_of(area.0) + HEAD_BYTES as u64 + offset, &mut ring)?;
-        let at = Ring::ALL.iter().position(|ring| *ring == span.ring).unwrap_or(0);
-        Ok(read_series(span, &ring, head.ticks[at], wants))
+        let mut series = Vec::new();
+        for (ring, columns) in span.parts() {
+            if !COLUMNS[columns.clone()].iter().any(|name| wants(name)) {
+                continue;
+            }
+            let (offset, length) = ring.place();
+            let mut bytes = vec![0; length];
+            memory_file::read_at(&self.0, begin_of(area.0) + HEAD_BYTES as u64 + offset, &mut bytes)?;
+            series.extend(read_series(span, (ring, columns), &bytes, head.ticks[ring.index()], &wants));
+        }
+        Ok(series)
     }
 }
 
@@ -239,7 +245,7 @@ mod tests {
     fn another_daemon_finds_whose_each_area_is() {
         let history = History::new(&Keeping::default());
         let (area, _) = history.area(AppId(1), 0).unwrap();
-        let head = Head { app: 1, slot: 0, ticks: [5, 0, 0], ..Head::default() };
+        let head = Head { app: 1, slot: 0, ticks: [5, 0, 0, 0, 0], ..Head::default() };
         history.write_head(area, &head).unwrap();
         let file = history.0.as_ref().unwrap().file.try_clone().unwrap();
         let next = History::of(file, Hold::default());

@@ -22,7 +22,7 @@ mod usage;
 pub use connections::{Connection, OpenConnection, connections_at, each_connection, listening_ports};
 pub use limits::{open_files_limit, raise_open_files_limit};
 pub use memory::proportional_bytes;
-pub use meter::{Meter, open_files, swapped_bytes};
+pub use meter::{Meter, memory_parts, open_files};
 #[cfg(target_os = "linux")]
 pub(crate) use sockets::tcp_listener_numbers;
 pub use sockets::{
@@ -33,7 +33,7 @@ pub use stat::{
     waits_in,
 };
 pub(crate) use stat::{USUAL_LENGTH, end_of, is_of_this_user, read_text};
-pub use usage::Usage;
+pub use usage::{MemoryParts, Usage};
 
 #[cfg(test)]
 pub(crate) use limits::CHANGING;

@@ -21,7 +21,7 @@ export const RANGES: Range[] = [
 const METRICS = [
   'event_loop_utilization', 'main_thread_cpu', 'run_queue_wait', 'gc_pause_ms_per_s', 'event_loop_delay_p99_ms', 'http_requests_per_s', 'http_errors_per_s',
   'http_latency_p50_ms', 'http_latency_p95_ms', 'http_latency_p99_ms', 'memory_bytes', 'heap_used_bytes', 'pool_busy', 'cpu_throttled', 'accept_queue', 'http_in_flight',
-  'memory_limit_bytes',
+  'memory_limit_bytes', 'connections', 'cpu_pressure', 'memory_pressure', 'io_pressure',
 ].join(',');
 
 const isValues = (value: unknown): value is Values => Array.isArray(value) && value.every((one) => one === null || typeof one === 'number');

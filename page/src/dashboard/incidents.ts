@@ -26,9 +26,10 @@ export async function details(id: string): Promise<IncidentDetails> {
 const WORDS: Record<string, string> = {
   crash: 'crashed', crash_loop: 'crashed too often', failed_reload: 'could not be reloaded', unhealthy: 'failed its health checks', stuck: 'stood still and was killed',
   disk_full: 'cannot write its log', scaled_up: 'got more workers', scaled_down: 'got fewer workers', not_scaled_up: 'is busy, but gets no more workers',
+  deployed: 'was deployed',
   fix_tried: 'was changed by forkful doctor --fix', fix_reverted: 'was changed back by forkful doctor --fix',
 };
-const ROUTINE = ['scaled_up', 'scaled_down', 'not_scaled_up', 'fix_tried', 'fix_reverted'];
+const ROUTINE = ['scaled_up', 'scaled_down', 'not_scaled_up', 'fix_tried', 'fix_reverted', 'deployed'];
 
 export const wordsOf = ({ kind }: Incident): string => WORDS[kind] ?? kind;
 export const isFault = ({ kind }: Incident): boolean => !ROUTINE.includes(kind);

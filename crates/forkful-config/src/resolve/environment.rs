@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use forkful_core::incidents::Deployment;
 use forkful_core::pages::Page;
 use forkful_core::spec::environment::{
     ENV_FILE_BYTES_MAX, is_for_other_users, looks_app_specific, parse_env_file,
@@ -23,8 +24,8 @@ use crate::tree::quoted;
 /// pass them on: a worker would open a descriptor that is not its channel.
 const CHANNEL_VARIABLES: &[&str] = &["NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE", "NODE_UNIQUE_ID"];
 
-/// The environment of this process as apps get it: as it is, without Node's channel variables and
-/// without what is not UTF-8, of which a warning tells.
+/// The environment of this process as apps get it: as it is, without Node's channel variables, without the
+/// version that a deployment brings, which would make the environment another one each time, and without what is not UTF-8, of which a warning tells.
 pub fn caller_environment() -> (BTreeMap<String, String>, Vec<Warning>) {
     from_os(std::env::vars_os())
 }
@@ -48,14 +49,15 @@ fn from_os(
             }),
         }
     }
-    strip_channel(&mut env);
+    strip_own(&mut env);
     (env, warnings)
 }
 
-fn strip_channel(env: &mut BTreeMap<String, String>) {
+fn strip_own(env: &mut BTreeMap<String, String>) {
     for name in CHANNEL_VARIABLES {
         env.remove(*name);
     }
+    env.remove(Deployment::VARIABLE);
 }
 
 /// Refuses an `env_<name>` that none of the apps has.
@@ -90,7 +92,7 @@ pub(super) fn of_app(
     warnings: &mut Vec<Warning>,
 ) -> Result<(BTreeMap<String, String>, EnvSources), ConfigError> {
     let mut env = context.caller_env.clone();
-    strip_channel(&mut env);
+    strip_own(&mut env);
     let withheld = filter(options, run_as, &mut env);
     let mut layers = Layers {
         sources: EnvSources {
@@ -210,11 +212,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_are_not_utf8_are_left_out_with_a_warning() {
+    fn variables_that_are_not_utf8_are_left_out_with_a_warning_and_those_of_the_command_without() {
         let broken = (OsString::from("LATIN"), OsString::from_vec(vec![b'a', 0xe4]));
         let good = (OsString::from("PORT"), OsString::from("3000"));
         let channel = (OsString::from("NODE_CHANNEL_FD"), OsString::from("3"));
-        let (env, warnings) = from_os([broken, good, channel].into_iter());
+        let deployment = (OsString::from(Deployment::VARIABLE), OsString::from("v2"));
+        let (env, warnings) = from_os([broken, good, channel, deployment].into_iter());
         assert_eq!(env, BTreeMap::from([("PORT".to_owned(), "3000".to_owned())]));
         assert_eq!(
             warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),

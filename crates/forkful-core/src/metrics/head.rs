@@ -4,13 +4,14 @@
 //! Numbers are little-endian. A counter is known by a hash of its name, for versions differ in their rows.
 
 use super::histogram::Histogram;
+use super::history::EachRing;
 use super::readings::Readings;
 use super::table::{Kind, METRICS};
 use super::totals::{Counts, Totals};
 use crate::slot::Generation;
 
 /// The layout and its version; another one is not read.
-const MAGIC: u64 = 0x464b_4849_5354_0001;
+const MAGIC: u64 = 0x464b_4849_5354_0002;
 /// Processes of a slot whose counters are written apart: the old and the new one of a reload.
 const LIVING_MAX: usize = 2;
 
@@ -24,7 +25,7 @@ pub struct Head {
     pub app: u32,
     pub slot: u16,
     /// The last record of each ring.
-    pub ticks: [u64; 3],
+    pub ticks: EachRing<u64>,
     /// Reloads of the app: those that succeeded, those that did not.
     pub reloads: [u64; 2],
     pub totals: Totals,
@@ -60,7 +61,10 @@ impl Head {
             return None;
         }
         let (app, slot) = (bytes.word()?, u16::try_from(bytes.word()?).ok()?);
-        let ticks = [bytes.long()?, bytes.long()?, bytes.long()?];
+        let mut ticks = EachRing::default();
+        for tick in &mut ticks {
+            *tick = bytes.long()?;
+        }
         let reloads = [bytes.long()?, bytes.long()?];
         let ended = bytes.counts()?;
         let count = bytes.word()? as usize;
@@ -157,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written() {
-        let mut head = Head { app: 7, slot: 3, ticks: [1, 2, 3], reloads: [4, 5], ..Head::default() };
+        let mut head = Head { app: 7, slot: 3, ticks: [1, 2, 3, 4, 5], reloads: [6, 7], ..Head::default() };
         assert_eq!(Head::decode(&head.encode()), Some(head.clone()));
         for generation in 1..=4 {
             head.totals.note(Generation(generation), &counts(f64::from(generation)));

@@ -1,6 +1,7 @@
 //! Measurements of the last week, in ring buffers of fixed size: each second of the last hour, 10 s steps of
-//! the last day, minutes of the last week. The rings of a worker are one area of bytes that is held
-//! elsewhere; this module defines what is written where, and reads it.
+//! the last day, minutes of the last week. Slow values, which are measured every 10 s, have rings of their own:
+//! 10 s steps of the last hour, 10 min steps of the last week. The rings of a worker are one area of bytes that
+//! is held elsewhere; this module defines what is written where, and reads it.
 //!
 //! - `value`: a value in one byte · `recorder`: converts samples to writes · `reader`: converts bytes to
 //!   series
@@ -12,10 +13,13 @@ mod value;
 pub use reader::{Query, Span, read_series};
 pub use recorder::{Recorder, Write};
 
+use std::ops::Range;
+
 use super::table::Metric;
 
-/// The columns of the rings, most important first: coarser rings have fewer.
-pub const COLUMNS: [&str; 32] = [
+/// The columns of the rings: first those measured each second, most important first, because coarser rings
+/// have fewer; then the slow ones.
+pub const COLUMNS: [&str; 36] = [
     "event_loop_utilization",
     "main_thread_cpu",
     "run_queue_wait",
@@ -50,26 +54,47 @@ pub const COLUMNS: [&str; 32] = [
     "gc_minor_ms_per_s",
     "outgoing_requests_per_s",
     "memory_limit_bytes",
+    // From here on only in the slow rings.
+    "connections",
+    "cpu_pressure",
+    "memory_pressure",
+    "io_pressure",
 ];
 
-/// One of the three rings.
+/// One of the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ring {
     Seconds,
     TenSeconds,
     Minutes,
+    SlowTenSeconds,
+    SlowTenMinutes,
 }
 
+/// Something for each ring, in the order of [`Ring::ALL`].
+pub type EachRing<T> = [T; 5];
+
 impl Ring {
-    /// Finest first.
-    pub const ALL: [Self; 3] = [Self::Seconds, Self::TenSeconds, Self::Minutes];
+    /// All rings, in the order of their areas.
+    pub const ALL: EachRing<Self> =
+        [Self::Seconds, Self::TenSeconds, Self::Minutes, Self::SlowTenSeconds, Self::SlowTenMinutes];
+    /// Those of values that are measured each second; finest first.
+    const USUAL: [Self; 3] = [Self::Seconds, Self::TenSeconds, Self::Minutes];
+    /// Those of slow values; finest first.
+    const SLOW: [Self; 2] = [Self::SlowTenSeconds, Self::SlowTenMinutes];
+
+    /// Its index in [`Ring::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 
     /// The time step of a record, in seconds.
     pub const fn step_s(self) -> u64 {
         match self {
             Self::Seconds => 1,
-            Self::TenSeconds => 10,
+            Self::TenSeconds | Self::SlowTenSeconds => 10,
             Self::Minutes => 60,
+            Self::SlowTenMinutes => 600,
         }
     }
 
@@ -79,29 +104,44 @@ impl Ring {
             Self::Seconds => 3600,
             Self::TenSeconds => 8640,
             Self::Minutes => 10_080,
+            Self::SlowTenSeconds => 360,
+            Self::SlowTenMinutes => 1008,
         }
     }
 
-    /// The number of columns of a record, one byte each.
-    pub const fn columns(self) -> u64 {
+    /// Its columns, as indexes of [`COLUMNS`].
+    pub const fn columns(self) -> Range<usize> {
         match self {
-            Self::Seconds => 32,
-            Self::TenSeconds => 16,
-            Self::Minutes => 11,
+            Self::Seconds => 0..32,
+            Self::TenSeconds => 0..16,
+            Self::Minutes => 0..11,
+            Self::SlowTenSeconds | Self::SlowTenMinutes => 32..COLUMNS.len(),
         }
+    }
+
+    /// The bytes of a record: one for each column.
+    const fn record_bytes(self) -> u64 {
+        let columns = self.columns();
+        (columns.end - columns.start) as u64
     }
 
     const fn bytes(self) -> u64 {
-        self.records() * self.columns()
+        self.records() * self.record_bytes()
     }
 
     /// Its offset in the area of a worker.
     const fn begin(self) -> u64 {
-        match self {
-            Self::Seconds => 0,
-            Self::TenSeconds => Self::Seconds.bytes(),
-            Self::Minutes => Self::Seconds.bytes() + Self::TenSeconds.bytes(),
+        let (mut begin, mut before) = (0, 0);
+        while before < self.index() {
+            begin += Self::ALL[before].bytes();
+            before += 1;
         }
+        begin
+    }
+
+    /// Its place in the area of a worker: offset and length.
+    pub const fn place(self) -> (u64, usize) {
+        (self.begin(), self.bytes() as usize)
     }
 
     /// How far back it goes, in seconds.
@@ -111,7 +151,7 @@ impl Ring {
 }
 
 /// Size of a worker's rings.
-pub const RINGS_BYTES: u64 = Ring::Minutes.begin() + Ring::Minutes.bytes();
+pub const RINGS_BYTES: u64 = Ring::SlowTenMinutes.begin() + Ring::SlowTenMinutes.bytes();
 
 /// The rows of the columns.
 fn column(at: usize) -> &'static Metric {
@@ -126,8 +166,8 @@ fn is_peak(metric: &Metric) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Sample;
     use crate::metrics::table::Kind;
+    use crate::metrics::{HEAD_BYTES, Sample};
 
     /// A worker's area with its recorder.
     struct World {
@@ -141,9 +181,11 @@ mod tests {
         }
 
         fn record(&mut self, at_s: u64, share: f64) {
-            let sample =
-                Sample::of(&[("event_loop_utilization", share), ("event_loop_delay_p99_ms", share * 100.0)]);
-            for Write { offset, bytes } in self.recorder.record(at_s, &sample) {
+            self.take(at_s, &[("event_loop_utilization", share), ("event_loop_delay_p99_ms", share * 100.0)]);
+        }
+
+        fn take(&mut self, at_s: u64, values: &[(&str, f64)]) {
+            for Write { offset, bytes } in self.recorder.record(at_s, &Sample::of(values)) {
                 let offset = offset as usize;
                 self.area[offset..offset + bytes.len()].copy_from_slice(&bytes);
             }
@@ -151,13 +193,15 @@ mod tests {
 
         fn read(&self, name: &str, query: Query, now_s: u64) -> (Span, Vec<Option<f64>>) {
             let span = query.span(now_s);
-            let (begin, length) = span.place();
-            let begin = begin as usize;
-            let at = Ring::ALL.iter().position(|ring| *ring == span.ring).unwrap();
-            let last = self.recorder.ticks()[at];
-            let mut series =
-                read_series(&span, &self.area[begin..begin + length], last, |column| column == name);
-            (span, series.pop().map_or(Vec::new(), |(_, values)| values))
+            let read = |(ring, columns): (Ring, Range<usize>)| {
+                let (begin, length) = ring.place();
+                let bytes = &self.area[begin as usize..begin as usize + length];
+                let last = self.recorder.ticks()[ring.index()];
+                read_series(&span, (ring, columns), bytes, last, |column| column == name)
+            };
+            let mut found: Vec<_> = span.parts().flat_map(read).collect();
+            assert!(found.len() <= 1, "a value is read of one ring");
+            (span, found.pop().map_or(Vec::new(), |(_, values)| values))
         }
     }
 
@@ -244,7 +288,14 @@ mod tests {
         };
         assert_eq!(
             Query::default().span(NOW),
-            Span { from_s: NOW - 600, step_s: 1, points: 600, ring: Ring::Seconds }
+            Span {
+                from_s: NOW - 600,
+                step_s: 1,
+                points: 600,
+                ring: Ring::Seconds,
+                finest: Ring::Seconds,
+                slow: Ring::SlowTenSeconds
+            }
         );
         assert_eq!(of(3600, None), (Ring::Seconds, 1));
         assert_eq!(of(3601, None), (Ring::TenSeconds, 10));
@@ -264,12 +315,75 @@ mod tests {
             assert_eq!(column(at).kind, Kind::Gauge, "{name}");
             assert_eq!(COLUMNS.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
-        assert_eq!(Ring::Seconds.columns() as usize, COLUMNS.len());
+        assert_eq!(Ring::Seconds.columns().end, Ring::SlowTenSeconds.columns().start);
+        assert!(Ring::ALL.iter().enumerate().all(|(index, ring)| ring.index() == index));
     }
 
     #[test]
-    fn the_rings_of_eight_workers_have_less_than_three_megabytes() {
-        assert_eq!(RINGS_BYTES, 364_320);
-        const { assert!(8 * RINGS_BYTES < 3_000_000) };
+    fn the_histories_of_eight_workers_have_less_than_three_megabytes() {
+        assert_eq!(RINGS_BYTES, 369_792);
+        const { assert!(8 * (RINGS_BYTES + HEAD_BYTES as u64) < 3_000_000) };
+    }
+
+    #[test]
+    fn slow_values_are_kept_each_ten_seconds_for_an_hour_and_each_ten_minutes_for_a_week() {
+        let mut world = World::new();
+        let begin = NOW / 600 * 600;
+        // 10 connections for a day, and 30 in the last 10 minutes.
+        let now = begin + 86_400;
+        for at in (begin..now).step_by(10) {
+            world
+                .take(at, &[("connections", if at + 600 < now { 10.0 } else { 30.0 }), ("io_pressure", 0.5)]);
+        }
+        let near = |value: Option<f64>, expected: f64| (value.unwrap() / expected - 1.0).abs() < 0.04;
+        let (span, seconds) = world.read("connections", query(now - 700, now, 1), now);
+        assert_eq!((span.ring, span.slow, span.points), (Ring::Seconds, Ring::SlowTenSeconds, 700));
+        assert!(near(seconds[0], 10.0) && near(seconds[699], 30.0), "{seconds:?}");
+        assert_eq!(seconds.iter().flatten().count(), 700, "a value holds until the next one");
+        let (span, hour) = world.read("connections", query(now - 3600, now, 10), now);
+        assert_eq!((span.slow, hour.iter().flatten().count()), (Ring::SlowTenSeconds, 360));
+        let (span, day) = world.read("connections", query(now - 86_400, now, 240), now);
+        assert_eq!((span.ring, span.slow), (Ring::Minutes, Ring::SlowTenMinutes));
+        assert_eq!((day.len(), day.iter().flatten().count()), (360, 360));
+        assert!(near(day[0], 10.0) && near(day[359], 30.0), "{day:?}");
+        let week = world.read("io_pressure", query(now - 604_800, now, 1800), now).1;
+        assert_eq!(week.iter().flatten().count(), 48);
+        assert!(near(week[335], 0.5));
+        assert!(world.read("io_pressure", query(now - 604_800, now - 86_400, 1800), now).1.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_a_coarse_ring_does_not_have_is_read_of_a_finer_one_that_goes_back_as_far() {
+        let mut world = World::new();
+        let begin = NOW / 600 * 600;
+        let now = begin + 7200;
+        for at in begin..now {
+            world.take(at, &[("event_loop_utilization", 0.5), ("pool_busy", 0.25), ("pool_cpu", 2.0)]);
+        }
+        let count = |name: &str, back_s: u64, step_s: u64| {
+            let values = world.read(name, query(now - back_s, now, step_s), now).1;
+            values.into_iter().flatten().count()
+        };
+        // Six hours are read in minutes, of which two have values; pool_busy is only in steps of 10 s.
+        for name in ["event_loop_utilization", "pool_busy"] {
+            assert_eq!([count(name, 21_600, 60), count(name, 86_400, 240)], [120, 30], "{name}");
+        }
+        assert_eq!(count("pool_busy", 604_800, 1800), 0, "its ring goes back a day");
+        assert_eq!([count("pool_cpu", 3600, 10), count("pool_cpu", 3600, 60)], [360, 60]);
+        assert_eq!(count("pool_cpu", 7200, 60), 0, "its ring goes back an hour");
+    }
+
+    #[test]
+    fn a_record_that_has_not_changed_is_written_once() {
+        let mut recorder = Recorder::default();
+        let begin = NOW / 600 * 600;
+        let mut written = |at, pressure| {
+            let (slow, _) = Ring::SlowTenSeconds.place();
+            let writes = recorder.record(at, &Sample::of(&[("cpu_pressure", pressure)]));
+            writes.iter().filter(|write| write.offset >= slow).count()
+        };
+        assert_eq!([0, 1, 2].map(|second| written(begin + second, 0.25)), [2, 0, 0]);
+        assert_eq!(written(begin + 3, 0.75), 2, "both means have changed");
+        assert_eq!(written(begin + 10, 0.75), 3, "both, and the next record of 10 s");
     }
 }

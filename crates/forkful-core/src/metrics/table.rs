@@ -224,6 +224,12 @@ pub const METRICS: &[Metric] = &[
     row("memory_pss_bytes", Unit::Bytes, Gauge, Kernel, "Memory of the process, with what it shares with others divided among them; measured twice a minute.")
         .exported(&[plain("forkful_memory_pss_bytes")])
         .otel(&[level("forkful.memory.pss", "By")]),
+    row("memory_virtual_bytes", Unit::Bytes, Gauge, Kernel, "Address space of the process, used or not: V8 reserves much more than it needs. Measured twice a minute.")
+        .exported(&[plain("process_virtual_memory_bytes")])
+        .otel(&[level("process.memory.virtual", "By")]),
+    row("memory_data_bytes", Unit::Bytes, Gauge, Kernel, "The part of the address space that is private and writable (the kernel's `VmData`); measured twice a minute.")
+        .exported(&[plain("process_heap_bytes")])
+        .otel(&[level("forkful.memory.data", "By")]),
     row("memory_limit_bytes", Unit::Bytes, Gauge, Kernel, "What the worker's control group may use; missing where there is no limit.")
         .exported(&[plain("forkful_memory_limit_bytes")])
         .otel(&[gauge("forkful.memory.limit", "By")]),

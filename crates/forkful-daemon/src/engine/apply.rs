@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppOutcome, ErrorCode, ErrorReply, StartRequest, Verb,
+    ActionReply, ActionRequest, AppDefinition, AppOutcome, Deployment, ErrorCode, ErrorReply, StartRequest,
+    Verb,
 };
 use forkful_core::apply::{
     Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Refused, Step, plan,
@@ -54,7 +55,7 @@ impl Plans {
         roster: Roster<'_>,
         back: &mpsc::UnboundedSender<Back>,
     ) {
-        let dry_run = request.dry_run;
+        let (dry_run, deployment) = (request.dry_run, request.deployment.clone());
         let plan = match roster.plan(request) {
             Ok(plan) => plan,
             Err(refusal) => return answer(reply, Err(refusal)),
@@ -69,7 +70,7 @@ impl Plans {
         };
         let back = back.clone();
         tokio::task::spawn_local(async move {
-            let (apps, undone) = carry_out(plan, &back).await;
+            let (apps, undone) = carry_out(plan, &back, deployment.as_ref()).await;
             let applied = Applied { names, answer: ApplyReply { plan: told, apps, undone }, reply };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Applied(applied));
@@ -146,6 +147,7 @@ fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
 async fn carry_out(
     mut plan: Plan,
     engine: &mpsc::UnboundedSender<Back>,
+    deployment: Option<&Deployment>,
 ) -> (Vec<AppOutcome>, Vec<AppOutcome>) {
     let (mut done, mut undone) = (Vec::new(), Vec::new());
     while let Some(action) = plan.advance() {
@@ -153,7 +155,8 @@ async fn carry_out(
             Action::Do(step) => (step, false),
             Action::Undo(step) => (step, true),
         };
-        let became = ask(engine, &step.app, action.order(), is_undo).await;
+        let deployment = deployment.filter(|_| !is_undo);
+        let became = ask(engine, &step.app, (action.order(), is_undo), deployment).await;
         plan.done(judged(step, &became));
         if is_undo { undone.push(became) } else { done.push(became) }
     }
@@ -174,8 +177,8 @@ fn judged(step: &Step<Planned<Box<AppDefinition>>>, became: &AppOutcome) -> Outc
 async fn ask(
     engine: &mpsc::UnboundedSender<Back>,
     app: &Planned<Box<AppDefinition>>,
-    order: Order,
-    is_undo: bool,
+    (order, is_undo): (Order, bool),
+    deployment: Option<&Deployment>,
 ) -> AppOutcome {
     let name = app.name.as_str();
     let (reply, answer) = oneshot::channel();
@@ -199,7 +202,10 @@ async fn ask(
             None,
             version(of).map(|definition| ScaleTarget::Exactly(definition.instances)),
         ),
-        Order::Reload(of) => action(Verb::Reload, version(of), None),
+        Order::Reload(of) => {
+            let (verb, request) = action(Verb::Reload, version(of), None);
+            (verb, ActionRequest { deployment: deployment.cloned(), ..request })
+        }
     };
     let was_sent = engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok();
     became(name, is_undo, was_sent, answer).await

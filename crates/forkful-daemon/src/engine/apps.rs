@@ -22,6 +22,7 @@ use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
+use super::metrics::MachinePressure;
 use super::outgoing::SharedTable;
 use crate::history::History;
 use crate::home::Home;
@@ -55,6 +56,8 @@ pub(crate) struct Apps {
     pub(super) shared_cores: SharedCores,
     /// Which connections processes have opened.
     pub(super) outgoing: SharedTable,
+    /// What apps without a control group of their own wait for.
+    machine_pressure: MachinePressure,
 }
 
 impl Deref for Apps {
@@ -80,6 +83,7 @@ impl Apps {
             shared_memory: SharedMemory::default(),
             shared_cores: SharedCores::default(),
             outgoing: SharedTable::default(),
+            machine_pressure: MachinePressure::default(),
         }
     }
 
@@ -87,6 +91,13 @@ impl Apps {
     pub(crate) fn get_mut(&mut self, app: AppId) -> Option<&mut App> {
         self.wakes.note_change(app);
         self.all.get_mut(&app)
+    }
+
+    /// Looks at all processes of an app, if it is time; says whether it was.
+    pub(super) fn take_samples(&mut self, app: AppId, logs: &LogService, now: Time) -> bool {
+        self.wakes.note_change(app);
+        let Self { all, machine_pressure, .. } = self;
+        all.get_mut(&app).is_some_and(|entry| entry.take_samples(logs, machine_pressure, now))
     }
 
     /// What workers have said in these events is written down. Nothing is due because of it.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use forkful_api::definition::changes;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppDefinition, AppList, AppTable, ErrorCode, ErrorReply, FixNote,
+    ActionReply, ActionRequest, AppDefinition, AppList, AppTable, Deployment, ErrorCode, ErrorReply, FixNote,
     StartRequest,
 };
 use forkful_core::doctor::Course;
@@ -210,6 +210,7 @@ impl Engine {
                 continue;
             }
             self.tell_changes(job, app, spec.as_deref());
+            self.note_deployment(app, request.deployment.as_ref());
             match verb {
                 Verb::Stop | Verb::Delete | Verb::KeepFix => {}
                 Verb::Restart => self.order(app, Event::Restart { slots, spec, job }, job),
@@ -227,6 +228,7 @@ impl Engine {
         }
         for spec in new {
             let app = self.create(spec, job, FirstStates::default());
+            self.note_deployment(app, request.deployment.as_ref());
             if let Some(part) = self.jobs.part(job, app) {
                 part.started = true;
             }
@@ -267,6 +269,13 @@ impl Engine {
     fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
         self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
+    }
+
+    /// Records that a deployment brings another version of an app.
+    fn note_deployment(&mut self, app: AppId, deployment: Option<&Deployment>) {
+        if let Some((deployment, entry)) = deployment.zip(self.apps.get_mut(app)) {
+            self.conversations.note(deployment.noticed(), entry, &self.logs);
+        }
     }
 
     /// Notes what a command is for the trial of an app, and whether and how it gives the app settings.

@@ -33,6 +33,7 @@ use super::outgoing::AppOutgoing;
 use crate::history::{History, HistoryOrder};
 use crate::logs::LogService;
 use outside::{Account, Outside};
+pub(super) use pressure::MachinePressure;
 use pressure::PressureWatch;
 use records::Records;
 use turns::Turns;
@@ -172,7 +173,12 @@ impl App {
     }
 
     /// Looks at all its processes, if it is time; says whether it was.
-    pub(super) fn take_samples(&mut self, logs: &LogService, now: Time) -> bool {
+    pub(super) fn take_samples(
+        &mut self,
+        logs: &LogService,
+        machine: &mut MachinePressure,
+        now: Time,
+    ) -> bool {
         if self.metrics.next.is_none_or(|next| next > now) {
             return false;
         }
@@ -182,7 +188,7 @@ impl App {
         let throttling = throttling.or_else(|| surroundings.throttling());
         let (mut lives, mut active) = (false, false);
         metrics.turns.begin();
-        let pressure = metrics.pressure.look(group.as_ref(), now);
+        let pressure = metrics.pressure.look(group.as_ref(), machine, now);
         for (slot, place) in places.iter_mut() {
             let pm_id = place.pm_id;
             for (generation, process) in

@@ -3,6 +3,7 @@
 mod app_metrics;
 mod apply;
 mod clearing;
+mod deployments;
 mod events;
 mod hung;
 mod keeper;
@@ -121,6 +122,7 @@ fn request(target: &str) -> ActionRequest {
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
         fix: None,
+        deployment: None,
     }
 }
 

@@ -39,8 +39,7 @@ impl Engine {
         while let Some(later) = self.apps.get_mut(app).and_then(|entry| entry.later.take_due(now)) {
             self.do_later(app, later);
         }
-        let has_looked = self.apps.get_mut(app).is_some_and(|entry| entry.take_samples(&self.logs, now));
-        if has_looked {
+        if self.apps.take_samples(app, &self.logs, now) {
             self.apps.look_outgoing(app, now);
             let load = self.apps.load(app, now);
             self.supervise_some(app, load.map(Event::Load));

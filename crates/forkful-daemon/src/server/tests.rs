@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use forkful_api::client::{Client, ClientError};
 use forkful_api::dashboard::DashboardRequest;
 use forkful_api::types::{
-    ActionReply, ActionRequest, AppList, AppOutcome, AppTable, ErrorCode, ErrorReply, FixNote, FixStep,
-    LogLine, LogStream, LogsQuery, TrialCommands,
+    ActionReply, ActionRequest, AppList, AppOutcome, AppTable, Deployment, ErrorCode, ErrorReply, FixNote,
+    FixStep, LogLine, LogStream, LogsQuery, TrialCommands,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
@@ -146,6 +146,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
         fix: None,
+        deployment: None,
     }
 }
 
@@ -192,6 +193,7 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     };
     let tried = |length| ActionRequest { fix: Some(fix(length)), ..request(&["a"]) };
     let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
+    let deployed = ActionRequest { deployment: Deployment::of("v2"), ..scale.clone() };
     for (verb, request, expected) in [
         (Verb::Stop, request(&[]), "an action names 1 to 4096 targets"),
         (Verb::Scale, request(&["a"]), "`instances` belongs to `scale`, which needs it"),
@@ -201,6 +203,7 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
         (Verb::Reload, tried(1025), "`reason` of `fix` has at most 1024 bytes"),
         (Verb::KeepFix, tried(1), "the step `keep` of `fix` belongs to `keep_fix`"),
         (Verb::KeepFix, request(&["a"]), "`keep_fix` needs `fix`"),
+        (Verb::Scale, deployed, "`deployment` belongs to `restart` and `reload`"),
     ] {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::stat::{Scheduled, cpu_times};
-use super::usage::Usage;
+use super::usage::{MemoryParts, Usage};
 
 /// Follows one process.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Meter {
 }
 
 /// It is not known.
-pub fn swapped_bytes(_pid: u32) -> io::Result<u64> {
+pub fn memory_parts(_pid: u32) -> io::Result<MemoryParts> {
     Err(crate::portable::unsupported())
 }
 

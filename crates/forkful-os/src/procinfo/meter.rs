@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::stat::{read_some, read_text, scheduled};
-use super::usage::Usage;
+use super::usage::{MemoryParts, Usage};
 
 /// The name of libuv's pool threads.
 const POOL_NAME: &str = "libuv-worker";
@@ -146,13 +146,24 @@ impl Times {
     }
 }
 
-/// Swapped-out memory of a process in bytes (`VmSwap` of `/proc/PID/status`).
-pub fn swapped_bytes(pid: u32) -> io::Result<u64> {
+/// What `/proc/PID/status` tells of a process's memory.
+pub fn memory_parts(pid: u32) -> io::Result<MemoryParts> {
     let text = read_text(format!("/proc/{pid}/status"))?;
-    let kilobytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VmSwap:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    Ok(kilobytes.ok_or(Errno::INVAL)? * 1024)
+    MemoryParts::parse(&text).ok_or_else(|| Errno::INVAL.into())
+}
+
+impl MemoryParts {
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+        };
+        Some(Self {
+            virtual_bytes: bytes("VmSize")?,
+            data_bytes: bytes("VmData")?,
+            swapped_bytes: bytes("VmSwap")?,
+        })
+    }
 }
 
 /// The number of open descriptors of a process, and its limit.
@@ -204,6 +215,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_read_by_its_names() {
+        let text = "Name:\tVmSize: 1 kB\nVmPeak:\t  9 kB\nVmSize:\t 700 kB\nVmData:\t  50 kB\nVmSwap:\t   0 kB\nThreads:\t1\n";
+        let expected = MemoryParts { virtual_bytes: 700 << 10, data_bytes: 50 << 10, swapped_bytes: 0 };
+        assert_eq!(MemoryParts::parse(text), Some(expected));
+        // A zombie has no memory.
+        for broken in
+            ["", "Name:\tnode\nThreads:\t1\n", &text.replace("50 kB", "50"), &text.replace("50", "x")]
+        {
+            assert_eq!(MemoryParts::parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
     fn a_process_is_followed_until_it_is_gone() {
         let mut meter = Meter::new(std::process::id());
         let before = meter.read().unwrap();
@@ -214,7 +238,8 @@ mod tests {
         while spent(meter.read().unwrap()) < spent(before) + Duration::from_millis(30) {
             rounds = std::hint::black_box(rounds + 1);
         }
-        assert!(swapped_bytes(std::process::id()).is_ok());
+        let parts = memory_parts(std::process::id()).unwrap();
+        assert!(parts.virtual_bytes >= parts.data_bytes && parts.data_bytes > 0, "{parts:?}");
         let (open, limit) = open_files(std::process::id()).unwrap();
         assert!(open >= 3 && limit.is_none_or(|limit| limit >= open), "{open} {limit:?}");
         assert!(Meter::new(u32::MAX).read().is_err());

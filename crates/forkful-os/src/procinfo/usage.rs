@@ -21,3 +21,14 @@ pub struct Usage {
     pub pool_ran: Duration,
     pub resident_bytes: u64,
 }
+
+/// Parts of the memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryParts {
+    /// All of its address space, used or not.
+    pub virtual_bytes: u64,
+    /// The part of it that is private and writable: heaps and other data, without stacks.
+    pub data_bytes: u64,
+    /// What is swapped out.
+    pub swapped_bytes: u64,
+}

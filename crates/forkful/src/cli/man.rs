@@ -16,7 +16,11 @@ Options of all commands: -s, --silent prints only errors and results, --no-color
 to stdout and nothing else.";
 
 /// Environment variables and their meanings.
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 5] = [
+    (
+        "FORKFUL_DEPLOYMENT",
+        "The version that a deployment brings, such as a commit: `reload`, `restart` and `apply` record it as an event of the apps, which is marked on plots.",
+    ),
     ("FORKFUL_HOME", "The folder of the daemon's files and its socket; ~/.forkful by default."),
     ("FORKFUL_KEEPER", "With 0 the daemon starts without a keeper, which would start it again."),
     (

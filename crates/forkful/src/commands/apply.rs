@@ -9,7 +9,7 @@ use forkful_api::types::{ActionReply, AppDefinition};
 use forkful_config::AppOptions;
 
 use super::act::print_table;
-use super::restart::code_changes;
+use super::restart::{code_changes, deployment};
 use crate::cli::TableArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -63,7 +63,8 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
     let apps = specs.apps_of_config(Path::new(&config), &AppOptions::default())?;
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
     let code_changed_at_ms = code_changes(&apps);
-    let mut request = ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms };
+    let mut request =
+        ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms, deployment: deployment() };
     let mut client = connection::needed(home).await?;
     let planned = client.apply(&request).await?;
     if !args.json {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Verb};
+use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Deployment, Verb};
 use forkful_config::AppOptions;
 use forkful_core::targets::as_typed;
 
@@ -75,8 +75,12 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let update_env = args.options.other.update_env;
     let change = if targets.is_empty() { None } else { Some(specs.change(&options, update_env)?) };
     let changes = change.into_iter().filter(|change| !change.is_empty()).collect();
-    let request =
-        ActionRequest { definitions: definitions.clone(), changes, ..request(targets.clone(), args.no_wait) };
+    let request = ActionRequest {
+        definitions: definitions.clone(),
+        changes,
+        deployment: deployment(),
+        ..request(targets.clone(), args.no_wait)
+    };
     let reply = again(&mut client, request, args.force, words).await?;
     reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
     if !update_env && !targets.is_empty() {
@@ -92,6 +96,11 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let groups = vec![(words.so_far(args.no_wait), rolled), (START.so_far(args.no_wait), started)];
     let told = Told { json: args.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
+}
+
+/// The version that a deployment brings by this command, if it says so.
+pub(super) fn deployment() -> Option<Deployment> {
+    Deployment::of(&std::env::var_os(Deployment::VARIABLE)?.to_string_lossy())
 }
 
 /// Sends the request: new definitions of some apps, and a change of the targets' apps. Without `force`, a reload leaves

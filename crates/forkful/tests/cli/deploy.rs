@@ -81,7 +81,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     let shop = Shop::new(
         r#""host": "localhost", "env": { "GREETING": "it's me" }, "pre-deploy-local": "echo local",
            "pre-setup": "echo before setup", "post-setup": "echo after setup", "pre-deploy": "echo before",
-           "post-deploy": "echo \"$GREETING\" with $(cat version)""#,
+           "post-deploy": "echo \"$GREETING\" with $(cat version) of $FORKFUL_DEPLOYMENT""#,
     );
     assert_snapshot!(shop.deploy(&["live"]), @"
     exit: 1
@@ -111,7 +111,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     --- stdout
     local
     before
-    it's me with one
+    it's me with one of [commit] one
     deployed [commit] one
     ");
     shop.commit("two");
@@ -122,7 +122,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     --- stdout
     local
     before
-    it's me with two
+    it's me with two of [commit] two
     deployed [commit] two
     ");
     assert_eq!(shop.version_there(), "two");
@@ -139,7 +139,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     assert_snapshot!(shop.deploy(&["live", "revert"]), @"
     exit: 0
     --- stdout
-    it's me with one
+    it's me with one of [commit] one
     deployed [commit] one
     ");
     assert_eq!(shop.version_there(), "one");
@@ -150,7 +150,7 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
     --- stdout
     local
     before
-    it's me with two
+    it's me with two of [commit] two
     deployed [commit] two
     ");
     assert_eq!(shop.version_there(), "two");

@@ -12,7 +12,7 @@ const SIGNS: Record<string, [string, string]> = {
 };
 const INCIDENTS: Record<string, [string, string]> = {
   crash: ['✕', 'crash'], crash_loop: ['✕', 'given up'], stuck: ['✕', 'stuck'], unhealthy: ['✕', 'unhealthy'], failed_reload: ['⇄', 'failed reload'],
-  disk_full: ['▤', 'disk full'], scaled_up: ['▲', 'scaled up'], scaled_down: ['▼', 'scaled down'], fix_tried: ['◆', 'fix tried'], fix_reverted: ['◇', 'fix reverted'],
+  disk_full: ['▤', 'disk full'], scaled_up: ['▲', 'scaled up'], scaled_down: ['▼', 'scaled down'], fix_tried: ['◆', 'fix tried'], fix_reverted: ['◇', 'fix reverted'], deployed: ['●', 'deployed'],
 };
 
 /** Marks of one kind within this many seconds are one. */

@@ -32,6 +32,9 @@ function each(workers: WorkerHistory[], points: number, name: string, as = (valu
   ];
 }
 
+const PRESSURE = 'The share of time in which at least one process had to wait for a free CPU, for memory to be freed, or for storage. A few percent are normal; much more '
+  + 'makes the app slow. Measured for the app\'s control group, or for the whole machine if the app has none.';
+
 type Content = Omit<PanelProps, 'xs' | 'marks'>;
 
 function contents({ workers, points }: History, limit: number | undefined): Content[] {
@@ -65,8 +68,20 @@ function contents({ workers, points }: History, limit: number | undefined): Cont
       title: 'Waiting and in progress', unit: '', note: 'Connections that no worker has accepted yet, and requests without an answer yet.',
       lines: [{ name: 'accept queue', values: all('accept_queue', sum), color: '--series-1' }, { name: 'requests in flight', values: all('http_in_flight', sum), color: '--series-0', dash: [6, 3] }],
     },
+    {
+      title: 'Open connections', unit: '', note: 'TCP connections that clients have open; idle ones and WebSockets count, too.',
+      lines: each(workers, points, 'connections'),
+    },
     { title: 'Thread pool, busy', unit: '%', top: 100, lines: each(workers, points, 'pool_busy', percent) },
     { title: 'Throttled by the CPU quota', unit: '%', lines: each(workers, points, 'cpu_throttled', percent) },
+    {
+      title: 'Pressure', unit: '%', top: 10, note: PRESSURE,
+      lines: [
+        { name: 'CPU', values: percent(all('cpu_pressure', most)), color: '--series-0' },
+        { name: 'memory', values: percent(all('memory_pressure', most)), color: '--series-1', dash: [8, 3] },
+        { name: 'storage', values: percent(all('io_pressure', most)), color: '--series-2', dash: [3, 3] },
+      ],
+    },
   ];
 }
 

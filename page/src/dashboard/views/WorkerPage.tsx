@@ -15,7 +15,7 @@ export function shown(name: string, value: number): string {
   if (name.endsWith('_ms_per_s')) return `${number(value)} ms/s`;
   if (name.endsWith('_ms')) return quantity(value, 'ms');
   if (name.endsWith('_per_s')) return `${number(value)} /s`;
-  if (/utilization|cpu_throttled|main_thread_cpu|run_queue_wait|pool_busy/.test(name)) return `${number(value * 100)} %`;
+  if (/utilization|cpu_throttled|main_thread_cpu|run_queue_wait|pool_busy|pressure/.test(name)) return `${number(value * 100)} %`;
   return number(value);
 }
 

@@ -241,7 +241,7 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "history",
             "apps",
             "Measurements of an app in the last week",
-            "Each second of the last hour, 10 s of the last day, minutes of the last week. The history survives a crash and an update of the daemon, and ends with `kill`.",
+            "Each second of the last hour, 10 s of the last day, minutes of the last week. Open connections and pressure, which are measured every 10 s: 10 s of the last hour, 10 min of the last week. The history survives a crash and an update of the daemon, and ends with `kill`.",
         ),
         Route::Jlist => (
             "jlist",

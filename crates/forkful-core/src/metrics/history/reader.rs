@@ -1,5 +1,7 @@
 //! Converts bytes to series.
 
+use std::ops::Range;
+
 use super::value::decode;
 use super::{COLUMNS, Ring, column, is_peak};
 use crate::metrics::table::{Metric, Unit};
@@ -17,13 +19,18 @@ pub struct Query {
     pub step_s: Option<u64>,
 }
 
-/// The returned period: `points` times `step_s` from `from_s` on, from one ring.
+/// The returned period: `points` times `step_s` from `from_s` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from_s: u64,
     pub step_s: u64,
     pub points: u64,
+    /// The ring of the values that are measured each second.
     pub ring: Ring,
+    /// The finest ring that goes back as far: it has values that `ring` does not have.
+    pub finest: Ring,
+    /// The ring of the slow values. Where it is coarser than the points, a value holds for several of them.
+    pub slow: Ring,
 }
 
 impl Query {
@@ -40,58 +47,69 @@ impl Query {
         };
         // The coarsest ring that is fine enough has the fewest bytes; without a requested step, the finest
         // ring that goes back far enough.
-        let mut rings = Ring::ALL.into_iter();
+        let mut rings = Ring::USUAL.into_iter();
         let ring = match self.step_s {
             Some(_) => rings.rev().find(fits),
             None => rings.find(fits),
         };
-        let reaching = || Ring::ALL.into_iter().find(|ring| from_s + ring.reach_s() >= now_s);
+        let reaching = || Ring::USUAL.into_iter().find(|ring| from_s + ring.reach_s() >= now_s);
         let ring = ring.or_else(reaching).unwrap_or(Ring::Minutes);
         let step_s = least.div_ceil(ring.step_s()) * ring.step_s();
         let from_s = from_s / step_s * step_s;
+        let [fine, coarse] = Ring::SLOW;
+        // By rounding, the period may begin one step before the ring.
+        let reaches = |ring: &Ring| from_s + ring.reach_s() + step_s >= now_s;
         Span {
             from_s,
             step_s,
             points: to_s.saturating_sub(from_s).div_ceil(step_s).clamp(1, POINTS_MAX + 1),
             ring,
+            finest: Ring::USUAL[..ring.index()].iter().copied().find(reaches).unwrap_or(ring),
+            slow: if reaches(&fine) { fine } else { coarse },
         }
     }
 }
 
 impl Span {
-    /// The ring in the area of a worker: offset and length.
-    pub fn place(&self) -> (u64, usize) {
-        (self.ring.begin(), self.ring.bytes() as usize)
+    /// The rings with the values of this period, and which of their columns to read: each from the coarsest ring that has it.
+    pub fn parts(&self) -> impl Iterator<Item = (Ring, Range<usize>)> {
+        let mut read = 0;
+        let usual = Ring::USUAL[self.finest.index()..=self.ring.index()].iter().rev();
+        usual.chain([&self.slow]).map(move |ring| {
+            let columns = ring.columns();
+            let begin = columns.start.max(std::mem::replace(&mut read, columns.end));
+            (*ring, begin..columns.end)
+        })
     }
 }
 
-/// The series of a worker, from the bytes of a span's ring whose last record is `last`: those with a value,
-/// by name. `wants` selects columns.
+/// The series of a worker in a period, from the bytes of a ring whose last record is `last`: those of these
+/// columns that have a value, by name. `wants` selects columns.
 pub fn read_series(
     span: &Span,
-    ring: &[u8],
+    (ring, columns): (Ring, Range<usize>),
+    bytes: &[u8],
     last: u64,
     wants: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, Vec<Option<f64>>)> {
-    let columns = COLUMNS.iter().enumerate().take(span.ring.columns() as usize);
-    let wanted = columns.filter(|(_, name)| wants(name));
-    let series = wanted.map(|(at, name)| (*name, read_column(span, ring, last, at)));
+    let wanted = columns.filter(|at| wants(COLUMNS[*at]));
+    let series = wanted.map(|at| (COLUMNS[at], read_column(span, ring, bytes, last, at)));
     series.filter(|(_, values)| values.iter().any(Option::is_some)).collect()
 }
 
-fn read_column(span: &Span, ring: &[u8], last: u64, at: usize) -> Vec<Option<f64>> {
+fn read_column(span: &Span, ring: Ring, bytes: &[u8], last: u64, at: usize) -> Vec<Option<f64>> {
     let metric = column(at);
     let table: [Option<f64>; 256] = std::array::from_fn(|code| decode(metric.unit, code as u8));
-    let per_point = span.step_s / span.ring.step_s();
-    let first = span.from_s / span.ring.step_s();
+    let in_record = at - ring.columns().start;
     let value = |tick: u64| {
-        let is_there = tick <= last && tick + span.ring.records() > last;
-        let place = (tick % span.ring.records() * span.ring.columns()) as usize + at;
-        table[usize::from(*ring.get(place).filter(|_| is_there)?)]
+        let is_there = tick <= last && tick + ring.records() > last;
+        let place = (tick % ring.records() * ring.record_bytes()) as usize + in_record;
+        table[usize::from(*bytes.get(place).filter(|_| is_there)?)]
     };
     let point = |point: u64| {
-        let begin = first + point * per_point;
-        joined(metric, (begin..begin + per_point).filter_map(value))
+        let begin_s = span.from_s + point * span.step_s;
+        let ticks = begin_s / ring.step_s()..=(begin_s + span.step_s - 1) / ring.step_s();
+        joined(metric, ticks.filter_map(value))
     };
     (0..span.points).map(point).collect()
 }

@@ -1,7 +1,7 @@
 //! Converts samples to writes.
 
 use super::value::encode;
-use super::{COLUMNS, Ring, column, is_peak};
+use super::{COLUMNS, EachRing, Ring, column, is_peak};
 use crate::metrics::Sample;
 
 /// An idle worker is sampled rarely: records between two samples are filled with the later one, up to this
@@ -19,9 +19,9 @@ pub struct Write {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recorder {
     /// The last written record of each ring, as seconds since the epoch divided by the ring's step.
-    ticks: [u64; 3],
-    /// The current records of the coarser rings.
-    pending: [Pending; 2],
+    ticks: EachRing<u64>,
+    /// The current records of all rings but the first, which has a record for each sample.
+    pending: EachRing<Pending>,
 }
 
 /// A record under construction.
@@ -29,6 +29,8 @@ pub struct Recorder {
 struct Pending {
     tick: u64,
     columns: Vec<Mean>,
+    /// As it was last written.
+    written: Vec<u8>,
 }
 
 /// One column of it.
@@ -41,12 +43,12 @@ struct Mean {
 
 impl Recorder {
     /// Continues rings with these last records.
-    pub fn resume(ticks: [u64; 3]) -> Self {
+    pub fn resume(ticks: EachRing<u64>) -> Self {
         Self { ticks, pending: Default::default() }
     }
 
     /// The last record of each ring.
-    pub fn ticks(&self) -> [u64; 3] {
+    pub fn ticks(&self) -> EachRing<u64> {
         self.ticks
     }
 
@@ -60,49 +62,49 @@ impl Recorder {
         let values = COLUMNS.map(|name| sample.get(name));
         let gap = at_s - self.ticks[0];
         let seconds = if gap <= FILLED_S { gap } else { 1 };
-        for (at, ring) in [(1, Ring::TenSeconds), (2, Ring::Minutes)] {
+        for ring in Ring::ALL.into_iter().skip(1) {
+            let at = ring.index();
             // The filled seconds may belong to the previous record.
             for second in at_s + 1 - seconds..=at_s {
                 let tick = second / ring.step_s();
-                if self.pending[at - 1].tick != tick {
-                    self.put_pending(at, ring, &mut writes);
-                    self.pending[at - 1] =
-                        Pending { tick, columns: vec![Mean::default(); ring.columns() as usize] };
+                if self.pending[at].tick != tick {
+                    self.put_pending(ring, &mut writes);
+                    let columns = vec![Mean::default(); ring.columns().len()];
+                    self.pending[at] = Pending { tick, columns, written: Vec::new() };
                 }
-                for (mean, value) in self.pending[at - 1].columns.iter_mut().zip(values) {
-                    mean.add(value);
+                let values = &values[ring.columns()];
+                for (mean, value) in self.pending[at].columns.iter_mut().zip(values) {
+                    mean.add(*value);
                 }
             }
             // Also the current record, because another daemon does not know its parts.
-            self.put_pending(at, ring, &mut writes);
+            self.put_pending(ring, &mut writes);
         }
-        let record: Vec<u8> =
-            values.iter().enumerate().map(|(at, value)| encode(column(at).unit, *value)).collect();
-        self.put(0, Ring::Seconds, (at_s + 1 - seconds, at_s), &record, &mut writes);
+        let of_second = Ring::Seconds.columns();
+        let record: Vec<u8> = of_second.map(|at| encode(column(at).unit, values[at])).collect();
+        self.put(Ring::Seconds, (at_s + 1 - seconds, at_s), &record, &mut writes);
         writes
     }
 
-    /// Writes the current, incomplete record.
-    fn put_pending(&mut self, at: usize, ring: Ring, writes: &mut Vec<Write>) {
-        let Pending { tick, columns } = &self.pending[at - 1];
+    /// Writes the current, incomplete record, unless it is written already.
+    fn put_pending(&mut self, ring: Ring, writes: &mut Vec<Write>) {
+        let at = ring.index();
+        let Pending { tick, columns, written } = &self.pending[at];
         let tick = *tick;
         if columns.is_empty() || tick < self.ticks[at] {
             return;
         }
         let code = |(at, mean): (usize, &Mean)| encode(column(at).unit, mean.value(is_peak(column(at))));
-        let record: Vec<u8> = columns.iter().enumerate().map(code).collect();
-        self.put(at, ring, (tick, tick), &record, writes);
+        let record: Vec<u8> = ring.columns().zip(columns).map(code).collect();
+        if record != *written {
+            self.put(ring, (tick, tick), &record, writes);
+            self.pending[at].written = record;
+        }
     }
 
     /// Writes a record at each of these ticks, and clears skipped ones.
-    fn put(
-        &mut self,
-        at: usize,
-        ring: Ring,
-        (first, last): (u64, u64),
-        record: &[u8],
-        writes: &mut Vec<Write>,
-    ) {
+    fn put(&mut self, ring: Ring, (first, last): (u64, u64), record: &[u8], writes: &mut Vec<Write>) {
+        let at = ring.index();
         // In an empty ring there is nothing to clear.
         let before = if self.ticks[at] == 0 { first } else { self.ticks[at] + 1 };
         let ticks = before.max((first + 1).saturating_sub(ring.records())).min(first)..=last;
@@ -113,7 +115,7 @@ impl Recorder {
             if place == 0 {
                 writes.extend(write.take());
             }
-            let offset = ring.begin() + place * ring.columns();
+            let offset = ring.begin() + place * ring.record_bytes();
             let write = write.get_or_insert_with(|| Write { offset, bytes: Vec::new() });
             write.bytes.extend_from_slice(if tick < first { &blank } else { record });
         }

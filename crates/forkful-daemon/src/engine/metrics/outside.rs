@@ -107,9 +107,12 @@ impl Outside {
             .memory_limit
             .or_else(|| forkful_os::memory_limit::memory_limit().map(|limit| limit.bytes));
         let files = procinfo::open_files(self.pid).ok();
+        let parts = procinfo::memory_parts(self.pid).ok();
         let known = [
             ("memory_pss_bytes", procinfo::proportional_bytes(self.pid).ok()),
-            ("swap_bytes", procinfo::swapped_bytes(self.pid).ok()),
+            ("memory_virtual_bytes", parts.map(|parts| parts.virtual_bytes)),
+            ("memory_data_bytes", parts.map(|parts| parts.data_bytes)),
+            ("swap_bytes", parts.map(|parts| parts.swapped_bytes)),
             ("memory_limit_bytes", limit),
             ("open_files", files.map(|(open, _)| open)),
             ("open_files_limit", files.and_then(|(_, limit)| limit)),
@@ -251,7 +254,11 @@ mod tests {
         let second = outside.look(&account(1010), false).unwrap();
         assert_eq!(second.get("log_bytes_total"), Some(10.0));
         assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
-        let is_asked = |readings: &Readings| readings.get("open_files").is_some_and(|open| open > 0.0);
+        let is_asked = |readings: &Readings| {
+            ["open_files", "memory_virtual_bytes", "memory_data_bytes"]
+                .iter()
+                .all(|name| readings.get(name).is_some_and(|value| value > 0.0))
+        };
         assert!(!is_asked(&second));
         outside.rare_from = Instant::now();
         assert!(outside.is_due());

@@ -10,26 +10,83 @@ use forkful_os::pressure::Pressure;
 /// How often it is read: the kernel tells the mean of 10 s.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The pressure of one app.
+/// The last reading of a pressure.
 #[derive(Default)]
-pub(super) struct PressureWatch {
-    read_at: Option<Time>,
-    last: Pressure,
+struct LastReading {
+    at: Option<Time>,
+    pressure: Pressure,
 }
 
-impl PressureWatch {
-    /// What it is now, by a reading that is at most [`EVERY`] old.
-    pub(super) fn look(&mut self, group: Option<&AppGroup>, now: Time) -> Readings {
-        if self.read_at.is_none_or(|at| now.since(at) >= EVERY) {
-            self.last = group.and_then(AppGroup::pressure).unwrap_or_else(Pressure::of_machine);
-            self.read_at = Some(now);
+impl LastReading {
+    /// A reading that is at most [`EVERY`] old.
+    fn refresh(&mut self, now: Time, read: impl FnOnce() -> Pressure) -> Pressure {
+        if self.at.is_none_or(|at| now.since(at) >= EVERY) {
+            *self = Self { at: Some(now), pressure: read() };
         }
-        let Pressure { cpu, memory, io } = self.last;
+        self.pressure
+    }
+}
+
+/// The pressure of the whole machine, read once for all apps.
+#[derive(Default)]
+pub(in crate::engine) struct MachinePressure(LastReading);
+
+impl MachinePressure {
+    fn look(&mut self, now: Time) -> Pressure {
+        self.0.refresh(now, Pressure::of_machine)
+    }
+}
+
+/// The pressure of one app's group; nothing is known of it where there is no group, or the kernel does not measure it.
+#[derive(Default)]
+pub(super) struct PressureWatch(LastReading);
+
+impl PressureWatch {
+    /// What it is now: of the app's group, or of the machine.
+    pub(super) fn look(
+        &mut self,
+        group: Option<&AppGroup>,
+        machine: &mut MachinePressure,
+        now: Time,
+    ) -> Readings {
+        let own = self.0.refresh(now, || group.and_then(AppGroup::pressure).unwrap_or_default());
+        let pressure = if own.is_known() { own } else { machine.look(now) };
+        let Pressure { cpu, memory, io } = pressure;
         let known = [("cpu_pressure", cpu), ("memory_pressure", memory), ("io_pressure", io)];
         let mut readings = Readings::default();
         for (name, value) in known.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             readings.take(name, value);
         }
         readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pressure_is_read_again_after_ten_seconds() {
+        let (begin, mut last, mut readings) = (Time::default(), LastReading::default(), 0);
+        let mut look = |second| {
+            last.refresh(begin + Duration::from_secs(second), || {
+                readings += 1;
+                Pressure { cpu: Some(f64::from(readings)), ..Pressure::default() }
+            })
+            .cpu
+        };
+        assert_eq!([0, 9, 10, 19, 25].map(&mut look), [1.0, 1.0, 2.0, 2.0, 3.0].map(Some));
+    }
+
+    #[test]
+    fn the_machine_is_read_once_for_all_apps() {
+        let (begin, mut machine) = (Time::default(), MachinePressure::default());
+        let mut apps = [PressureWatch::default(), PressureWatch::default()];
+        for second in 0..10 {
+            for app in &mut apps {
+                app.look(None, &mut machine, begin + Duration::from_secs(second));
+            }
+            assert_eq!(machine.0.at, Some(begin));
+        }
     }
 }

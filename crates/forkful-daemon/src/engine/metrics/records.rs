@@ -33,7 +33,7 @@ impl Records {
     pub(super) fn resume(&mut self, slot: u16) -> Option<Head> {
         let (app, history) = self.place.as_ref()?;
         let (area, head) = history.area(*app, slot)?;
-        let ticks = head.as_ref().map_or([0; 3], |head| head.ticks);
+        let ticks = head.as_ref().map_or_else(Default::default, |head| head.ticks);
         self.slots.insert(slot, Box::new(Slot { area, recorder: Recorder::resume(ticks) }));
         head
     }

@@ -14,6 +14,11 @@ get() {
 switch() {
   git reset --quiet --hard "$1" && ln -sfn "$path/source" "$path/current" && cd "$path/current"
 }
+# Commands of the hook mark the deployment of this version on plots.
+name_deployment() {
+  FORKFUL_DEPLOYMENT=$(git log -1 --format='%h %s' | cut -c 1-200)
+  export FORKFUL_DEPLOYMENT
+}
 is_healthy() {
   left=$health_seconds
   until check 2>/dev/null; do
@@ -23,7 +28,7 @@ is_healthy() {
   done
 }
 activate() {
-  switch "$1" && ( cd "$path/current" && post_deploy ) || { why="post-deploy failed"; return 1; }
+  switch "$1" && ( cd "$path/current" && name_deployment && post_deploy ) || { why="post-deploy failed"; return 1; }
   is_healthy || { why="it is not healthy after $health_seconds s"; return 1; }
 }
 deploy() {
