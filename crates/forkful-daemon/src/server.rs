@@ -14,6 +14,7 @@ pub(crate) mod probes;
 mod profile;
 mod refusal;
 pub(crate) mod routes;
+mod self_running;
 
 use std::future::pending;
 use std::pin::pin;

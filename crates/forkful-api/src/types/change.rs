@@ -5,6 +5,7 @@ mod by_app;
 use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::interpreter::CannotRun;
 use forkful_core::pages::Page;
 use forkful_core::spec::EnvBlocks;
 use forkful_core::spec::environment::{is_for_other_users, is_harmless};
@@ -87,6 +88,17 @@ impl AppChange {
         Err(ErrorReply::new(ErrorCode::BadRequest, error, Some(hint)))
     }
 
+    /// Whether no interpreter is to run the scripts of the apps from now on.
+    pub fn wants_scripts_to_run_themselves(&self) -> bool {
+        self.by_app.interpreter.as_ref().is_some_and(|new| new.program.is_none())
+    }
+
+    /// The file of an app that has to be executable, because nothing else is to run it. A command line has none.
+    pub fn runs_itself<'a>(&self, present: &'a AppDefinition) -> Option<&'a str> {
+        let file = present.script.as_deref().unwrap_or(&present.program);
+        Some(file).filter(|file| self.wants_scripts_to_run_themselves() && file.starts_with('/'))
+    }
+
     /// Applies the change. `present` is complete, with its environment; `own_uid` is the daemon's user.
     pub fn apply(self, present: &AppDefinition, own_uid: u32) -> Result<AppDefinition, ErrorReply> {
         let refuse = |what: String| {
@@ -121,8 +133,15 @@ impl AppChange {
         for (name, value) in self.env {
             changed.take_variable(&name, value);
         }
+        self.by_app.check_interpreter(&changed).map_err(|fault| cannot_run(present, &fault))?;
         Ok(changed)
     }
+}
+
+/// The refusal of a change after which a program would not run an app's script.
+pub fn cannot_run(present: &AppDefinition, fault: &CannotRun) -> ErrorReply {
+    let error = format!("app `{}` cannot be changed so: {fault}", present.name);
+    ErrorReply::new(ErrorCode::BadRequest, error, fault.hint())
 }
 
 impl AppDefinition {

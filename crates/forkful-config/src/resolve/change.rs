@@ -103,13 +103,16 @@ fn new_app_only(options: &AppOptions) -> Option<String> {
 fn interpreter(options: &AppOptions, context: &Context) -> Result<Option<Interpreter>, ConfigError> {
     let Some(name) = options.text("interpreter") else { return Ok(None) };
     if name == "none" {
-        return Ok(Some(Interpreter { program: None, runtime: Runtime::Other }));
+        return Ok(Some(Interpreter { program: None, runtime: Runtime::Other, version: None }));
     }
     let mut env = context.caller_env.clone();
     env.extend(options.env.clone());
-    let path = script::interpreter(&[name], &working_directory(options, context)?, &env)?;
+    let cwd = working_directory(options, context)?;
+    let path = script::interpreter(&[name], &cwd, &env)?;
     let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
-    Ok(Some(Interpreter { program: Some(path.to_string_lossy().into_owned()), runtime }))
+    // The daemon knows whether the script needs a certain version.
+    let version = if runtime == Runtime::Node { program::version(&path, &cwd, &env).ok() } else { None };
+    Ok(Some(Interpreter { program: Some(path.to_string_lossy().into_owned()), runtime, version }))
 }
 
 fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {

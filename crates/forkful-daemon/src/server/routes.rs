@@ -138,6 +138,7 @@ async fn start(
     Json(request): Json<StartRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
     request.check().map_err(Refusal::bad_request)?;
+    api.check_start(&request).await?;
     api.ask(|reply| Command::Start { request, reply }).await.map(Json)
 }
 
@@ -148,6 +149,7 @@ async fn action(
 ) -> Result<Json<ActionReply>, Refusal> {
     let verb = parse_verb(&verb).ok_or_else(|| Refusal::bad_request(format!("no such action: {verb:?}")))?;
     request.check(verb).map_err(Refusal::bad_request)?;
+    api.check_action(&request).await?;
     api.ask(|reply| Command::Action { verb, request, reply }).await.map(Json)
 }
 

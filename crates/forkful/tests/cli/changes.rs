@@ -170,6 +170,7 @@ fn an_app_can_be_renamed() {
         sandbox.transcript(&["restart", "all", "--name", "other"]),
         sandbox.transcript(&["restart", "web", "--env-file", ".env"]),
         sandbox.transcript(&["restart", "web", "--only", "web"]),
+        sandbox.transcript(&["restart", "web", "--interpreter", "none"]),
     ];
     assert_snapshot!(refused.join(""), @"
     exit: 1
@@ -192,6 +193,11 @@ fn an_app_can_be_renamed() {
     error: --only selects apps of a config file, but no config file is named
 
     hint: name the config file, as in `forkful stop forkful.config.js --only api`
+    exit: 2
+    --- stderr
+    error: app `web` cannot be changed so: [sandbox]/work/app.js is not executable
+
+    hint: `chmod +x [sandbox]/work/app.js`, or name what runs it with `--interpreter`
     ");
 }
 

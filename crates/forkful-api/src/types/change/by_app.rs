@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use forkful_core::interpreter::{CannotRun, check_strips_types, needs_types_stripped};
 use forkful_core::spec::{Watch, WatchIgnore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -46,6 +47,9 @@ pub struct Interpreter {
     pub program: Option<String>,
     /// `node` or `other`.
     pub runtime: RuntimeKind,
+    /// Which Node.js it is, such as `24.1.0`, if it says so. Without it, it runs no TypeScript by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// New settings of a watch; settings that are not given stay.
@@ -73,6 +77,21 @@ impl ByApp {
             "`forkful delete {name}` and start it again, or restart it with a config file that changes it"
         );
         Err(refused(format!("{option} cannot be changed of an app that exists"), hint))
+    }
+
+    /// Refuses another interpreter that cannot run the script of the app as it will be.
+    pub(super) fn check_interpreter(&self, changed: &AppDefinition) -> Result<(), CannotRun> {
+        let Some(Interpreter { program: Some(node), runtime: RuntimeKind::Node, version }) =
+            &self.interpreter
+        else {
+            return Ok(());
+        };
+        let script = changed.script.as_deref().unwrap_or_default();
+        let node_options = changed.env.get("NODE_OPTIONS").map(String::as_str);
+        if !needs_types_stripped(Path::new(script), &changed.program_args, node_options) {
+            return Ok(());
+        }
+        check_strips_types(script, node, version.as_deref())
     }
 
     /// Adds what these values mean for an app to `fields`, the other fields of its definition that change.
@@ -111,7 +130,7 @@ impl ByApp {
             fields.insert("args".to_owned(), json!([]));
         }
         let runtime = self.interpreter.as_ref().map_or(present.runtime, |new| new.runtime);
-        if let Some(Interpreter { program, runtime }) = &self.interpreter {
+        if let Some(Interpreter { program, runtime, .. }) = &self.interpreter {
             if is_command_line {
                 let error = format!("`{}` is a command line, which no interpreter runs", present.name);
                 return Err(ErrorReply::new(ErrorCode::BadRequest, error, None));
@@ -239,8 +258,11 @@ mod tests {
 
     #[test]
     fn an_interpreter_runs_the_same_script() {
-        let python =
-            Interpreter { program: Some("/usr/bin/python3".to_owned()), runtime: RuntimeKind::Other };
+        let python = Interpreter {
+            program: Some("/usr/bin/python3".to_owned()),
+            runtime: RuntimeKind::Other,
+            version: None,
+        };
         let changed =
             apply(ByApp { interpreter: Some(python.clone()), ..ByApp::default() }, &node()).unwrap();
         assert_eq!(
@@ -248,12 +270,33 @@ mod tests {
             ("/usr/bin/python3", Some("/srv/app.js"))
         );
         assert_eq!((changed.program_args, changed.runtime), (words(&["--no-warnings"]), RuntimeKind::Other));
-        let itself = Interpreter { program: None, runtime: RuntimeKind::Other };
+        let itself = Interpreter { program: None, runtime: RuntimeKind::Other, version: None };
         let changed = apply(ByApp { interpreter: Some(itself), ..ByApp::default() }, &node()).unwrap();
         assert_eq!((changed.program.as_str(), changed.script), ("/srv/app.js", None));
         assert!(changed.program_args.is_empty());
         let line = AppDefinition { script: Some("make serve".to_owned()), ..present() };
         assert!(apply(ByApp { interpreter: Some(python), ..ByApp::default() }, &line).is_err());
+    }
+
+    #[test]
+    fn a_node_that_does_not_run_typescript_is_refused_for_a_script_that_needs_it() {
+        let change = |version: Option<&str>, app: &AppDefinition| {
+            let program = Some("/opt/node".to_owned());
+            let version = version.map(str::to_owned);
+            let interpreter = Some(Interpreter { program, runtime: RuntimeKind::Node, version });
+            apply(ByApp { interpreter, ..ByApp::default() }, app).map(|_| ()).map_err(|refusal| refusal.error)
+        };
+        let refused = |what: &str| Err(format!("app `api` cannot be changed so: {what}"));
+        let typed = AppDefinition { script: Some("/srv/app.ts".to_owned()), ..present() };
+        assert_eq!(change(Some("22.18.0"), &typed), Ok(()));
+        let needs = "/srv/app.ts needs Node.js 22.18 or newer, and /opt/node is 20.1.0";
+        assert_eq!(change(Some("20.1.0"), &typed), refused(needs));
+        assert_eq!(change(None, &typed), refused("cannot run /opt/node --version"));
+        assert_eq!(change(Some("20.1.0"), &present()), Ok(()));
+        let with_loader = AppDefinition { program_args: words(&["--import", "tsx"]), ..typed.clone() };
+        assert_eq!(change(Some("20.1.0"), &with_loader), Ok(()));
+        let env = [("NODE_OPTIONS".to_owned(), "--import=tsx".to_owned())].into();
+        assert_eq!(change(Some("20.1.0"), &AppDefinition { env, ..typed }), Ok(()));
     }
 
     #[test]
