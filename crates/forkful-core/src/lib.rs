@@ -33,6 +33,7 @@ mod millis;
 pub mod otlp;
 pub mod outgoing;
 pub mod pages;
+pub mod paths;
 pub mod portable;
 pub mod primary_habits;
 pub mod probes;

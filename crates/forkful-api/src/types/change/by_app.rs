@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use forkful_core::interpreter::{CannotRun, check_strips_types, needs_types_stripped};
+use forkful_core::paths::file_name_of;
 use forkful_core::spec::{Watch, WatchIgnore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -13,9 +14,6 @@ use crate::types::{AppDefinition, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
 
 /// Node's flag for `source_map_support`, which is one of the interpreter's arguments.
 const SOURCE_MAPS: &str = "--enable-source-maps";
-
-/// The default debounce of a watch.
-const WATCH_DELAY: Duration = Duration::from_millis(100);
 
 /// See the module's documentation; the options of the command line have the same names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,12 +197,11 @@ impl WatchChange {
             }
         };
         let ignore = self.ignore.clone().or_else(|| before.map(|before| before.ignore.clone()));
-        let delay = self.delay_ms.filter(|delay| *delay > 0).map(Duration::from_millis);
-        let delay = if self.delay_ms.is_some() { delay } else { before.map(|before| before.delay) };
+        let delay = self.delay_ms.map(Duration::from_millis).or(before.map(|before| before.delay));
         let watch = Watch {
             paths,
             ignore: ignore.unwrap_or_default(),
-            delay: delay.unwrap_or(WATCH_DELAY),
+            delay: Watch::delay_or_default(delay),
             follow_links,
             polling,
         };
@@ -215,13 +212,6 @@ impl WatchChange {
 /// A path from a working directory, without `.`.
 fn below(cwd: &Path, path: &str) -> PathBuf {
     cwd.join(path).components().filter(|component| *component != Component::CurDir).collect()
-}
-
-/// A name as part of a file's name, as PM2 writes it.
-fn file_name_of(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
-        .collect()
 }
 
 fn refused(error: String, hint: String) -> ErrorReply {
@@ -316,7 +306,7 @@ mod tests {
         };
         let here = WatchChange { paths: Some(words(&["."])), ..WatchChange::default() };
         let first = watch(here, &present()).unwrap().unwrap();
-        assert_eq!((first.paths.as_slice(), first.delay), (&["/srv".into()][..], WATCH_DELAY));
+        assert_eq!((first.paths.as_slice(), first.delay), (&["/srv".into()][..], Watch::DELAY));
         let watched = AppDefinition { watch: Some(first.clone()), ..present() };
         let delay = WatchChange { delay_ms: Some(2000), ..WatchChange::default() };
         let second = watch(delay.clone(), &watched).unwrap();
