@@ -6,6 +6,7 @@
 
 mod conversation;
 mod dashboard;
+mod disk_facts;
 mod event_body;
 mod keep;
 mod log_body;
@@ -14,7 +15,6 @@ pub(crate) mod probes;
 mod profile;
 mod refusal;
 pub(crate) mod routes;
-mod self_running;
 
 use std::future::pending;
 use std::pin::pin;

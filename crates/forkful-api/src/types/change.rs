@@ -3,6 +3,7 @@
 mod by_app;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::interpreter::CannotRun;
@@ -88,8 +89,21 @@ impl AppChange {
         Err(ErrorReply::new(ErrorCode::BadRequest, error, Some(hint)))
     }
 
+    /// Whether what it means depends on files: see [`Self::runs_itself`] and [`Self::paths_to_watch`].
+    pub fn depends_on_files(&self) -> bool {
+        self.wants_scripts_to_run_themselves() || self.by_app.watch.is_some()
+    }
+
+    /// The paths to watch of an app that lead up, whose symbolic links are to be known before the change is applied.
+    pub fn paths_to_watch(&self, present: &AppDefinition) -> Vec<PathBuf> {
+        let paths = self.by_app.watch.iter().flat_map(|watch| watch.paths.iter().flatten());
+        let cwd = Path::new(self.definition.get("cwd").and_then(Value::as_str).unwrap_or(&present.cwd));
+        let leads_up = |path: &PathBuf| path.components().any(|component| component == Component::ParentDir);
+        paths.map(|path| cwd.join(path)).filter(leads_up).collect()
+    }
+
     /// Whether no interpreter is to run the scripts of the apps from now on.
-    pub fn wants_scripts_to_run_themselves(&self) -> bool {
+    fn wants_scripts_to_run_themselves(&self) -> bool {
         self.by_app.interpreter.as_ref().is_some_and(|new| new.program.is_none())
     }
 

@@ -129,6 +129,7 @@ fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
         paths,
         ignore: ignore.and_then(|ignore| serde_json::from_value::<Vec<WatchIgnore>>(ignore).ok()),
         delay_ms: options.get("watch_delay").and_then(Value::as_u64),
+        ..WatchChange::default()
     };
     (change != WatchChange::default()).then_some(change)
 }

@@ -1,10 +1,13 @@
-//! Whether the scripts of existing apps can run themselves, if a change wants that. A file system may hang, so this is
-//! found out before the engine gets the request, on a thread of its own.
+//! What the disk says of a change of existing apps: whether their scripts can run themselves, and which folders of watched
+//! paths are symbolic links. A file system may hang, so this is found out before the engine gets the request, on a thread
+//! of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forkful_api::types::{ActionRequest, AppChange, AppDefinition, StartRequest, cannot_run};
+use forkful_api::types::{
+    ActionRequest, AppChange, AppDefinition, StartRequest, StartTarget, WatchChange, cannot_run,
+};
 use forkful_core::interpreter::CannotRun;
 use forkful_core::start::{Reading, Written};
 use forkful_os::process::is_executable;
@@ -19,34 +22,33 @@ use crate::command::Command;
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 impl Api {
-    /// Checks the changes of an action.
-    pub(super) async fn check_action(&self, request: &ActionRequest) -> Result<(), Refusal> {
-        for change in request.changes.iter().filter(|change| change.wants_scripts_to_run_themselves()) {
-            self.check_change(change, request.targets.iter().map(String::as_str)).await?;
+    /// Checks the changes of an action, and completes them.
+    pub(super) async fn complete_action(&self, request: &mut ActionRequest) -> Result<(), Refusal> {
+        for change in request.changes.iter_mut().filter(|change| change.depends_on_files()) {
+            self.complete(change, request.targets.iter().map(String::as_str)).await?;
         }
         Ok(())
     }
 
-    /// Checks the change of a start for the existing apps that its targets name.
-    pub(super) async fn check_start(&self, request: &StartRequest) -> Result<(), Refusal> {
-        let Some(change) = request.change.as_ref().filter(|change| change.wants_scripts_to_run_themselves())
-        else {
+    /// Checks and completes the change of a start for the existing apps that its targets name.
+    pub(super) async fn complete_start(&self, request: &mut StartRequest) -> Result<(), Refusal> {
+        let StartRequest { change, targets, .. } = request;
+        let Some(change) = change.as_mut().filter(|change| change.depends_on_files()) else {
             return Ok(());
         };
-        let new_name = change.definition.get("name").and_then(Value::as_str);
-        let names_apps = |text: &str, is_there, can_be_started| {
-            Written { text, is_there, can_be_started, new_name }.reading(true) == Some(Reading::Existing)
-        };
-        let texts = request.targets.iter().filter_map(|target| {
-            let text = target.text.as_deref()?;
-            names_apps(text, target.is_there, target.can_be_started).then_some(text)
+        let new_name = change.definition.get("name").and_then(Value::as_str).map(str::to_owned);
+        let texts = targets.iter().filter_map(|target| {
+            let StartTarget { text, is_there, can_be_started, .. } = target;
+            let (text, new_name) = (text.as_deref()?, new_name.as_deref());
+            let written = Written { text, is_there: *is_there, can_be_started: *can_be_started, new_name };
+            (written.reading(true) == Some(Reading::Existing)).then_some(text)
         });
-        self.check_change(change, texts).await
+        self.complete(change, texts).await
     }
 
-    async fn check_change(
+    async fn complete(
         &self,
-        change: &AppChange,
+        change: &mut AppChange,
         targets: impl Iterator<Item = &str>,
     ) -> Result<(), Refusal> {
         for target in targets {
@@ -55,29 +57,46 @@ impl Api {
             // The engine refuses a target that names nothing.
             let Ok(found) = found else { continue };
             for app in found.apps {
-                if let Some(script) = change.runs_itself(&app.definition) {
-                    check_script(&app.definition, Path::new(script)).await?;
-                }
+                check_script(change, &app.definition).await?;
+                find_links(change, &app.definition).await?;
             }
         }
         Ok(())
     }
 }
 
-async fn check_script(app: &AppDefinition, script: &Path) -> Result<(), Refusal> {
-    let path: PathBuf = script.to_owned();
-    let looked = tokio::task::spawn_blocking(move || is_executable(&path));
-    match timeout(LOOK_MAX, looked).await {
-        Ok(Ok(true)) => Ok(()),
-        Ok(Ok(false)) => {
-            let (script, option) = (script.display().to_string(), "`--interpreter`".to_owned());
-            Err(Refusal(cannot_run(app, &CannotRun::NotExecutable { script, option })))
-        }
-        Ok(Err(error)) => Err(Refusal::internal(error.to_string())),
+async fn check_script(change: &AppChange, app: &AppDefinition) -> Result<(), Refusal> {
+    let Some(script) = change.runs_itself(app) else { return Ok(()) };
+    let path = PathBuf::from(script);
+    if looked(&path.clone(), move || is_executable(&path)).await? {
+        return Ok(());
+    }
+    let (script, option) = (script.to_owned(), "`--interpreter`".to_owned());
+    Err(Refusal(cannot_run(app, &CannotRun::NotExecutable { script, option })))
+}
+
+async fn find_links(change: &mut AppChange, app: &AppDefinition) -> Result<(), Refusal> {
+    for path in change.paths_to_watch(app) {
+        let links = looked(&path.clone(), move || WatchChange::links_in(&path, is_link)).await?;
+        change.by_app.watch.iter_mut().for_each(|watch| watch.links.extend(links.iter().cloned()));
+    }
+    Ok(())
+}
+
+fn is_link(path: &Path) -> bool {
+    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
+}
+
+/// What a look at a path yields; refused when its file system does not answer.
+async fn looked<T: Send + 'static>(
+    path: &Path,
+    look: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    match timeout(LOOK_MAX, tokio::task::spawn_blocking(look)).await {
+        Ok(found) => found.map_err(|error| Refusal::internal(error.to_string())),
         Err(_late) => {
             let seconds = LOOK_MAX.as_secs();
-            let error = format!("cannot look at the script {} within {seconds} s", script.display());
-            Err(Refusal::internal(error))
+            Err(Refusal::internal(format!("cannot look at {} within {seconds} s", path.display())))
         }
     }
 }

@@ -147,6 +147,8 @@ fn watching_is_refined_and_ended() {
     assert_eq!((&second["paths"], &second["delay_ms"]), (&first["paths"], &2000.into()));
     assert_eq!(second["ignore"], first["ignore"]);
     assert_ne!(watch(&["--ignore-watch", "data"])["ignore"], first["ignore"]);
+    std::os::unix::fs::symlink(".", work.join("linked")).unwrap();
+    assert_eq!(watch(&["--watch=none/../linked/../lib"])["paths"], json!([work.join("linked/../lib")]));
     assert_eq!(watch(&["--watch=false"]), Value::Null);
     assert_snapshot!(sandbox.transcript(&["restart", "api", "--ignore-watch", "data"]), @"
     exit: 2

@@ -1,11 +1,11 @@
 //! Values of a change whose meaning depends on the app, such as paths relative to its working directory.
 
-use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_core::interpreter::{CannotRun, check_strips_types, needs_types_stripped};
-use forkful_core::paths::file_name_of;
+use forkful_core::paths::{file_name_of, tidied};
 use forkful_core::spec::{Watch, WatchIgnore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -61,6 +61,9 @@ pub struct WatchChange {
     pub ignore: Option<Vec<WatchIgnore>>,
     /// Debounce.
     pub delay_ms: Option<u64>,
+    /// The symbolic links that `..` in the paths leads out of; found by the daemon.
+    #[serde(skip)]
+    pub links: BTreeSet<PathBuf>,
 }
 
 impl ByApp {
@@ -179,6 +182,21 @@ fn complete_mode(fields: &mut Map<String, Value>, present: &AppDefinition, runti
 }
 
 impl WatchChange {
+    /// The symbolic links that `..` in a path leads out of.
+    pub fn links_in(path: &Path, is_link: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+        let mut links = BTreeSet::new();
+        tidied(path, |path| {
+            let found = is_link(path);
+            found.then(|| links.insert(path.to_owned()));
+            found
+        });
+        links
+    }
+
+    fn tidied(&self, path: &Path) -> PathBuf {
+        tidied(path, |path| self.links.contains(path))
+    }
+
     /// The new watch settings of an app; null for none.
     fn applied(&self, present: &AppDefinition, cwd: &Path) -> Result<Value, ErrorReply> {
         let before = present.watch.as_ref();
@@ -186,7 +204,7 @@ impl WatchChange {
             return Ok(Value::Null);
         }
         let (paths, follow_links, polling) = match (&self.paths, before) {
-            (Some(paths), _) => (paths.iter().map(|path| below(cwd, path)).collect(), true, None),
+            (Some(paths), _) => (paths.iter().map(|path| self.tidied(&cwd.join(path))).collect(), true, None),
             (None, Some(before)) => (before.paths.clone(), before.follow_links, before.polling),
             (None, None) => {
                 let error = format!(
@@ -207,11 +225,6 @@ impl WatchChange {
         };
         Ok(json!(watch))
     }
-}
-
-/// A path from a working directory, without `.`.
-fn below(cwd: &Path, path: &str) -> PathBuf {
-    cwd.join(path).components().filter(|component| *component != Component::CurDir).collect()
 }
 
 fn refused(error: String, hint: String) -> ErrorReply {
@@ -315,6 +328,23 @@ mod tests {
         assert_eq!(watch(end, &watched), Ok(None));
         let refused = watch(delay, &present()).unwrap_err();
         assert_eq!(refused.error, "`api` is not watched, so there is nothing to ignore or to wait for");
+    }
+
+    #[test]
+    fn a_watched_path_goes_up_except_out_of_a_link() {
+        let paths = Some(words(&["../lib", "./current/../lib"]));
+        let change = WatchChange { paths, ..WatchChange::default() };
+        let whole = AppChange {
+            by_app: ByApp { watch: Some(change.clone()), ..ByApp::default() },
+            ..AppChange::default()
+        };
+        let asked = whole.paths_to_watch(&present());
+        assert_eq!(asked, ["/srv/../lib", "/srv/./current/../lib"].map(PathBuf::from));
+        let is_link = |path: &Path| path == Path::new("/srv/current");
+        let links = asked.iter().flat_map(|path| WatchChange::links_in(path, is_link)).collect();
+        let by_app = ByApp { watch: Some(WatchChange { links, ..change }), ..ByApp::default() };
+        let watch = apply(by_app, &present()).unwrap().watch.unwrap();
+        assert_eq!(watch.paths, ["/lib", "/srv/current/../lib"].map(PathBuf::from));
     }
 
     #[test]
