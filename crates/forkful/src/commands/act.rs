@@ -10,6 +10,7 @@ use forkful_os::wall_clock::now_ms;
 
 use super::targets::{client_for, expand};
 use crate::cli::TableArgs;
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
@@ -161,13 +162,14 @@ pub(super) async fn act(
         let mut action = std::pin::pin!(client.action(words.verb, &request));
         loop {
             tokio::select! {
-                reply = &mut action => break reply?,
+                reply = &mut action => break reply,
                 () = tokio::time::sleep(EXPLAIN_AFTER), if ENDS_WORKERS.contains(&words.verb) => progress.say(
                     format!("{doing} waiting for workers to stop; workers that ignore the signal are killed (`kill_timeout`)")
                 ),
             }
         }
     };
+    let reply = reply.map_err(|error| connection::refused_for(error, &client, &request.targets))?;
     tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 

@@ -110,7 +110,7 @@ async fn again(
     }
     match client.action(words.verb, &request).await {
         Ok(reply) => Ok(reply),
-        Err(error) => Err(connection::refused(error, client)),
+        Err(error) => Err(connection::refused_for(error, client, &request.targets)),
     }
 }
 
