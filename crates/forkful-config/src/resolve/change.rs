@@ -138,11 +138,10 @@ fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
 mod tests {
     use std::path::PathBuf;
 
-    use forkful_core::spec::{AppSpec, LogRotation};
+    use forkful_core::spec::LogRotation;
     use serde_json::json;
 
     use super::*;
-    use crate::{Format, supported_keys};
 
     fn context() -> Context {
         Context {
@@ -194,32 +193,6 @@ mod tests {
             ),
         ] {
             assert_eq!(changed(&options).unwrap(), parts(definition, by_app), "{options:?}");
-        }
-    }
-
-    #[test]
-    fn every_key_of_an_existing_app_is_changed() {
-        let before = AppDefinition::from(&AppSpec::new(AppName::new("app").unwrap()));
-        let before = serde_json::to_value(before).unwrap();
-        // Two name files that are not here, and one has the effect of the default.
-        let others = ["cwd", "interpreter", "execute_command"];
-        let keys = supported_keys().filter(|key| key.change != Change::NewApp && !key.fields.is_empty());
-        for key in keys.filter(|key| !key.is_plain && !others.contains(&key.name)) {
-            let text =
-                format!(r#"{{ "apps": [{{ "script": "app.js", "{}": {} }}] }}"#, key.name, key.example);
-            let file = crate::parse(&text, Format::Json, Path::new("apps.json")).unwrap();
-            let mut options = file.apps.into_iter().next().unwrap();
-            options.remove("script");
-            let mut change = change(&options, &context()).unwrap();
-            change.by_app.origins.clear();
-            let is_by_app = change.by_app != ByApp::default();
-            let is_changed = |field: &&str| change.definition.get(*field) != before.get(*field);
-            assert!(is_by_app || key.fields.iter().any(is_changed), "{}: {change:?}", key.name);
-            assert!(
-                is_by_app || key.fields.iter().all(|field| change.definition.contains_key(*field)),
-                "{}",
-                key.name
-            );
         }
     }
 
