@@ -1,8 +1,8 @@
 //! The doctor over synthetic seconds: a table of apps with a known limit, and the bounds around each rule.
 
 use forkful_core::doctor::{
-    App, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, TrialCommands, TrialState,
-    Unclear, Verdict, WorkerSeconds, compare, examine, words,
+    App, ByHand, Certainty, Diagnosis, OpenTrial, Outcome, Remedy, Setting, Signs, Split, TrialCommands,
+    TrialState, Unclear, Verdict, WorkerSeconds, compare, examine, words,
 };
 use forkful_core::metrics::Readings;
 use forkful_core::outgoing::HostLoad;
@@ -499,7 +499,7 @@ fn a_change_is_kept_only_when_it_surely_helped() {
 
 #[test]
 fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
-    let sets = |setting: &Setting| setting.command("web");
+    let sets = |setting: &Setting| ByHand::Command(setting.command("web"));
     assert_eq!(Setting::Workers(2).command("my app"), "forkful scale 'my app' 2");
     assert_eq!(Setting::PoolSize(16).command("a;b"), "forkful reload 'a;b' --env UV_THREADPOOL_SIZE=16");
     let (keep, undo) = (sets(&Setting::Workers(4)), sets(&Setting::Workers(2)));
@@ -514,6 +514,9 @@ fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
         assert!(told.starts_with(&format!("forkful doctor --fix {begin}")), "{told}");
         let end = "undo the change with `forkful scale web 2`, or keep it with `forkful scale web 4`";
         assert!(told.ends_with(end), "{told}");
+        // The daemon reads a text, and tells commands from words.
+        let text = serde_json::to_string(&trial).unwrap();
+        assert_eq!(serde_json::from_str::<OpenTrial>(&text).unwrap(), trial);
     }
 }
 
@@ -525,8 +528,8 @@ fn a_trial_of_arguments_that_hold_a_secret_is_told_without_them() {
         TrialCommands::new("web", &new, &Setting::NodeArgs(args(node_args)))
     };
     let plain = of(&["--inspect"]);
-    assert_eq!(plain.keep, "forkful reload web --node-args='--inspect --max-semi-space-size=64'");
-    assert_eq!(plain.undo, "forkful reload web --node-args=--inspect");
+    assert_eq!(plain.keep.as_str(), "forkful reload web --node-args='--inspect --max-semi-space-size=64'");
+    assert_eq!(plain.undo.as_str(), "forkful reload web --node-args=--inspect");
     for secret in ["--title=token=hunter2", "--api-key=hunter2", "--url=http://me:hunter2@host/"] {
         let TrialCommands { keep, undo } = of(&["--inspect", secret]);
         let trial = OpenTrial { id: "a".to_owned(), since_ms: 5_000, state: TrialState::Changed, keep, undo };
@@ -536,5 +539,8 @@ fn a_trial_of_arguments_that_hold_a_secret_is_told_without_them() {
                    they hold a secret, which is not shown), or keep it with a reload that adds --max-semi-space-size=64 to the \
                    `node_args` of web (by `--node-args` or its configuration; they hold a secret, which is not shown)";
         assert!(told.ends_with(end), "{told}");
+        // The daemon reads a text, and tells commands from words.
+        let text = serde_json::to_string(&trial).unwrap();
+        assert_eq!(serde_json::from_str::<OpenTrial>(&text).unwrap(), trial);
     }
 }
