@@ -9,7 +9,7 @@ use forkful_core::targets::as_typed;
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::{client_for, expand};
-use crate::cli::TableArgs;
+use crate::cli::ActionArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -42,14 +42,8 @@ pub(crate) struct TargetArgs {
     /// Accepted for PM2's users; no action needs to be forced.
     #[arg(long, short, hide = true)]
     pub(crate) force: bool,
-    /// Return at once instead of when the action is done.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) action: ActionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -128,7 +122,7 @@ impl<'a> Words<'a> {
 /// `stop`, `delete`, `reset`: actions without special options.
 pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let targets = expand(args.targets, &args.only)?;
-    act(home, words, request(targets, args.no_wait), args.json).await
+    act(home, words, request(targets, args.action.no_wait), args.action.json).await
 }
 
 /// `reloadLogs`: all log files of all apps.
