@@ -21,7 +21,7 @@ pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime a
 use serde::{Deserialize, Serialize};
 
 pub use crate::definition::AppDefinition;
-pub use change::{AppChange, ByApp, Interpreter, WatchChange};
+pub use change::{AppChange, ByApp, Interpreter, WatchChange, cannot_run};
 pub use doctor::{
     DoctorReply, DoctorReport, EvidenceView, FixView, FunctionView, GainView, PlaceView, ProfileFiles,
     ProfileView, WorkerReport,

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use forkful_core::interpreter::CannotRun;
 use forkful_core::pages::{self, Hint, Page};
 
 use crate::keys;
@@ -122,6 +123,15 @@ impl ConfigError {
     pub(crate) fn duplicate_name(second: Place, name: &str) -> Self {
         Self::at(second, format!("has the name {}, which another app has already", quoted(name)))
             .with_hint("give each app its own `name`; for more workers of one app use `instances`")
+    }
+
+    /// A program does not run a script.
+    pub(crate) fn refused(fault: &CannotRun) -> Self {
+        let error = Self::new(fault.to_string());
+        fault
+            .hint()
+            .into_iter()
+            .fold(error, |error, hint| error.with_hint(hint.text).with_page(Page::Interpreter))
     }
 
     /// Several errors: the first, and the number of all.

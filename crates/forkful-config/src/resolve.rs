@@ -19,8 +19,9 @@ mod script;
 mod upkeep;
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use forkful_core::paths;
 use forkful_core::spec::{AppSpec, Launch, LogRotation, Mode, Named as _, Runtime};
 
 use crate::error::{ConfigError, Warning};
@@ -222,13 +223,6 @@ fn base_directory(options: &AppOptions, key: &str, context: &Context) -> PathBuf
     if options.is_from_file(key) { file_directory(options, context) } else { context.caller_cwd.clone() }
 }
 
-/// A name as part of a file's name, as PM2 writes it.
-fn file_name_of(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
-        .collect()
-}
-
 fn expand_home(path: &Path, context: &Context) -> PathBuf {
     match (path.strip_prefix("~"), context.caller_env.get("HOME")) {
         (Ok(rest), Some(home)) => Path::new(home).join(rest),
@@ -238,20 +232,7 @@ fn expand_home(path: &Path, context: &Context) -> PathBuf {
 
 /// Removes `.`, and `..` where that does not lead through a symbolic link to another place.
 pub fn tidy(path: &Path) -> PathBuf {
-    let mut short = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                let is_link = fs_err::symlink_metadata(&short).is_ok_and(|metadata| metadata.is_symlink());
-                if is_link || !short.pop() {
-                    short.push("..");
-                }
-            }
-            other => short.push(other),
-        }
-    }
-    short
+    paths::tidied(path, |path| fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink()))
 }
 
 fn mode(options: &AppOptions, runtime: Runtime, warnings: &mut Vec<Warning>) -> Mode {

@@ -29,7 +29,9 @@ mod worker;
 
 pub use app::{App, Diagnosis, WorkerDiagnosis, WorkerSeconds, examine};
 pub use evidence::{Evidence, Quantity};
-pub use open_trial::{Course, End, OpenTrial, Refusal, Role, TrialCommands, TrialState, check as check_step};
+pub use open_trial::{
+    ByHand, Course, End, OpenTrial, Refusal, Role, TrialCommands, TrialState, check as check_step,
+};
 pub use places::{Place, places};
 pub use remedy::{Gain, Remedy};
 pub use setting::Setting;

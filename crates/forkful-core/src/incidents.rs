@@ -193,10 +193,12 @@ impl FixNote {
             return Err("`commands` of `fix` belong to the step `try`, which needs them".to_owned());
         }
         let commands = self.commands.iter().flat_map(|TrialCommands { keep, undo }| {
-            [("keep", keep, Self::COMMAND_BYTES_MAX), ("undo", undo, Self::COMMAND_BYTES_MAX)]
+            [("keep", keep), ("undo", undo)].map(|(name, way)| (name, way.as_str(), Self::COMMAND_BYTES_MAX))
         });
-        let texts =
-            [("trial", &self.trial, Self::TRIAL_BYTES_MAX), ("reason", &self.reason, Self::REASON_BYTES_MAX)];
+        let texts = [
+            ("trial", self.trial.as_str(), Self::TRIAL_BYTES_MAX),
+            ("reason", &self.reason, Self::REASON_BYTES_MAX),
+        ];
         match texts.into_iter().chain(commands).find(|(_, text, bytes_max)| text.len() > *bytes_max) {
             Some((name, _, bytes_max)) => Err(format!("`{name}` of `fix` has at most {bytes_max} bytes")),
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! Decisions only. What an app is ([`spec`]), what becomes of it and its workers ([`supervisor`]), what a worker may do next ([`slot`], [`leaving`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
-//! get new connections ([`steering`]), what a command's target means ([`targets`]), what a start means for the apps that exist ([`start`]), when a command is over ([`jobs`]), where output goes
+//! get new connections ([`steering`]), what a command's target means ([`targets`]), what a program needs to run a script ([`interpreter`]), what a start means for the apps that exist ([`start`]), when a command is over ([`jobs`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
 //! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), what a profile of a worker says ([`profile`]), where event loops stood still ([`stalls`]), what happens that nobody asked for ([`incidents`]) and who is told of it ([`alerts`]), how memory is divided over workers ([`memory_plan`]), how many workers an app has by its load ([`autoscale`]), which connections workers open and what limits them ([`outgoing`]), what apps expect of a primary in JavaScript ([`primary_habits`]), and what is different where the system lacks the mechanisms of Linux ([`portable`]).
 //!
@@ -22,6 +22,7 @@ pub mod foreground;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod incidents;
+pub mod interpreter;
 pub mod jobs;
 pub mod last_words;
 pub mod leaving;
@@ -32,6 +33,7 @@ mod millis;
 pub mod otlp;
 pub mod outgoing;
 pub mod pages;
+pub mod paths;
 pub mod portable;
 pub mod primary_habits;
 pub mod probes;

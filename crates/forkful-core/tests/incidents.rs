@@ -202,7 +202,7 @@ fn a_long_reason_of_a_step_is_cut_so_that_the_step_is_not_refused() {
 fn a_step_has_what_it_needs() {
     let commands = |length| {
         let text = "x".repeat(length);
-        Some(TrialCommands { keep: text.clone(), undo: text })
+        Some(TrialCommands { keep: text.clone().into(), undo: text.into() })
     };
     let note = |step, trial: &str, commands| FixNote { commands, ..FixNote::new(step, trial, "why") };
     let (tries, revert) = (FixStep::Try, FixStep::Revert);

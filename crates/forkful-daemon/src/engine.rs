@@ -16,7 +16,8 @@
 //! - `persistence`: what is saved; `resurrect`: the way back · `written`: what is written down for a daemon that follows this
 //!   one; `adoption`: the way back
 //! - `update`: the program of another version looks at what was written down
-//! - `closes`: connections that ended · `wake`: the reactor and its timer
+//! - `closes`: connections that ended · `wake`: the reactor and its timer; `tokens`: which descriptor an event is about ·
+//!   `back`: what threads and tasks send when their work is done
 //!
 //! The router itself, and nothing else, is `impl Engine`: the loop below, `commands` and `keep` (what clients ask for),
 //! `actions` (effects performed), `lifecycle` (processes begin and end), `time` (what is due).
@@ -29,6 +30,7 @@ mod app_metrics;
 mod apply;
 mod apps;
 mod autoscaling;
+mod back;
 mod clock;
 mod closes;
 mod commands;
@@ -70,6 +72,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod time;
+mod tokens;
 mod trials;
 mod update;
 mod upkeep;
@@ -79,6 +82,7 @@ mod work;
 mod written;
 
 pub(crate) use app_metrics::MetricsOrder;
+pub(crate) use back::Back;
 pub(crate) use clock::wall_ms;
 pub(crate) use signals::Signals;
 pub use update::check_state;
@@ -91,16 +95,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use forkful_api::incidents::Incident;
 use forkful_api::types::{ActionReply, ErrorReply};
 use forkful_core::Time;
 use forkful_core::foreground::{LogPrefix, OnSignal, Stop, exit_code};
 use forkful_core::random::Random;
-use forkful_core::slot::{Exit, Generation};
+use forkful_core::slot::Exit;
 use forkful_core::spec::AppSpec;
-use forkful_core::supervisor::{Effect, Event, FirstStates, Warmed};
+use forkful_core::supervisor::{Effect, Event, FirstStates};
 use forkful_os::keeper::Keeping;
-use forkful_os::process::Child;
 use forkful_os::reactor;
 use forkful_os::tree;
 use tokio::sync::mpsc;
@@ -119,89 +121,13 @@ use look::Looks;
 use processes::Processes;
 use signals::Signal;
 use starting::Starts;
+use tokens::{CLOSES_TOKEN, KEEPER_TOKEN, PROCESS_BIT, RELATIVES_TOKEN, TIMER_TOKEN, app_of};
 use wake::Wake;
 
-/// Marks a reactor token as a process's pidfd; the rest of it is the key in `Engine::watched`.
-const PROCESS_BIT: u64 = 1 << 63;
-/// The reactor token of the kernel's reports of closed connections.
-const CLOSES_TOKEN: u64 = PROCESS_BIT;
-/// The reactor token of the engine's timer.
-const TIMER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 1);
-/// The reactor token of the socket that processes below workers connect to.
-const RELATIVES_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 2);
-/// The reactor token of what the keeper says.
-const KEEPER_TOKEN: u64 = PROCESS_BIT | (PROCESS_BIT - 3);
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
 const TURN_MAX: Duration = Duration::from_millis(50);
-
-/// The app of whose workers or addresses an event tells; `None` of another event.
-fn app_of(event: &reactor::Event) -> Option<AppId> {
-    let is_of_app = event.token & PROCESS_BIT == 0;
-    is_of_app.then_some(AppId((event.token >> forkful_cluster::primary::TOKEN_BITS) as u32))
-}
-
-/// What comes back from work that was done elsewhere.
-#[derive(Debug)]
-pub(crate) enum Back {
-    /// The next step of a configuration that is being applied.
-    Step(Command),
-    /// Metrics have been sent for OpenTelemetry, or not.
-    Exported { app: AppId, outcome: Result<(), String> },
-    /// Metrics that workers want have been merged.
-    Merged(Box<app_metrics::Merged>),
-    /// A configuration has been applied, or taken back.
-    Applied(apply::Applied),
-    /// Log files have been emptied.
-    Flushed { job: JobId, app: AppId, fault: Option<String> },
-    /// What a watch of files has to tell.
-    Files { app: AppId, news: crate::watch::News },
-    /// A health check has an answer.
-    Health {
-        app: AppId,
-        slot: u16,
-        /// Of which of its processes.
-        generation: Generation,
-        /// What was wrong, if anything.
-        answer: Result<(), String>,
-    },
-    /// What has become of a request that warms a worker up.
-    Warmed { app: AppId, slot: u16, generation: Generation, outcome: Warmed },
-    /// A saved state has been read.
-    Loaded(resurrect::Resurrection, Result<crate::store::Loaded, String>),
-    /// The `.env` files of saved apps have been read.
-    Revived(resurrect::Resurrection, Vec<resurrect::Candidate>),
-    /// A thread has started a worker's process, or could not.
-    Started {
-        /// The number of the start.
-        number: u64,
-        result: starting::StartResult,
-    },
-    /// The script of a worker has a primary part of its own.
-    OwnPrimary {
-        app: AppId,
-        slot: u16,
-        /// Of which of its processes.
-        generation: Generation,
-    },
-    /// A thread has started a process that is no worker, or could not.
-    HelperStarted {
-        /// The number of the start.
-        number: u64,
-        result: Result<Child, String>,
-        /// Gets it.
-        waits: tokio::sync::oneshot::Sender<Result<Child, String>>,
-    },
-    /// What workers have answered of their prom-clients has been read.
-    Reported(Vec<app_metrics::Reported>),
-    /// An incident has been written.
-    Noted(Box<Incident>),
-    /// The disk of a log file is full.
-    DiskFull { path: PathBuf, fault: String },
-    /// A process that is no worker has ended, and was reaped.
-    HelperEnded { pid: u32 },
-}
 
 /// How far the engine is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

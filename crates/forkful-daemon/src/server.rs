@@ -6,6 +6,7 @@
 
 mod conversation;
 mod dashboard;
+mod disk_facts;
 mod event_body;
 mod keep;
 mod log_body;

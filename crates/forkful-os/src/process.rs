@@ -29,7 +29,7 @@ pub use becoming::become_program;
 pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, is_ignored, prepare_long_life, reset};
 pub use other::Other;
-pub use program::{open_program, own_program, path_of, runs_program, set_name};
+pub use program::{is_executable, open_program, own_program, path_of, runs_program, set_name};
 pub use spawn::{Standing, spawn, spawn_watched};
 
 use crate::keeper::Keeping;

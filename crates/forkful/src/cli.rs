@@ -23,7 +23,7 @@ pub(crate) use app_options::{AppOptionArgs, GivenKeys};
 pub(crate) use lab::{LabAppArgs, LabArgs, LabOtherArgs, RequestArgs};
 pub(crate) use later::Later;
 use look::LookArgs;
-pub(crate) use look::TableArgs;
+pub(crate) use look::{ActionArgs, TableArgs};
 
 use crate::commands::CliCommand;
 use crate::output::look::Look;

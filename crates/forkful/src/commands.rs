@@ -276,9 +276,9 @@ impl CliCommand {
     pub(crate) fn table(&self) -> Option<&TableArgs> {
         match self {
             Self::Start(args) => Some(&args.table),
-            Self::Restart(args) | Self::Reload(args) => Some(&args.table),
-            Self::Stop(args) | Self::Delete(args) | Self::Reset(args) => Some(&args.table),
-            Self::Scale(args) => Some(&args.table),
+            Self::Restart(args) | Self::Reload(args) => Some(&args.action.table),
+            Self::Stop(args) | Self::Delete(args) | Self::Reset(args) => Some(&args.action.table),
+            Self::Scale(args) => Some(&args.action.table),
             Self::Apply(args) => Some(&args.table),
             _ => None,
         }

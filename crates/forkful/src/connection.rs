@@ -12,6 +12,7 @@ use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
 use forkful_api::types::{API_VERSION, ErrorCode};
 use forkful_core::pages::Page;
 use forkful_core::portable;
+use forkful_core::targets::Target;
 use forkful_os::identity::{READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::timeout;
@@ -105,13 +106,32 @@ async fn patiently<T>(reached: impl Future<Output = T>) -> T {
 
 /// The failure of a refused request, which a daemon of an older version may not know.
 pub(crate) fn refused(error: ClientError, client: &Client) -> Failure {
-    let daemon = client.daemon_version();
-    let may_be_unknown = error.refusal() == Some(ErrorCode::BadRequest) && is_older(daemon);
+    refused_by(client.daemon_version(), error, &[])
+}
+
+/// The same for a request about targets.
+pub(crate) fn refused_for(error: ClientError, client: &Client, targets: &[String]) -> Failure {
+    refused_by(client.daemon_version(), error, targets)
+}
+
+/// The same for a daemon of this version.
+pub(crate) fn refused_by(daemon: &str, error: ClientError, targets: &[String]) -> Failure {
+    // An older daemon takes a text with its folder for the path of a script.
+    let is_with_folder = |target: &String| matches!(Target::parse(target), Ok(Target::NameOrScript { .. }));
+    let refusal = error.refusal();
+    let failure = Failure::from(error);
+    let may_be_unknown = match refusal {
+        Some(ErrorCode::BadRequest) => failure.hint.is_none(),
+        Some(ErrorCode::NoSuchTarget) => targets.iter().any(is_with_folder),
+        Some(ErrorCode::Conflict | ErrorCode::Internal) | None => false,
+    };
+    if !may_be_unknown || !is_older(daemon) {
+        return failure;
+    }
     let hint = format!(
         "the daemon is version {daemon}, which may not know this request: `forkful update` updates it"
     );
-    let failure = Failure::from(error);
-    if may_be_unknown && failure.hint.is_none() { failure.hint(hint).see(Page::Update) } else { failure }
+    failure.hint(hint).see(Page::Update)
 }
 
 /// Whether a version is older than this program's.

@@ -4,7 +4,7 @@
 const { constants } = require('node:os');
 
 const { runCommand } = require('./command.cjs');
-const { changeOf, definitionsOf, explained, isConfig, targetOf } = require('./definitions.cjs');
+const { changeOf, definitionsOf, definitionsOfText, explained, targetOf } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
@@ -150,8 +150,16 @@ class Client {
   /** The app definitions for a call of `start`, `restart` or `reload`. */
   async definitions(what, options = {}) {
     const { how, app } = part(options);
-    const given = typeof what === 'string' && !isConfig(what) ? { ...app, script: what } : what;
-    return (await definitionsOf(this.home, given, { ...how, binary: this.#binary, onWarning: this.#onWarning })).apps;
+    const context = { ...how, binary: this.#binary, onWarning: this.#onWarning };
+    const given = typeof what === 'string' ? definitionsOfText(this.home, what, app, context) : definitionsOf(this.home, what, context);
+    return (await given).apps;
+  }
+
+  /** The app definitions of a configuration file; `null` for a text that is none. */
+  async definitionsOfFile(text, options = {}) {
+    const { how } = part(options);
+    const found = await definitionsOfText(this.home, text, null, { ...how, binary: this.#binary, onWarning: this.#onWarning });
+    return found && found.apps;
   }
 
   async apply(what, { prune = false, dryRun = false, cwd, envName, only } = {}) {
@@ -181,11 +189,12 @@ class Client {
 
   /**
    * Starts what a text names, as the command does: existing apps, which the keys of `app` change, or a script with these keys. The
-   * daemon decides. Without `isScript` the text can only be the name of an existing app.
+   * daemon decides. Without `isScript` the text can only be the name of an existing app. Resolves to `null` for a configuration file.
    */
   async startText(text, app, { updateEnv, envName, force = false, isScript = true } = {}) {
     const context = { force, isScript, binary: this.#binary };
     const { target, warnings } = await targetOf(this.home, text, app, context);
+    if (target === null) return null;
     const doubts = [];
     const change = await this.#changeOf({ updateEnv, envName, onWarning: (told) => doubts.push(told) }, app);
     await this.connect();
@@ -195,13 +204,20 @@ class Client {
     return { reading, outcomes: reply.outcomes };
   }
 
-  /** Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. */
+  /**
+   * Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. A text that is no target may be
+   * a configuration file.
+   */
   async #roll(verb, what, options) {
-    const isTarget = typeof what === 'number' || (typeof what === 'string' && !isConfig(what));
-    if (isTarget || (Array.isArray(what) && what.every((target) => typeof target !== 'object'))) {
-      return this.#change(verb, what, options);
+    const areTargets = typeof what !== 'object' || (Array.isArray(what) && what.every((target) => typeof target !== 'object'));
+    if (!areTargets) return this.rollTo(verb, await this.definitions(what, options), options);
+    try {
+      return await this.#change(verb, what, options);
+    } catch (error) {
+      const definitions = typeof what === 'string' && error.code === 'NO_SUCH_TARGET' ? await this.definitionsOfFile(what, options) : null;
+      if (definitions === null) throw error;
+      return this.rollTo(verb, definitions, options);
     }
-    return this.rollTo(verb, await this.definitions(what, options), options);
   }
 
   /** Restarts or reloads the targets; options change their apps, even if a target is a single worker. */

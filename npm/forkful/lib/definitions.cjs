@@ -1,20 +1,8 @@
 'use strict';
 // Converts a caller's arguments to the complete definitions of apps that the daemon expects. The native program
 // reads configurations, so that scripts and the command line behave the same.
-const { basename, extname } = require('node:path');
-
 const { runCommand } = require('./command.cjs');
 const { ForkfulError } = require('./errors.cjs');
-
-const DATA_EXTENSIONS = ['.json', '.json5', '.jsonc', '.yaml', '.yml', '.toml'];
-const SCRIPT_EXTENSIONS = ['.js', '.cjs', '.mjs', '.ts', '.mts', '.cts'];
-
-/** Whether a text names a configuration and not a script; the native program's rule. @param {string} text */
-function isConfig(text) {
-  const extension = extname(text);
-  return DATA_EXTENSIONS.includes(extension)
-    || (SCRIPT_EXTENSIONS.includes(extension) && basename(text).includes('.config.'));
-}
 
 /** The strings of an environment, without undefined values. @param {NodeJS.ProcessEnv} env */
 function plainEnvironment(env) {
@@ -28,10 +16,17 @@ function asConfig(what) {
   return { apps: [what] };
 }
 
+/** What `what` is to the native program: a configuration file, or a configuration. */
+function sourceOf(what) {
+  if (typeof what === 'string') return { file: what };
+  if (what !== null && typeof what === 'object') return { config: asConfig(what) };
+  throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
+}
+
 /** The request for definitions, to the native program. */
-function definitionsRequest(what, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false } = {}) {
+function definitionsRequest(source, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false } = {}) {
   return {
-    ...(typeof what === 'string' ? { file: what } : { config: asConfig(what) }),
+    ...source,
     cwd,
     env: plainEnvironment(env),
     env_name: envName,
@@ -47,11 +42,25 @@ function definitionsRequest(what, { cwd = process.cwd(), env = process.env, envN
  * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, envName?: string, only?: string | string[], codeChanges?: boolean, binary?: string, onWarning?: (text: string) => void }} [context]
  * @returns {Promise<{ apps: object[], code_changed_at_ms?: Record<string, number> }>}
  */
-async function definitionsOf(home, what, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
-  if (typeof what !== 'string' && (what === null || typeof what !== 'object')) {
-    throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
-  }
-  const request = definitionsRequest(what, { cwd, env, envName, only, codeChanges });
+async function definitionsOf(home, what, context) {
+  return definitionsFrom(home, sourceOf(what), context);
+}
+
+/**
+ * The apps of a text: a configuration file, or a script with the keys of `app`; the native program tells them apart. Without `app`
+ * the text can only be a configuration file: `null` if it is none.
+ * @param {string} home
+ * @param {string} text
+ * @param {object | null} app
+ * @param {Parameters<typeof definitionsOf>[2]} [context]
+ * @returns {Promise<{ apps: object[] } | null>}
+ */
+async function definitionsOfText(home, text, app, context) {
+  return definitionsFrom(home, app === null ? { text } : { text, config: asConfig({ ...app, script: text }) }, context);
+}
+
+async function definitionsFrom(home, source, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
+  const request = definitionsRequest(source, { cwd, env, envName, only, codeChanges });
   const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request), binary });
   warnings.forEach((text) => onWarning?.(text));
   return JSON.parse(stdout);
@@ -72,16 +81,16 @@ async function changeOf(home, options, { cwd = process.cwd(), env = process.env,
 }
 
 /**
- * A text as a target of a start, and the warnings about its definition. Rejects where no daemon runs, so that no app exists, and
+ * A text as a target of a start, and the warnings about its definition; `null` if the text is a configuration file. Rejects where no daemon runs, so that no app exists, and
  * nothing can be started.
  * @param {string} home
  * @param {string} text
  * @param {{ name?: string }} app keys of what the text starts, if it names no app
  * @param {{ force?: boolean, isScript?: boolean, binary?: string }} [context] without `isScript` the text is the name of an app
- * @returns {Promise<{ target: object, warnings: string[] }>}
+ * @returns {Promise<{ target: object | null, warnings: string[] }>}
  */
 async function targetOf(home, text, app, { force = false, isScript = true, binary } = {}) {
-  const definitions = isScript ? definitionsRequest({ ...app, script: text }) : undefined;
+  const definitions = isScript ? definitionsRequest(sourceOf({ ...app, script: text })) : undefined;
   const request = { text, new_name: app.name === undefined ? undefined : String(app.name), definitions, force };
   const { stdout, warnings } = await runCommand(home, ['api', 'target'], { input: JSON.stringify(request), binary });
   return { target: JSON.parse(stdout), warnings };
@@ -105,4 +114,4 @@ async function explained(home, error, binary) {
   }
 }
 
-module.exports = { changeOf, definitionsOf, explained, isConfig, targetOf };
+module.exports = { changeOf, definitionsOf, definitionsOfText, explained, targetOf };

@@ -3,8 +3,10 @@
 mod by_app;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::interpreter::CannotRun;
 use forkful_core::pages::Page;
 use forkful_core::spec::EnvBlocks;
 use forkful_core::spec::environment::{is_for_other_users, is_harmless};
@@ -87,6 +89,30 @@ impl AppChange {
         Err(ErrorReply::new(ErrorCode::BadRequest, error, Some(hint)))
     }
 
+    /// Whether what it means depends on files: see [`Self::runs_itself`] and [`Self::paths_to_watch`].
+    pub fn depends_on_files(&self) -> bool {
+        self.wants_scripts_to_run_themselves() || self.by_app.watch.is_some()
+    }
+
+    /// The paths to watch of an app that lead up, whose symbolic links are to be known before the change is applied.
+    pub fn paths_to_watch(&self, present: &AppDefinition) -> Vec<PathBuf> {
+        let paths = self.by_app.watch.iter().flat_map(|watch| watch.paths.iter().flatten());
+        let cwd = Path::new(self.definition.get("cwd").and_then(Value::as_str).unwrap_or(&present.cwd));
+        let leads_up = |path: &PathBuf| path.components().any(|component| component == Component::ParentDir);
+        paths.map(|path| cwd.join(path)).filter(leads_up).collect()
+    }
+
+    /// Whether no interpreter is to run the scripts of the apps from now on.
+    fn wants_scripts_to_run_themselves(&self) -> bool {
+        self.by_app.interpreter.as_ref().is_some_and(|new| new.program.is_none())
+    }
+
+    /// The file of an app that has to be executable, because nothing else is to run it. A command line has none.
+    pub fn runs_itself<'a>(&self, present: &'a AppDefinition) -> Option<&'a str> {
+        let file = present.script.as_deref().unwrap_or(&present.program);
+        Some(file).filter(|file| self.wants_scripts_to_run_themselves() && file.starts_with('/'))
+    }
+
     /// Applies the change. `present` is complete, with its environment; `own_uid` is the daemon's user.
     pub fn apply(self, present: &AppDefinition, own_uid: u32) -> Result<AppDefinition, ErrorReply> {
         let refuse = |what: String| {
@@ -121,8 +147,15 @@ impl AppChange {
         for (name, value) in self.env {
             changed.take_variable(&name, value);
         }
+        self.by_app.check_interpreter(&changed).map_err(|fault| cannot_run(present, &fault))?;
         Ok(changed)
     }
+}
+
+/// The refusal of a change after which a program would not run an app's script.
+pub fn cannot_run(present: &AppDefinition, fault: &CannotRun) -> ErrorReply {
+    let error = format!("app `{}` cannot be changed so: {fault}", present.name);
+    ErrorReply::new(ErrorCode::BadRequest, error, fault.hint())
 }
 
 impl AppDefinition {

@@ -12,6 +12,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use forkful_core::interpreter::is_typescript;
+
 use crate::resolve::program;
 
 /// How long an evaluation may take.
@@ -131,18 +133,20 @@ fn find_node(path: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Result<
         message: "needs `node` to be evaluated, which is not in PATH".to_owned(),
         hint: Some("install Node.js, or write the configuration as JSON, YAML or TOML".to_owned()),
     })?;
-    if program::is_typescript(path) {
-        let way_out = "use a newer Node.js, or write it as .mjs";
-        program::require_typescript(&node, "a TypeScript configuration", way_out, cwd, env).map_err(
-            |error| ScriptFault {
+    if is_typescript(path) {
+        program::require_typescript(&node, "a TypeScript configuration", cwd, env).map_err(|error| {
+            let is_old = error.hint().is_some();
+            let hint = if is_old {
+                "use a newer Node.js, or write it as .mjs"
+            } else {
+                "check the installation of Node.js"
+            };
+            ScriptFault {
                 line: None,
                 message: format!("is not usable: {error}"),
-                hint: error
-                    .hint()
-                    .map(|hint| hint.text)
-                    .or_else(|| Some("check the installation of Node.js".to_owned())),
-            },
-        )?;
+                hint: Some(hint.to_owned()),
+            }
+        })?;
     }
     Ok(node)
 }

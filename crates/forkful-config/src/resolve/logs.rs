@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forkful_core::logs::LogSpec;
+use forkful_core::paths::file_name_of;
 use forkful_core::spec::{AppName, Mode};
 
 use super::{Context, expand_home, tidy};
@@ -21,7 +22,7 @@ pub(super) fn complete(
     logs.error_file = log_file(options, "error_file", cwd, context);
     logs.combined_file = match options.flag("log_file") {
         Some(false) => None,
-        Some(true) => Some(context.logs_folder.join(format!("{}.log", super::file_name_of(name.as_str())))),
+        Some(true) => Some(context.logs_folder.join(format!("{}.log", file_name_of(name.as_str())))),
         None => log_file(options, "log_file", cwd, context),
     };
     let is_single = mode == Mode::Fork && options.get("instances").is_none();

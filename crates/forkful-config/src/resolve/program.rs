@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use forkful_core::interpreter::check_strips_types;
+pub(crate) use forkful_os::process::is_executable;
+
 use crate::error::ConfigError;
 
 /// Where programs are when the environment has no PATH, as execvp(3) has it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// The first Node.js that runs TypeScript without a flag.
-const TYPESCRIPT_NEEDS: (u32, u32) = (22, 18);
-const TYPESCRIPT_NEEDS_TEXT: &str = "22.18";
 
 /// The PATH of an environment.
 pub(crate) fn path_variable(env: &BTreeMap<String, String>) -> &str {
@@ -51,11 +51,6 @@ pub(crate) fn find_in_nvm(wanted: &str, env: &BTreeMap<String, String>) -> Optio
         .map(|(_, program)| program)
 }
 
-/// Whether this is a file that this process may execute.
-pub(crate) fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
 /// Whether a program is Node.js, by its name: `node`, `nodejs`, `node22`, `node-v24.1.0`.
 pub(crate) fn is_node(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -66,38 +61,19 @@ pub(crate) fn is_node(program: &Path) -> bool {
     rest.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// Whether a file is TypeScript that Node.js strips the types of.
-pub(crate) fn is_typescript(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| matches!(extension.to_str(), Some("ts" | "mts" | "cts")))
-}
-
-/// Refuses a Node.js that cannot run TypeScript by itself; `way_out` is what to do then.
+/// Refuses a Node.js that cannot run TypeScript by itself, for `what` that needs it.
 pub(crate) fn require_typescript(
     node: &Path,
-    subject: &str,
-    way_out: &str,
+    what: &str,
     cwd: &Path,
     env: &BTreeMap<String, String>,
 ) -> Result<(), ConfigError> {
-    let found = version(node, cwd, env).map_err(|cause| {
-        ConfigError::new(format!("cannot run {} --version", node.display())).caused_by(cause)
-    })?;
-    if strips_types(&found) {
-        return Ok(());
-    }
-    let message = format!(
-        "{subject} needs Node.js {TYPESCRIPT_NEEDS_TEXT} or newer, and {} is {found}",
-        node.display()
-    );
-    Err(ConfigError::new(message).with_hint(way_out))
-}
-
-/// 22.18 and later, and 23.6 and later.
-fn strips_types(version: &str) -> bool {
-    let mut numbers = version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let major = numbers.next().unwrap_or(0);
-    let minor = numbers.next().unwrap_or(0);
-    if major == 23 { minor >= 6 } else { (major, minor) >= TYPESCRIPT_NEEDS }
+    let found = version(node, cwd, env);
+    let checked = check_strips_types(what, &node.to_string_lossy(), found.as_ref().ok().map(String::as_str));
+    checked.map_err(|fault| {
+        let error = ConfigError::refused(&fault);
+        found.err().into_iter().fold(error, ConfigError::caused_by)
+    })
 }
 
 /// The major version of a Node.js; `None` where it does not say.
@@ -105,7 +81,8 @@ pub(crate) fn major(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> 
     version(node, cwd, env).ok()?.split('.').next()?.parse().ok()
 }
 
-fn version(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> std::io::Result<String> {
+/// The version of a Node.js, without `v`.
+pub(crate) fn version(node: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> std::io::Result<String> {
     let output = Command::new(node)
         .arg("--version")
         .env_clear()
@@ -133,22 +110,6 @@ mod tests {
         }
         for name in ["nodemon", "node_exporter", "bun", "deno", "tsx", "python3", "mynode"] {
             assert!(!is_node(Path::new(name)), "{name}");
-        }
-    }
-
-    #[test]
-    fn versions_that_run_typescript() {
-        for (version, expected) in [
-            ("18.20.8", false),
-            ("20.20.2", false),
-            ("22.17.1", false),
-            ("22.18.0", true),
-            ("23.5.0", false),
-            ("23.6.0", true),
-            ("24.0.0", true),
-            ("26.1.0-nightly", true),
-        ] {
-            assert_eq!(strips_types(version), expected, "{version}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use forkful_core::interpreter::{CannotRun, needs_types_stripped};
 use forkful_core::pages::Page;
 use forkful_core::spec::Runtime;
 
@@ -32,17 +33,6 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
 
 /// Programs that start the app as a process of their own, which cluster mode cannot reach.
 const RUNNERS: &[&str] = &["npm", "npx", "pnpm", "pnpx", "yarn", "corepack"];
-
-/// Arguments by which Node.js runs TypeScript before it can by itself.
-const TYPESCRIPT_LOADERS: &[&str] = &[
-    "--experimental-strip-types",
-    "--experimental-transform-types",
-    "--import",
-    "--require",
-    "-r",
-    "--loader",
-    "--experimental-loader",
-];
 
 /// The most bytes of a `#!` line that are read, the kernel's own bound.
 const SHEBANG_BYTES_MAX: u64 = 256;
@@ -300,21 +290,19 @@ impl Search<'_> {
     }
 
     fn not_executable(&self) -> ConfigError {
-        let (script, option) = (self.script, self.place.option("interpreter"));
-        let hint = format!("`chmod +x {script}`, or name what runs it with {option}");
-        self.fault("is not executable").with_hint(hint).with_page(Page::Interpreter)
+        let (script, option) = (self.script.to_owned(), self.place.option("interpreter"));
+        let fault = self.fault("is not executable").with_page(Page::Interpreter);
+        let hint = CannotRun::NotExecutable { script, option }.hint();
+        hint.into_iter().fold(fault, |fault, hint| fault.with_hint(hint.text))
     }
 
     fn run_with(&self, names: &[&str], path: PathBuf) -> Result<Found, ConfigError> {
         let interpreter = self.interpreter(names)?;
         let runtime = if program::is_node(&interpreter) { Runtime::Node } else { Runtime::Other };
         let program_args = self.interpreter_args();
-        if runtime == Runtime::Node
-            && program::is_typescript(&path)
-            && !self.has_typescript_loader(&program_args)
-        {
-            let way_out = "use a newer Node.js, or compile it to JavaScript first";
-            program::require_typescript(&interpreter, self.script, way_out, self.cwd, self.env)?;
+        let node_options = self.env.get("NODE_OPTIONS").map(String::as_str);
+        if runtime == Runtime::Node && needs_types_stripped(&path, &program_args, node_options) {
+            program::require_typescript(&interpreter, self.script, self.cwd, self.env)?;
         }
         let script = path.into_os_string().into_string().map_err(|path| {
             let message = format!("{} cannot be read", quoted(&path.to_string_lossy()));
@@ -330,15 +318,6 @@ impl Search<'_> {
             args: self.args(),
             runtime,
         })
-    }
-
-    fn has_typescript_loader(&self, node_args: &[String]) -> bool {
-        let options = self.env.get("NODE_OPTIONS").map(String::as_str).unwrap_or_default();
-        node_args
-            .iter()
-            .map(String::as_str)
-            .chain(options.split_whitespace())
-            .any(|arg| TYPESCRIPT_LOADERS.contains(&arg.split_once('=').map_or(arg, |(name, _)| name)))
     }
 
     fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {

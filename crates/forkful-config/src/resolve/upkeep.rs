@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use forkful_core::spec::RunAs;
+use forkful_core::spec::{RunAs, Watch};
 use forkful_os::users;
 use serde_json::{Value, json};
 
@@ -11,9 +12,6 @@ use super::{Context, expand_home, tidy};
 use crate::error::{ConfigError, Warning};
 use crate::options::AppOptions;
 use crate::tree::quoted;
-
-/// The default debounce time: an editor's save consists of several changes.
-const WATCH_DELAY_MS: u64 = 100;
 
 /// The watch settings in the format of `Watch`.
 pub(super) fn watch(
@@ -37,11 +35,11 @@ pub(super) fn watch(
     let chokidar = options.get("watch_options").cloned().unwrap_or_default();
     let ignore = [options.get("ignore_watch"), chokidar.get("ignore")];
     let ignore: Vec<&Value> = ignore.into_iter().flatten().filter_map(Value::as_array).flatten().collect();
-    let delay = options.get("watch_delay").and_then(Value::as_u64).filter(|delay| *delay > 0);
+    let delay = options.get("watch_delay").and_then(Value::as_u64).map(Duration::from_millis);
     Some(json!({
         "paths": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
         "ignore": ignore,
-        "delay_ms": delay.unwrap_or(WATCH_DELAY_MS),
+        "delay_ms": Watch::delay_or_default(delay).as_millis() as u64,
         "follow_links": chokidar["follow_links"].as_bool().unwrap_or(true),
         "polling_ms": chokidar["polling_ms"],
     }))

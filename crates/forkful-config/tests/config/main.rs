@@ -4,6 +4,8 @@
 mod any_bytes;
 #[cfg(test)]
 mod attributes;
+#[cfg(test)]
+mod changes;
 mod check;
 #[cfg(test)]
 mod common;

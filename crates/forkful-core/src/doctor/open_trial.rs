@@ -2,6 +2,8 @@
 //! ends when its change is kept or taken back, or when another command gives the app settings. It stays open when the doctor is
 //! killed; then it says how to undo the change. A step names its trial, so that no doctor settles another one's.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::setting::Setting;
@@ -9,22 +11,66 @@ use crate::incidents::{FixNote, FixStep, Noticed};
 use crate::slot::Fault;
 use crate::supervisor::ReloadResult;
 
+/// A way to settle a trial by hand. As a text, a command is what begins with the program's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum ByHand {
+    Command(String),
+    /// What to do, where a command would show a secret.
+    Words(String),
+}
+
+impl ByHand {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Command(text) | Self::Words(text) => text,
+        }
+    }
+}
+
+impl From<String> for ByHand {
+    fn from(text: String) -> Self {
+        if text.starts_with("forkful ") { Self::Command(text) } else { Self::Words(text) }
+    }
+}
+
+impl From<ByHand> for String {
+    fn from(way: ByHand) -> Self {
+        match way {
+            ByHand::Command(text) | ByHand::Words(text) => text,
+        }
+    }
+}
+
+/// For a sentence: commands are quoted, words are not.
+impl fmt::Display for ByHand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(command) => write!(f, "`{command}`"),
+            Self::Words(words) => f.write_str(words),
+        }
+    }
+}
+
 /// How to settle a trial by hand: by commands, or in words where a command would show a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TrialCommands {
     /// Makes the change again, which keeps it; at most 131072 bytes.
-    pub keep: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub keep: ByHand,
     /// Gives the app the earlier setting; at most 131072 bytes.
-    pub undo: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub undo: ByHand,
 }
 
 impl TrialCommands {
     /// Those of a change of the app with this name.
     pub fn new(app: &str, new: &Setting, old: &Setting) -> Self {
-        let of = |setting: &Setting, in_words: fn(&Setting, &str) -> String| {
-            if new.is_secret() || old.is_secret() { in_words(setting, app) } else { setting.command(app) }
+        let is_secret = new.is_secret() || old.is_secret();
+        let of = |setting: &Setting, in_words: fn(&Setting, &str) -> ByHand| {
+            if is_secret { in_words(setting, app) } else { ByHand::Command(setting.command(app)) }
         };
         Self { keep: of(new, Setting::change_in_words), undo: of(old, Setting::earlier_in_words) }
     }
@@ -43,9 +89,11 @@ pub struct OpenTrial {
     #[serde(default)]
     pub state: TrialState,
     /// The command that keeps the change; what to do in words, if the command would show a secret.
-    pub keep: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub keep: ByHand,
     /// The command that undoes the change; what to do in words, if the command would show a secret.
-    pub undo: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub undo: ByHand,
 }
 
 /// How far a trial has come.
@@ -226,8 +274,8 @@ mod tests {
 
     fn step(step: FixStep, trial: &str) -> FixNote {
         let commands = (step == FixStep::Try).then(|| TrialCommands {
-            keep: "forkful scale web 4".to_owned(),
-            undo: "forkful scale web 2".to_owned(),
+            keep: "forkful scale web 4".to_owned().into(),
+            undo: "forkful scale web 2".to_owned().into(),
         });
         FixNote { commands, ..FixNote::new(step, trial, "why") }
     }

@@ -1,5 +1,6 @@
 //! The setting that a change gives an app, and the command for it.
 
+use super::open_trial::ByHand;
 use super::remedy::Remedy;
 use crate::spec::environment::shown_arguments;
 use crate::spec::{Balance, Named};
@@ -53,21 +54,25 @@ impl Setting {
     }
 
     /// What gives the app with this name the setting of a remedy, without a value that may be a secret.
-    pub(super) fn change_in_words(&self, name: &str) -> String {
+    pub(super) fn change_in_words(&self, name: &str) -> ByHand {
         match self {
             Self::NodeArgs(args) => match args.last() {
-                Some(added) => format!("a reload that adds {added} to the `node_args` of {name} {UNSHOWN}"),
+                Some(added) => ByHand::Words(format!(
+                    "a reload that adds {added} to the `node_args` of {name} {UNSHOWN}"
+                )),
                 None => self.earlier_in_words(name),
             },
-            _ => self.command(name),
+            _ => ByHand::Command(self.command(name)),
         }
     }
 
     /// What gives the app with this name an earlier setting, without a value that may be a secret.
-    pub(super) fn earlier_in_words(&self, name: &str) -> String {
+    pub(super) fn earlier_in_words(&self, name: &str) -> ByHand {
         match self {
-            Self::NodeArgs(_) => format!("a reload that gives {name} its earlier `node_args` {UNSHOWN}"),
-            _ => self.command(name),
+            Self::NodeArgs(_) => {
+                ByHand::Words(format!("a reload that gives {name} its earlier `node_args` {UNSHOWN}"))
+            }
+            _ => ByHand::Command(self.command(name)),
         }
     }
 }

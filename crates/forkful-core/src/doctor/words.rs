@@ -1,7 +1,5 @@
 //! All texts of a diagnosis.
 
-use std::borrow::Cow;
-
 use super::open_trial::{OpenTrial, TrialState};
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
@@ -179,12 +177,7 @@ pub fn undecided(trial: &OpenTrial) -> String {
              place. Then"
         ),
     };
-    format!("forkful doctor --fix {told} undo the change with {}, or keep it with {}", way(undo), way(keep))
-}
-
-/// A way to settle a trial, for a sentence: commands are quoted, words are not.
-pub fn way(text: &str) -> Cow<'_, str> {
-    if text.starts_with("forkful ") { format!("`{text}`").into() } else { text.into() }
+    format!("forkful doctor --fix {told} undo the change with {undo}, or keep it with {keep}")
 }
 
 /// When the numbers of a report with a profile were measured.

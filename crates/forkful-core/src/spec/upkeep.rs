@@ -40,6 +40,16 @@ pub struct Watch {
     pub polling: Option<Duration>,
 }
 
+impl Watch {
+    /// The default debounce: an editor's save consists of several changes.
+    pub const DELAY: Duration = Duration::from_millis(100);
+
+    /// The debounce that was asked for; 0 asks for the default.
+    pub fn delay_or_default(asked: Option<Duration>) -> Duration {
+        asked.filter(|delay| !delay.is_zero()).unwrap_or(Self::DELAY)
+    }
+}
+
 /// An ignored pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WatchIgnoreDefinition"))]

@@ -17,13 +17,13 @@ use forkful_os::reactor::{self, Reactor};
 use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
-use super::app_of;
 use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
 use super::metrics::MachinePressure;
 use super::outgoing::SharedTable;
+use super::tokens::app_of;
 use crate::history::History;
 use crate::home::Home;
 use crate::logs::LogService;

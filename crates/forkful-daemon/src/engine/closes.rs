@@ -10,9 +10,9 @@ use forkful_core::Time;
 use forkful_os::closed::{ClosedConnections, Overflow};
 use forkful_os::reactor::{Interest, Reactor};
 
-use super::CLOSES_TOKEN;
 use super::app::AppId;
 use super::apps::Apps;
+use super::tokens::CLOSES_TOKEN;
 
 /// With more closed connections per second than this, following them is not worth the cost: evenness matters
 /// for few connections.

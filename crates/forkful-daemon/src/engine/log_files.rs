@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use forkful_core::paths::file_name_of;
 use forkful_core::spec::AppSpec;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +25,7 @@ pub(crate) fn log_files(
     pm_id: u32,
     special: &SpecialFiles,
 ) -> LogFiles {
-    let name: String = spec
-        .name
-        .as_str()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
-        .collect();
+    let name = file_name_of(spec.name.as_str());
     let null = std::path::Path::new("/dev/null");
     if spec.logs.disabled {
         return LogFiles { out: null.to_owned(), error: null.to_owned(), combined: None };

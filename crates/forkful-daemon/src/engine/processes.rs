@@ -18,7 +18,7 @@ use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::{process, procinfo, tree};
 
 use super::app::{App, Process, ProcessKey};
-use super::{KEEPER_TOKEN, PROCESS_BIT};
+use super::tokens::{KEEPER_TOKEN, PROCESS_BIT};
 use crate::pid_files::PidFiles;
 
 /// A view of all processes serves signals for so long.

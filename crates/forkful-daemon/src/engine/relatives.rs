@@ -22,9 +22,9 @@ use forkful_os::keeper::{Keeping, Kind, Name};
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::tree::Mark;
 
-use super::RELATIVES_TOKEN;
 use super::app::{App, AppId};
 use super::apps::Apps;
+use super::tokens::RELATIVES_TOKEN;
 use crate::home::Home;
 
 /// Maximum connected processes below one worker.

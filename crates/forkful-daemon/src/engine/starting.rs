@@ -5,11 +5,12 @@
 //! given up counts as a failed start. Its thread may still hang. Until the thread returns, the same program is not started
 //! in the same directory again, so that the restarts of an app hold one thread at most.
 
+mod pending;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use forkful_cluster::WorkerId;
@@ -18,7 +19,7 @@ use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
 use forkful_os::keeper::Keeping;
-use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan, SpawnStep};
+use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan};
 use forkful_os::reactor::Reactor;
 use forkful_os::tree::{Mark, Marks};
 use tokio::sync::{mpsc, oneshot};
@@ -36,6 +37,8 @@ use super::{Back, EngineOptions};
 use crate::code_cache::CodeCache;
 use crate::home::{AgentPlace, Home};
 use crate::starter::Starter;
+pub(super) use pending::Pending;
+use pending::{BeforeStart, LookedAt, Stuck};
 
 /// From the order of a start until its program is executed. A program on a slow network file system takes a second.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
@@ -61,43 +64,11 @@ struct Known {
     group: Option<WorkerGroup>,
 }
 
-/// A file that a start looks at before there is a process.
-#[derive(Debug, Clone)]
-enum BeforeStart {
-    Log(PathBuf),
-    Script(PathBuf),
-}
-
-/// The file that a start looks at, for as long as it does.
-type LookedAt = Arc<Mutex<Option<BeforeStart>>>;
-
 /// What a thread has come to.
 #[derive(Debug)]
 pub(crate) struct StartResult {
     pub(crate) child: Result<Child, SpawnError>,
     pub(crate) special_logs: SpecialFiles,
-}
-
-/// A start under way.
-pub(super) struct Pending {
-    number: u64,
-    flight: Arc<Flight>,
-    looked_at: LookedAt,
-    known: Known,
-    program: PathBuf,
-    cwd: PathBuf,
-    pub(super) deadline: Time,
-    signals: Vec<i32>,
-}
-
-/// A start that was given up and has not come back.
-pub(super) struct Stuck {
-    number: u64,
-    program: PathBuf,
-    cwd: PathBuf,
-    /// The file that it looks at, if it is that.
-    file: Option<BeforeStart>,
-    what: String,
 }
 
 /// A process that was started, and that its slot is to take over.
@@ -476,59 +447,5 @@ impl Starts {
         let Pending { number, program, cwd, .. } = pending;
         self.stuck.push(Stuck { number, program, cwd, file, what });
         Some(why)
-    }
-}
-
-impl Pending {
-    /// Whether its process waits for its working directory.
-    #[cfg(test)]
-    pub(super) fn is_in_its_directory(&self) -> bool {
-        self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
-    }
-
-    /// Its process; 0 before there is one.
-    #[cfg(test)]
-    pub(super) fn pid(&self) -> u32 {
-        self.flight.pid()
-    }
-
-    /// Whether its process is about to execute its program.
-    #[cfg(test)]
-    pub(super) fn executes(&self) -> bool {
-        self.flight.pid() != 0 && self.flight.step() == SpawnStep::Execute
-    }
-
-    /// The file that its thread looks at.
-    fn file(&self) -> Option<BeforeStart> {
-        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Whether its thread waits for the file system of a log file.
-    #[cfg(test)]
-    pub(super) fn looks_at_a_log(&self) -> bool {
-        matches!(self.file(), Some(BeforeStart::Log(_)))
-    }
-
-    /// What the start was doing, with the path that it was about.
-    fn busy_with(&self) -> String {
-        match self.file() {
-            Some(BeforeStart::Log(path)) => return format!("cannot look at the log file {}", path.display()),
-            Some(BeforeStart::Script(path)) => {
-                return format!("cannot look at the script {}", path.display());
-            }
-            None => {}
-        }
-        match self.flight.step() {
-            SpawnStep::ChangeDirectory => {
-                format!("cannot enter the working directory {}", self.cwd.display())
-            }
-            SpawnStep::Arguments
-            | SpawnStep::Group
-            | SpawnStep::Descriptors
-            | SpawnStep::Clone
-            | SpawnStep::Session
-            | SpawnStep::User
-            | SpawnStep::Execute => format!("cannot execute {}", self.program.display()),
-        }
     }
 }

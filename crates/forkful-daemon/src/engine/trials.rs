@@ -59,11 +59,7 @@ fn refused(app: &str, refusal: Refusal<'_>) -> ErrorReply {
     let (error, hint) = match refusal {
         Refusal::IsOpen(trial) => (
             format!("{app} has an earlier change of `doctor --fix` that nobody has decided about"),
-            format!(
-                "undo that change with {}, or keep it with {}",
-                words::way(&trial.undo),
-                words::way(&trial.keep)
-            ),
+            format!("undo that change with {}, or keep it with {}", trial.undo, trial.keep),
         ),
         Refusal::IsNotOpen => (
             format!(

@@ -9,7 +9,7 @@ use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::timer::Timer;
 use tokio::io::unix::AsyncFd;
 
-use super::TIMER_TOKEN;
+use super::tokens::TIMER_TOKEN;
 
 /// See the module's documentation.
 pub(super) struct Wake {

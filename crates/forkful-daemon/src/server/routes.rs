@@ -135,19 +135,21 @@ async fn stalls(State(api): State<Api>, Segment(target): Segment) -> Result<Json
 
 async fn start(
     State(api): State<Api>,
-    Json(request): Json<StartRequest>,
+    Json(mut request): Json<StartRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
     request.check().map_err(Refusal::bad_request)?;
+    api.complete_start(&mut request).await?;
     api.ask(|reply| Command::Start { request, reply }).await.map(Json)
 }
 
 async fn action(
     State(api): State<Api>,
     Segment(verb): Segment,
-    Json(request): Json<ActionRequest>,
+    Json(mut request): Json<ActionRequest>,
 ) -> Result<Json<ActionReply>, Refusal> {
     let verb = parse_verb(&verb).ok_or_else(|| Refusal::bad_request(format!("no such action: {verb:?}")))?;
     request.check(verb).map_err(Refusal::bad_request)?;
+    api.complete_action(&mut request).await?;
     api.ask(|reply| Command::Action { verb, request, reply }).await.map(Json)
 }
 

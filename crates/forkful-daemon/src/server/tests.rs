@@ -184,7 +184,7 @@ async fn refusals_of_the_engine_reach_the_client_whole() {
 async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     let served = Served::start();
     let mut client = served.client().await;
-    let commands = TrialCommands { keep: "keep".to_owned(), undo: "undo".to_owned() };
+    let commands = TrialCommands { keep: "keep".to_owned().into(), undo: "undo".to_owned().into() };
     let fix = |length| FixNote {
         step: FixStep::Try,
         trial: "a".to_owned(),

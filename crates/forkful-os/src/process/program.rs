@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Access, CWD, FileType, Mode, OFlags, access, fstat, openat};
 use rustix::io::Errno;
 
 /// The name of our processes in process lists (`comm`); otherwise the kernel would name them after a
@@ -20,6 +20,11 @@ pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
     let found = fstat(&file)?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if is_file && found.st_mode & 0o111 != 0 { Ok(file) } else { Err(Errno::ACCESS.into()) }
+}
+
+/// Whether this is a file that this process may execute.
+pub fn is_executable(path: &Path) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
 /// The path under which other processes of this user find a file that this process has open.

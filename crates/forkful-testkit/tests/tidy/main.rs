@@ -148,7 +148,7 @@ fn nothing_depends_on_one_machine() {
 
 /// Where the daemon opens, renames or removes files by path, and why neither an app nor another user can
 /// write there. All other code uses `forkful_os::behalf`.
-const BY_PATH: [(&str, &str); 13] = [
+const BY_PATH: [(&str, &str); 14] = [
     (
         "forkful-daemon/src/home.rs",
         "the home is its owner's alone, and /run/forkful root's; both are checked",
@@ -170,6 +170,10 @@ const BY_PATH: [(&str, &str); 13] = [
         "asks whether a log is a file before the app is taken, and opens nothing",
     ),
     ("forkful-daemon/src/engine/upkeep/command.rs", "/dev/null"),
+    (
+        "forkful-daemon/src/server/disk_facts.rs",
+        "asks whether a folder of a path to watch is a symbolic link, and opens nothing",
+    ),
     ("forkful-daemon/src/watch/tree.rs", "lists the names in watched folders, and opens no file"),
 ];
 /// The daemon's crates, except `forkful-os`, whose few calls are mechanisms.

@@ -1,4 +1,4 @@
-//! Display options: of every command, and of commands that print the table at the end.
+//! Display options: of every command, of actions, and of commands that print the table at the end.
 
 use clap::{ArgAction, Args};
 
@@ -16,6 +16,19 @@ pub(crate) struct LookArgs {
     /// PM2's letter for the version.
     #[arg(short = 'v', action = ArgAction::Version, hide = true)]
     pm2_version: Option<bool>,
+}
+
+/// Whether an action is waited for, and how its result is printed.
+#[derive(Debug, Args)]
+pub(crate) struct ActionArgs {
+    /// Return at once instead of when the action is done.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
 }
 
 /// The table that is printed after an action.

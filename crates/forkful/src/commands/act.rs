@@ -9,7 +9,8 @@ use forkful_core::targets::as_typed;
 use forkful_os::wall_clock::now_ms;
 
 use super::targets::{client_for, expand};
-use crate::cli::TableArgs;
+use crate::cli::ActionArgs;
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
@@ -41,14 +42,8 @@ pub(crate) struct TargetArgs {
     /// Accepted for PM2's users; no action needs to be forced.
     #[arg(long, short, hide = true)]
     pub(crate) force: bool,
-    /// Return at once instead of when the action is done.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) action: ActionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +122,7 @@ impl<'a> Words<'a> {
 /// `stop`, `delete`, `reset`: actions without special options.
 pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
     let targets = expand(args.targets, &args.only)?;
-    act(home, words, request(targets, args.no_wait), args.json).await
+    act(home, words, request(targets, args.action.no_wait), args.action.json).await
 }
 
 /// `reloadLogs`: all log files of all apps.
@@ -161,13 +156,14 @@ pub(super) async fn act(
         let mut action = std::pin::pin!(client.action(words.verb, &request));
         loop {
             tokio::select! {
-                reply = &mut action => break reply?,
+                reply = &mut action => break reply,
                 () = tokio::time::sleep(EXPLAIN_AFTER), if ENDS_WORKERS.contains(&words.verb) => progress.say(
                     format!("{doing} waiting for workers to stop; workers that ignore the signal are killed (`kill_timeout`)")
                 ),
             }
         }
     };
+    let reply = reply.map_err(|error| connection::refused_for(error, &client, &request.targets))?;
     tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 

@@ -19,7 +19,7 @@ use crate::connection;
 use crate::exit::{Exit, Failure, See};
 use crate::home::Home;
 use crate::output;
-use crate::specs::Specs;
+use crate::specs::{Specs, is_config};
 
 #[derive(Debug, Args)]
 pub(crate) struct ApiArgs {
@@ -32,12 +32,13 @@ pub(crate) struct ApiArgs {
 pub(crate) enum ApiVerb {
     /// Start the daemon if it is not running; print its socket.
     Connect,
-    /// Read a request for apps from stdin and print their complete definitions.
+    /// Read a request for apps from stdin and print their complete definitions; `null` for a text that could only be a
+    /// configuration file, and is none.
     Definitions,
     /// Read options for existing apps from stdin and print the change of them.
     Change,
-    /// Read a text and options of a start from stdin and print the target for the daemon. Fails where no daemon runs, so
-    /// that no app exists, and nothing can be started.
+    /// Read a text and options of a start from stdin and print the target for the daemon; `null` for a configuration file.
+    /// Fails where no daemon runs, so that no app exists, and nothing can be started.
     Target,
     /// Read the daemon's refusal of a request from stdin and print it as the commands do, with their hint.
     Explain,
@@ -63,6 +64,9 @@ struct Request {
     /// Or the text of a configuration.
     #[serde(default)]
     config: Option<Box<RawValue>>,
+    /// Or a text: it is the file if it has the name of a configuration file, else `config` says what it starts.
+    #[serde(default)]
+    text: Option<String>,
     /// The configuration's name in messages.
     #[serde(default = "options")]
     config_name: String,
@@ -169,8 +173,11 @@ async fn target(home: &Home, request: TargetRequest) -> Result<Option<StartTarge
     let TargetRequest { text, new_name, definitions: wanted, force } = request;
     let mut targets = Targets::default();
     match wanted {
-        Some(wanted) => targets
-            .add_text(&text, new_name.as_deref(), force, || Ok((definitions(wanted)?.apps, Vec::new())))?,
+        Some(_) if is_config_file(&text) => return Ok(None),
+        Some(wanted) => targets.add_text(&text, new_name.as_deref(), force, || {
+            let apps = definitions(wanted)?.map(|found| found.apps).unwrap_or_default();
+            Ok((apps, Vec::new()))
+        })?,
         None => targets.add_name(text),
     }
     if matches!(connection::found(home).await, Ok(None)) {
@@ -189,9 +196,20 @@ async fn explained(home: &Home, reply: ErrorReply) -> Result<ErrorReply, Failure
     Ok(ErrorReply { hint: failure.hint, see, ..reply })
 }
 
-fn definitions(request: Request) -> Result<Definitions, Failure> {
+/// Whether a text is the name of a configuration file. Stdin has the request.
+fn is_config_file(text: &str) -> bool {
+    text != "-" && is_config(text)
+}
+
+fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     check_cwd(&request.cwd)?;
-    let Request { file, config, config_name, cwd, env, env_name, only, code_changes: with_changes } = request;
+    let Request { file, config, text, config_name, cwd, env, env_name, only, code_changes: with_changes } =
+        request;
+    let (file, config) = match text {
+        Some(text) if is_config_file(&text) => (Some(PathBuf::from(text)), None),
+        Some(_) if config.is_none() => return Ok(None),
+        _ => (file, config),
+    };
     let file = file.map(|file| cwd.join(file));
     let specs = Specs { cwd, env, env_name, only, ..Specs::default() };
     let apps = match (file, config) {
@@ -201,5 +219,5 @@ fn definitions(request: Request) -> Result<Definitions, Failure> {
     };
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
     let code_changed_at_ms = with_changes.then(|| code_changes(&apps));
-    Ok(Definitions { apps, code_changed_at_ms })
+    Ok(Some(Definitions { apps, code_changed_at_ms }))
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use forkful_api::conversation::EnvironmentReply;
 
 use super::targets::{client_for, expand};
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, format};
@@ -34,7 +35,9 @@ pub(super) async fn run(home: &Home, args: &EnvArgs) -> Result<Exit, Failure> {
     let mut client = client_for(home, &targets).await?;
     let mut reply = EnvironmentReply { apps: BTreeMap::new() };
     for target in &targets {
-        reply.apps.extend(client.environment(target, args.show_secrets).await?.apps);
+        let found = client.environment(target, args.show_secrets).await;
+        let found = found.map_err(|error| connection::refused_for(error, &client, &targets))?;
+        reply.apps.extend(found.apps);
     }
     if args.json {
         output::print_json(&reply)?;

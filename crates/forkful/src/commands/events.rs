@@ -70,8 +70,11 @@ pub(super) async fn run(home: &Home, args: EventsArgs) -> Result<Exit, Failure> 
     let since_ms = args.since.map_or(0, |since| now_ms().saturating_sub(since.as_millis() as u64));
     let query = IncidentsQuery { targets: join_targets(&targets), since_ms, after: 0 };
     let found = match client {
-        Some(client) if args.follow => return follow(home, client, query, args.json).await,
-        Some(mut client) => client.incidents(&query).await?,
+        Some(client) if args.follow => return follow(home, client, query, &targets, args.json).await,
+        Some(mut client) => {
+            let found = client.incidents(&query).await;
+            found.map_err(|error| connection::refused_for(error, &client, &targets))?
+        }
         None if args.follow => {
             return Err(Failure::new(Exit::NoDaemon, "no daemon is running, so nothing will happen")
                 .hint("without `--follow`, `forkful events` shows what has happened")
@@ -101,9 +104,11 @@ async fn follow(
     home: &Home,
     mut client: Client,
     mut query: IncidentsQuery,
+    targets: &[String],
     json: bool,
 ) -> Result<Exit, Failure> {
-    let mut found = client.incidents(&query).await?;
+    let found = client.incidents(&query).await;
+    let mut found = found.map_err(|error| connection::refused_for(error, &client, targets))?;
     loop {
         for incident in &found.incidents {
             query.after = query.after.max(incident.id);

@@ -10,6 +10,7 @@ use forkful_core::pages::Page;
 use forkful_core::targets::pattern_of;
 
 use super::targets::{client_for, expand};
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::logs::{LogShape, LogStyle, append};
@@ -91,8 +92,9 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         (_, true) => Some(LogStream::Err),
         _ => None,
     };
-    let targets = join_targets(&names(&mut client, &targets).await?);
-    let query = LogsQuery { targets, lines: args.lines, follow: !args.nostream, stream };
+    let named = names(&mut client, &targets).await?;
+    let query =
+        LogsQuery { targets: join_targets(&named), lines: args.lines, follow: !args.nostream, stream };
     let style = match (args.json, args.format, args.raw) {
         (true, _, _) => LogStyle::Json,
         (_, true, _) => LogStyle::Format,
@@ -105,7 +107,9 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         highlight: args.highlight.clone().filter(|text| !text.is_empty()),
         paint: Paint::stdout(),
     };
-    let mut lines = client.logs(&query).await?;
+    let daemon = client.daemon_version().to_owned();
+    let lines = client.logs(&query).await;
+    let mut lines = lines.map_err(|error| connection::refused_by(&daemon, error, &named))?;
     let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
     let mut text = String::new();
     while let Some(next) = next(&mut lines).await? {

@@ -14,7 +14,7 @@ use forkful_core::targets::as_typed;
 
 use super::act::{START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
-use crate::cli::{AppOptionArgs, TableArgs};
+use crate::cli::{ActionArgs, AppOptionArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
@@ -46,19 +46,13 @@ pub(crate) struct RestartArgs {
     /// `reload` of a config file: also reload unchanged apps.
     #[arg(long, short)]
     pub(crate) force: bool,
-    /// Return at once instead of when the action is done.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) action: ActionArgs,
     /// Follow the apps' output afterwards.
     #[arg(long, conflicts_with_all = ["json", "no_wait"])]
     pub(crate) attach: bool,
     #[command(flatten)]
     pub(crate) options: AppOptionArgs,
-    #[command(flatten)]
-    pub(crate) table: TableArgs,
 }
 
 /// Shared by `restart` and `reload`. Apps of a config file that the daemon does not know are started.
@@ -79,7 +73,7 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
         definitions: definitions.clone(),
         changes,
         deployment: deployment(),
-        ..request(targets.clone(), args.no_wait)
+        ..request(targets.clone(), args.action.no_wait)
     };
     let reply = again(&mut client, request, args.force, words).await?;
     reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
@@ -93,8 +87,9 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let is_new = |definition: &AppDefinition| started.apps.iter().any(|app| app.name == definition.name);
     let new: Vec<AppDefinition> = definitions.into_iter().filter(is_new).collect();
     super::unsaved::tell(&new, &started);
-    let groups = vec![(words.so_far(args.no_wait), rolled), (START.so_far(args.no_wait), started)];
-    let told = Told { json: args.json, attach: args.attach };
+    let groups =
+        vec![(words.so_far(args.action.no_wait), rolled), (START.so_far(args.action.no_wait), started)];
+    let told = Told { json: args.action.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
 }
 
@@ -119,7 +114,7 @@ async fn again(
     }
     match client.action(words.verb, &request).await {
         Ok(reply) => Ok(reply),
-        Err(error) => Err(connection::refused(error, client)),
+        Err(error) => Err(connection::refused_for(error, client, &request.targets)),
     }
 }
 

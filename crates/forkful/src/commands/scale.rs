@@ -7,7 +7,7 @@ use forkful_core::scale::{SCALE_HINT, ScaleTarget};
 
 use super::act::{SCALE, act, request};
 use super::targets::expand;
-use crate::cli::TableArgs;
+use crate::cli::ActionArgs;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 
@@ -25,20 +25,14 @@ pub(crate) struct ScaleArgs {
     /// The new number of workers; +N and -N change the current number; `max`.
     #[arg(value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) number: String,
-    /// Return at once instead of when the action is done.
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) table: TableArgs,
+    pub(crate) action: ActionArgs,
 }
 
 pub(super) async fn run(home: &Home, args: ScaleArgs) -> Result<Exit, Failure> {
     let target: ScaleTarget =
         args.number.parse().map_err(|error| Failure::new(Exit::WrongUse, error).hint(SCALE_HINT))?;
     let targets = expand(vec![args.target], &[])?;
-    let request = ActionRequest { instances: Some(target), ..request(targets, args.no_wait) };
-    act(home, SCALE, request, args.json).await
+    let request = ActionRequest { instances: Some(target), ..request(targets, args.action.no_wait) };
+    act(home, SCALE, request, args.action.json).await
 }

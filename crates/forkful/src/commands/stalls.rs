@@ -4,6 +4,7 @@ use clap::Args;
 use forkful_api::stalls::StallsReply;
 
 use super::targets::{client_for, expand};
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::paint::Paint;
@@ -33,7 +34,8 @@ pub(super) async fn run(home: &Home, args: StallsArgs) -> Result<Exit, Failure> 
     let mut client = client_for(home, &targets).await?;
     let mut found = StallsReply { apps: Vec::new() };
     for target in &targets {
-        for app in client.stalls(target).await?.apps {
+        let stalls = client.stalls(target).await;
+        for app in stalls.map_err(|error| connection::refused_for(error, &client, &targets))?.apps {
             if found.apps.iter().all(|known| known.app != app.app) {
                 found.apps.push(app);
             }

@@ -10,7 +10,7 @@ use forkful_core::pages::Page;
 use forkful_core::targets::{Target, as_typed, pattern_of};
 use regex::Regex;
 
-use crate::connection;
+use crate::connection::{self, refused_for};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::specs::{Specs, is_config};
@@ -92,7 +92,8 @@ pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client
 pub(super) async fn described(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
     let mut found = Vec::new();
     for target in targets {
-        add_new(&mut found, client.describe(target).await?.apps);
+        let described = client.describe(target).await;
+        add_new(&mut found, described.map_err(|error| refused_for(error, client, targets))?.apps);
     }
     Ok(found)
 }
@@ -101,9 +102,14 @@ pub(super) async fn described(client: &mut Client, targets: &[String]) -> Result
 pub(super) async fn apps(client: &mut Client, targets: &[String]) -> Result<Vec<AppView>, Failure> {
     let mut found = Vec::new();
     for target in targets {
-        add_new(&mut found, client.find(target).await?.apps);
+        add_new(&mut found, find(client, target).await?);
     }
     Ok(found)
+}
+
+async fn find(client: &mut Client, target: &String) -> Result<Vec<AppView>, Failure> {
+    let found = client.find(target).await;
+    Ok(found.map_err(|error| refused_for(error, client, std::slice::from_ref(target)))?.apps)
 }
 
 fn add_new(found: &mut Vec<AppView>, apps: Vec<AppView>) {
@@ -119,7 +125,7 @@ pub(super) async fn workers(client: &mut Client, targets: &[String]) -> Result<V
     let mut found: Vec<WorkerView> = Vec::new();
     for target in targets {
         let id: Option<u32> = target.parse().ok();
-        let apps = client.find(target).await?.apps;
+        let apps = find(client, target).await?;
         let workers = apps.into_iter().flat_map(|app| app.workers);
         found.extend(workers.filter(|worker| id.is_none_or(|id| id == worker.pm_id)));
     }

@@ -7,6 +7,7 @@ use forkful_api::conversation::{TriggerRequest, WorkersReply};
 use serde_json::Value;
 
 use super::targets::{client_for, expand};
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::progress::Progress;
@@ -45,8 +46,9 @@ pub(super) async fn run(home: &Home, args: TriggerArgs) -> Result<Exit, Failure>
     };
     let reply = {
         let _progress = Progress::start(format!("waiting for `{}`…", request.action));
-        client.trigger(&request).await?
+        client.trigger(&request).await
     };
+    let reply = reply.map_err(|error| connection::refused_for(error, &client, &request.targets))?;
     if args.json {
         output::print_json(&reply)?;
     } else {

@@ -147,6 +147,8 @@ fn watching_is_refined_and_ended() {
     assert_eq!((&second["paths"], &second["delay_ms"]), (&first["paths"], &2000.into()));
     assert_eq!(second["ignore"], first["ignore"]);
     assert_ne!(watch(&["--ignore-watch", "data"])["ignore"], first["ignore"]);
+    std::os::unix::fs::symlink(".", work.join("linked")).unwrap();
+    assert_eq!(watch(&["--watch=none/../linked/../lib"])["paths"], json!([work.join("linked/../lib")]));
     assert_eq!(watch(&["--watch=false"]), Value::Null);
     assert_snapshot!(sandbox.transcript(&["restart", "api", "--ignore-watch", "data"]), @"
     exit: 2
@@ -170,6 +172,7 @@ fn an_app_can_be_renamed() {
         sandbox.transcript(&["restart", "all", "--name", "other"]),
         sandbox.transcript(&["restart", "web", "--env-file", ".env"]),
         sandbox.transcript(&["restart", "web", "--only", "web"]),
+        sandbox.transcript(&["restart", "web", "--interpreter", "none"]),
     ];
     assert_snapshot!(refused.join(""), @"
     exit: 1
@@ -192,6 +195,11 @@ fn an_app_can_be_renamed() {
     error: --only selects apps of a config file, but no config file is named
 
     hint: name the config file, as in `forkful stop forkful.config.js --only api`
+    exit: 2
+    --- stderr
+    error: app `web` cannot be changed so: [sandbox]/work/app.js is not executable
+
+    hint: `chmod +x [sandbox]/work/app.js`, or name what runs it with `--interpreter`
     ");
 }
 

@@ -278,6 +278,29 @@ fn a_request_that_an_older_daemon_does_not_know_is_answered_with_the_update() {
 }
 
 #[test]
+fn a_target_that_an_older_daemon_takes_for_a_path_is_answered_with_the_update() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    let ping = r#"{"version":"0.0.7","api":1,"pid":1,"started_at_ms":10000}"#;
+    let refusal = r#"{"code":"no_such_target","error":"no app runs /work/./app.js","hint":"there is `app.js`; `forkful list` shows them"}"#;
+    let reply = |status: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let pong = reply("200 OK", ping);
+    let connections = vec![vec![pong.clone()], vec![pong, reply("404 Not Found", refusal)]];
+    let daemon = scripted(&sandbox, connections);
+    assert_snapshot!(sandbox.transcript(&["stop", "app.js"]), @"
+    exit: 3
+    --- stderr
+    note: the daemon is version 0.0.7, this program is 0.1.0: `forkful update` updates the daemon
+    error: no app runs /work/./app.js
+
+    hint: the daemon is version 0.0.7, which may not know this request: `forkful update` updates it
+    ");
+    assert_eq!(daemon.join().unwrap()[2], "POST /v1/actions/stop HTTP/1.1");
+}
+
+#[test]
 fn in_a_terminal_an_older_daemon_is_offered_an_update() {
     let sandbox = Sandbox::new();
     let ping = r#"{"version":"0.0.7","api":1,"pid":1,"started_at_ms":10000,"apps":[],"notes":[]}"#;

@@ -7,7 +7,7 @@ const { join } = require('node:path');
 
 const { Client } = require('../client.cjs');
 const { connectBus } = require('./bus.cjs');
-const { part: partOptions, startAny } = require('./start.cjs');
+const { part: partOptions, startAny, startFile } = require('./start.cjs');
 const { acted, meaning, started } = require('./shapes.cjs');
 
 const { version } = require('../../package.json');
@@ -170,11 +170,14 @@ class Pm2 {
     const { given: [target, options = {}], callback } = part(values);
     return answer(callback, async () => {
       const client = this.Client;
-      if (typeof target === 'object' || /\.(json5?|ya?ml|toml)$|\.config\.[cm]?[jt]s$/.test(String(target))) {
-        const { names } = await startAny(client, target, { ...options, verb });
-        return (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
-      }
-      const meant = await this.#meant(target);
+      const ofConfig = async ({ names }) => (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
+      if (typeof target === 'object') return ofConfig(await startAny(client, target, { ...options, verb }));
+      const meant = await this.#meant(target).catch(async (error) => {
+        const rolled = await startFile(client, String(target), { ...options, verb });
+        if (rolled === null) throw error;
+        return rolled;
+      });
+      if (!Array.isArray(meant)) return ofConfig(meant);
       const { app, how } = partOptions(options);
       await client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name });
       return (await this.#again(meant)).map((entry) => acted(entry));

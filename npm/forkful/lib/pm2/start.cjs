@@ -1,7 +1,5 @@
 'use strict';
 // The many forms of PM2's `start`: a script, a configuration file, an object, or an existing app.
-const { isConfig } = require('../definitions.cjs');
-
 /** PM2's options that control the command, not the app. */
 const HOW = ['updateEnv', 'force', 'parallel', 'only', 'verb', 'env_name', 'silent', 'attach', 'watch_only'];
 
@@ -19,15 +17,17 @@ function changesExisting(what) {
   return !Array.isArray(what) && !saysWhat && what.name !== undefined;
 }
 
-/** A script with options, or existing apps that options change: the daemon decides. The errors are PM2's. */
+/** A script with options, or existing apps that options change: the daemon decides. The errors are PM2's. `null` for a configuration file. */
 async function startText(client, text, options, isScript = true) {
   const { app, how } = part(options);
   const { updateEnv, env_name: envName, force } = how;
-  const { reading, outcomes } = await client.startText(text, app, { updateEnv, envName, force, isScript }).catch((error) => {
+  const outcome = await client.startText(text, app, { updateEnv, envName, force, isScript }).catch((error) => {
     if (error.code === 'NO_SUCH_TARGET') throw new Error('process name not found', { cause: error });
     if (error.code === 'CONFLICT' && error.outcomes) throw new Error('Script already launched', { cause: error });
     throw error;
   });
+  if (outcome === null) return null;
+  const { reading, outcomes } = outcome;
   const restarted = reading === 'existing';
   const ids = restarted ? new Set(outcomes.flatMap(({ pm_ids: some }) => some)) : null;
   return { names: new Set(outcomes.map(({ name }) => name)), ids, restarted };
@@ -35,8 +35,22 @@ async function startText(client, text, options, isScript = true) {
 
 /** A configuration: its new apps are started, existing apps are changed. */
 async function startConfig(client, what, options) {
+  return roll(client, await client.definitions(what, contextOf(options)), options);
+}
+
+/** The same for a text; `null` if it is no configuration file. */
+async function startFile(client, text, options) {
+  const definitions = await client.definitionsOfFile(text, contextOf(options));
+  return definitions && roll(client, definitions, options);
+}
+
+function contextOf(options) {
   const { how } = part(options);
-  const definitions = await client.definitions(what, { only: how.only, envName: how.env_name ?? (typeof options.env === 'string' ? options.env : undefined) });
+  return { only: how.only, envName: how.env_name ?? (typeof options.env === 'string' ? options.env : undefined) };
+}
+
+async function roll(client, definitions, options) {
+  const { how } = part(options);
   const outcomes = await client.rollTo(how.verb ?? 'restart', definitions);
   return { names: new Set(outcomes.map(({ name }) => name)), ids: null, restarted: outcomes.every(({ started }) => !started) };
 }
@@ -53,7 +67,7 @@ async function startAny(client, what, options = {}) {
   }
   if (typeof what === 'object' && what !== null) return startConfig(client, what, options);
   const text = String(what);
-  return isConfig(text) ? startConfig(client, text, options) : startText(client, text, options);
+  return await startText(client, text, options) ?? startConfig(client, text, options);
 }
 
-module.exports = { part, startAny };
+module.exports = { part, startAny, startFile };

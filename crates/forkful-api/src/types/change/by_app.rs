@@ -1,9 +1,11 @@
 //! Values of a change whose meaning depends on the app, such as paths relative to its working directory.
 
-use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forkful_core::interpreter::{CannotRun, check_strips_types, needs_types_stripped};
+use forkful_core::paths::{file_name_of, tidied};
 use forkful_core::spec::{Watch, WatchIgnore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,9 +14,6 @@ use crate::types::{AppDefinition, ErrorCode, ErrorReply, ModeKind, RuntimeKind};
 
 /// Node's flag for `source_map_support`, which is one of the interpreter's arguments.
 const SOURCE_MAPS: &str = "--enable-source-maps";
-
-/// The default debounce of a watch.
-const WATCH_DELAY: Duration = Duration::from_millis(100);
 
 /// See the module's documentation; the options of the command line have the same names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +45,9 @@ pub struct Interpreter {
     pub program: Option<String>,
     /// `node` or `other`.
     pub runtime: RuntimeKind,
+    /// Which Node.js it is, such as `24.1.0`, if it says so. Without it, it runs no TypeScript by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// New settings of a watch; settings that are not given stay.
@@ -59,6 +61,9 @@ pub struct WatchChange {
     pub ignore: Option<Vec<WatchIgnore>>,
     /// Debounce.
     pub delay_ms: Option<u64>,
+    /// The symbolic links that `..` in the paths leads out of; found by the daemon.
+    #[serde(skip)]
+    pub links: BTreeSet<PathBuf>,
 }
 
 impl ByApp {
@@ -73,6 +78,21 @@ impl ByApp {
             "`forkful delete {name}` and start it again, or restart it with a config file that changes it"
         );
         Err(refused(format!("{option} cannot be changed of an app that exists"), hint))
+    }
+
+    /// Refuses another interpreter that cannot run the script of the app as it will be.
+    pub(super) fn check_interpreter(&self, changed: &AppDefinition) -> Result<(), CannotRun> {
+        let Some(Interpreter { program: Some(node), runtime: RuntimeKind::Node, version }) =
+            &self.interpreter
+        else {
+            return Ok(());
+        };
+        let script = changed.script.as_deref().unwrap_or_default();
+        let node_options = changed.env.get("NODE_OPTIONS").map(String::as_str);
+        if !needs_types_stripped(Path::new(script), &changed.program_args, node_options) {
+            return Ok(());
+        }
+        check_strips_types(script, node, version.as_deref())
     }
 
     /// Adds what these values mean for an app to `fields`, the other fields of its definition that change.
@@ -111,7 +131,7 @@ impl ByApp {
             fields.insert("args".to_owned(), json!([]));
         }
         let runtime = self.interpreter.as_ref().map_or(present.runtime, |new| new.runtime);
-        if let Some(Interpreter { program, runtime }) = &self.interpreter {
+        if let Some(Interpreter { program, runtime, .. }) = &self.interpreter {
             if is_command_line {
                 let error = format!("`{}` is a command line, which no interpreter runs", present.name);
                 return Err(ErrorReply::new(ErrorCode::BadRequest, error, None));
@@ -162,6 +182,21 @@ fn complete_mode(fields: &mut Map<String, Value>, present: &AppDefinition, runti
 }
 
 impl WatchChange {
+    /// The symbolic links that `..` in a path leads out of.
+    pub fn links_in(path: &Path, is_link: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+        let mut links = BTreeSet::new();
+        tidied(path, |path| {
+            let found = is_link(path);
+            found.then(|| links.insert(path.to_owned()));
+            found
+        });
+        links
+    }
+
+    fn tidied(&self, path: &Path) -> PathBuf {
+        tidied(path, |path| self.links.contains(path))
+    }
+
     /// The new watch settings of an app; null for none.
     fn applied(&self, present: &AppDefinition, cwd: &Path) -> Result<Value, ErrorReply> {
         let before = present.watch.as_ref();
@@ -169,7 +204,7 @@ impl WatchChange {
             return Ok(Value::Null);
         }
         let (paths, follow_links, polling) = match (&self.paths, before) {
-            (Some(paths), _) => (paths.iter().map(|path| below(cwd, path)).collect(), true, None),
+            (Some(paths), _) => (paths.iter().map(|path| self.tidied(&cwd.join(path))).collect(), true, None),
             (None, Some(before)) => (before.paths.clone(), before.follow_links, before.polling),
             (None, None) => {
                 let error = format!(
@@ -180,29 +215,16 @@ impl WatchChange {
             }
         };
         let ignore = self.ignore.clone().or_else(|| before.map(|before| before.ignore.clone()));
-        let delay = self.delay_ms.filter(|delay| *delay > 0).map(Duration::from_millis);
-        let delay = if self.delay_ms.is_some() { delay } else { before.map(|before| before.delay) };
+        let delay = self.delay_ms.map(Duration::from_millis).or(before.map(|before| before.delay));
         let watch = Watch {
             paths,
             ignore: ignore.unwrap_or_default(),
-            delay: delay.unwrap_or(WATCH_DELAY),
+            delay: Watch::delay_or_default(delay),
             follow_links,
             polling,
         };
         Ok(json!(watch))
     }
-}
-
-/// A path from a working directory, without `.`.
-fn below(cwd: &Path, path: &str) -> PathBuf {
-    cwd.join(path).components().filter(|component| *component != Component::CurDir).collect()
-}
-
-/// A name as part of a file's name, as PM2 writes it.
-fn file_name_of(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
-        .collect()
 }
 
 fn refused(error: String, hint: String) -> ErrorReply {
@@ -239,8 +261,11 @@ mod tests {
 
     #[test]
     fn an_interpreter_runs_the_same_script() {
-        let python =
-            Interpreter { program: Some("/usr/bin/python3".to_owned()), runtime: RuntimeKind::Other };
+        let python = Interpreter {
+            program: Some("/usr/bin/python3".to_owned()),
+            runtime: RuntimeKind::Other,
+            version: None,
+        };
         let changed =
             apply(ByApp { interpreter: Some(python.clone()), ..ByApp::default() }, &node()).unwrap();
         assert_eq!(
@@ -248,12 +273,33 @@ mod tests {
             ("/usr/bin/python3", Some("/srv/app.js"))
         );
         assert_eq!((changed.program_args, changed.runtime), (words(&["--no-warnings"]), RuntimeKind::Other));
-        let itself = Interpreter { program: None, runtime: RuntimeKind::Other };
+        let itself = Interpreter { program: None, runtime: RuntimeKind::Other, version: None };
         let changed = apply(ByApp { interpreter: Some(itself), ..ByApp::default() }, &node()).unwrap();
         assert_eq!((changed.program.as_str(), changed.script), ("/srv/app.js", None));
         assert!(changed.program_args.is_empty());
         let line = AppDefinition { script: Some("make serve".to_owned()), ..present() };
         assert!(apply(ByApp { interpreter: Some(python), ..ByApp::default() }, &line).is_err());
+    }
+
+    #[test]
+    fn a_node_that_does_not_run_typescript_is_refused_for_a_script_that_needs_it() {
+        let change = |version: Option<&str>, app: &AppDefinition| {
+            let program = Some("/opt/node".to_owned());
+            let version = version.map(str::to_owned);
+            let interpreter = Some(Interpreter { program, runtime: RuntimeKind::Node, version });
+            apply(ByApp { interpreter, ..ByApp::default() }, app).map(|_| ()).map_err(|refusal| refusal.error)
+        };
+        let refused = |what: &str| Err(format!("app `api` cannot be changed so: {what}"));
+        let typed = AppDefinition { script: Some("/srv/app.ts".to_owned()), ..present() };
+        assert_eq!(change(Some("22.18.0"), &typed), Ok(()));
+        let needs = "/srv/app.ts needs Node.js 22.18 or newer, and /opt/node is 20.1.0";
+        assert_eq!(change(Some("20.1.0"), &typed), refused(needs));
+        assert_eq!(change(None, &typed), refused("cannot run /opt/node --version"));
+        assert_eq!(change(Some("20.1.0"), &present()), Ok(()));
+        let with_loader = AppDefinition { program_args: words(&["--import", "tsx"]), ..typed.clone() };
+        assert_eq!(change(Some("20.1.0"), &with_loader), Ok(()));
+        let env = [("NODE_OPTIONS".to_owned(), "--import=tsx".to_owned())].into();
+        assert_eq!(change(Some("20.1.0"), &AppDefinition { env, ..typed }), Ok(()));
     }
 
     #[test]
@@ -273,7 +319,7 @@ mod tests {
         };
         let here = WatchChange { paths: Some(words(&["."])), ..WatchChange::default() };
         let first = watch(here, &present()).unwrap().unwrap();
-        assert_eq!((first.paths.as_slice(), first.delay), (&["/srv".into()][..], WATCH_DELAY));
+        assert_eq!((first.paths.as_slice(), first.delay), (&["/srv".into()][..], Watch::DELAY));
         let watched = AppDefinition { watch: Some(first.clone()), ..present() };
         let delay = WatchChange { delay_ms: Some(2000), ..WatchChange::default() };
         let second = watch(delay.clone(), &watched).unwrap();
@@ -282,6 +328,23 @@ mod tests {
         assert_eq!(watch(end, &watched), Ok(None));
         let refused = watch(delay, &present()).unwrap_err();
         assert_eq!(refused.error, "`api` is not watched, so there is nothing to ignore or to wait for");
+    }
+
+    #[test]
+    fn a_watched_path_goes_up_except_out_of_a_link() {
+        let paths = Some(words(&["../lib", "./current/../lib"]));
+        let change = WatchChange { paths, ..WatchChange::default() };
+        let whole = AppChange {
+            by_app: ByApp { watch: Some(change.clone()), ..ByApp::default() },
+            ..AppChange::default()
+        };
+        let asked = whole.paths_to_watch(&present());
+        assert_eq!(asked, ["/srv/../lib", "/srv/./current/../lib"].map(PathBuf::from));
+        let is_link = |path: &Path| path == Path::new("/srv/current");
+        let links = asked.iter().flat_map(|path| WatchChange::links_in(path, is_link)).collect();
+        let by_app = ByApp { watch: Some(WatchChange { links, ..change }), ..ByApp::default() };
+        let watch = apply(by_app, &present()).unwrap().watch.unwrap();
+        assert_eq!(watch.paths, ["/lib", "/srv/current/../lib"].map(PathBuf::from));
     }
 
     #[test]

@@ -347,8 +347,8 @@ fn a_variable_that_was_not_saved_is_named_as_long_as_it_is_missing() {
 /// A step of the trial `a`, which changes the number of workers.
 fn scale(workers: u16, step: FixStep) -> ActionRequest {
     let commands = (step == FixStep::Try).then(|| TrialCommands {
-        keep: "forkful scale app 2".to_owned(),
-        undo: "forkful scale app 1".to_owned(),
+        keep: "forkful scale app 2".to_owned().into(),
+        undo: "forkful scale app 1".to_owned().into(),
     });
     let fix = Some(FixNote { commands, ..FixNote::new(step, "a", "why") });
     ActionRequest { instances: Some(ScaleTarget::Exactly(workers)), fix, ..request("app") }

@@ -11,8 +11,8 @@ use crate::command::Talk;
 /// A step of the trial `a`.
 fn note(step: FixStep) -> Option<FixNote> {
     let commands = (step == FixStep::Try).then(|| TrialCommands {
-        keep: "forkful scale app 2".to_owned(),
-        undo: "forkful scale app 1".to_owned(),
+        keep: "forkful scale app 2".to_owned().into(),
+        undo: "forkful scale app 1".to_owned().into(),
     });
     Some(FixNote { commands, ..FixNote::new(step, "a", "why") })
 }
@@ -84,7 +84,7 @@ fn a_change_is_recorded_once_it_is_in_place_and_open_until_it_is_taken_back() {
         assert!(refused.hint.unwrap().contains("`forkful scale app 1`"));
 
         let view = world.engine.list().apps.remove(0);
-        assert_eq!(view.trial.unwrap().keep, "forkful scale app 2");
+        assert_eq!(view.trial.unwrap().keep.as_str(), "forkful scale app 2");
         assert!(view.notes[0].contains("undo the change with `forkful scale app 1`"), "{:?}", view.notes);
         assert!(world.done(Verb::Scale, scale(1, FixStep::Revert)).await);
         assert_eq!(world.steps().await, [IncidentKind::FixTried, IncidentKind::FixReverted]);

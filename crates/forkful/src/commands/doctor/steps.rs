@@ -3,7 +3,6 @@
 
 use forkful_api::client::Client;
 use forkful_api::types::{ActionRequest, FixNote, FixStep, TrialCommands, Verb};
-use forkful_core::doctor::words;
 use forkful_core::pages::Page;
 use forkful_os::random::secret;
 
@@ -48,7 +47,7 @@ impl<'a> Steps<'a> {
     pub(super) async fn keep(&self, reason: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
         let targets = vec![self.app.to_owned()];
         let order = (Verb::KeepFix, ActionRequest { targets, wait: true, ..ActionRequest::default() });
-        let hint = format!("{} keeps the change", words::way(&self.change.commands.keep));
+        let hint = format!("{} keeps the change", self.change.commands.keep);
         tokio::select! {
             kept = self.settle(&order, FixStep::Keep, reason) => kept,
             () = interrupts.again() => Err(interrupted("interrupted before the change was kept")),
@@ -58,8 +57,7 @@ impl<'a> Steps<'a> {
 
     /// Reverts the change. A second signal ends the command, and the daemon may not have got the order.
     pub(super) async fn undo(&self, reason: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
-        let undo = words::way(&self.change.commands.undo);
-        let hint = format!("the change may still be in place: {undo} undoes it");
+        let hint = format!("the change may still be in place: {} undoes it", self.change.commands.undo);
         tokio::select! {
             undone = self.settle(&self.change.back, FixStep::Revert, reason) => undone,
             () = interrupts.again() => Err(interrupted("interrupted before the change was undone")),

@@ -64,7 +64,7 @@ fn failing(script: &'static [Reply]) -> (String, Vec<String>) {
         let change = Change {
             there: (Verb::Reload, request()),
             back: (Verb::Reload, request()),
-            commands: TrialCommands { keep: "keep".to_owned(), undo: "undo".to_owned() },
+            commands: TrialCommands { keep: "keep".to_owned().into(), undo: "undo".to_owned().into() },
         };
         let steps = Steps::new(&home, "web", &change).unwrap();
         let mut client = client_for(&home, &["web".to_owned()]).await.unwrap();

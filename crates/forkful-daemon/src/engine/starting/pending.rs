@@ -1,0 +1,95 @@
+//! One start under way, and one that was given up: what it is busy with, and which file or program that is about.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forkful_core::Time;
+use forkful_os::process::{Flight, SpawnStep};
+
+use super::Known;
+
+/// A file that a start looks at before there is a process.
+#[derive(Debug, Clone)]
+pub(super) enum BeforeStart {
+    Log(PathBuf),
+    Script(PathBuf),
+}
+
+/// The file that a start looks at, for as long as it does.
+pub(super) type LookedAt = Arc<Mutex<Option<BeforeStart>>>;
+
+/// A start under way.
+pub(in crate::engine) struct Pending {
+    pub(super) number: u64,
+    pub(super) flight: Arc<Flight>,
+    pub(super) looked_at: LookedAt,
+    pub(super) known: Known,
+    pub(super) program: PathBuf,
+    pub(super) cwd: PathBuf,
+    pub(in crate::engine) deadline: Time,
+    pub(super) signals: Vec<i32>,
+}
+
+/// A start that was given up and has not come back.
+pub(in crate::engine) struct Stuck {
+    pub(super) number: u64,
+    pub(super) program: PathBuf,
+    pub(super) cwd: PathBuf,
+    /// The file that it looks at, if it is that.
+    pub(super) file: Option<BeforeStart>,
+    pub(super) what: String,
+}
+
+impl Pending {
+    /// Whether its process waits for its working directory.
+    #[cfg(test)]
+    pub(in crate::engine) fn is_in_its_directory(&self) -> bool {
+        self.flight.pid() != 0 && self.flight.step() == SpawnStep::ChangeDirectory
+    }
+
+    /// Its process; 0 before there is one.
+    #[cfg(test)]
+    pub(in crate::engine) fn pid(&self) -> u32 {
+        self.flight.pid()
+    }
+
+    /// Whether its process is about to execute its program.
+    #[cfg(test)]
+    pub(in crate::engine) fn executes(&self) -> bool {
+        self.flight.pid() != 0 && self.flight.step() == SpawnStep::Execute
+    }
+
+    /// The file that its thread looks at.
+    pub(super) fn file(&self) -> Option<BeforeStart> {
+        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether its thread waits for the file system of a log file.
+    #[cfg(test)]
+    pub(in crate::engine) fn looks_at_a_log(&self) -> bool {
+        matches!(self.file(), Some(BeforeStart::Log(_)))
+    }
+
+    /// What the start was doing, with the path that it was about.
+    pub(super) fn busy_with(&self) -> String {
+        match self.file() {
+            Some(BeforeStart::Log(path)) => return format!("cannot look at the log file {}", path.display()),
+            Some(BeforeStart::Script(path)) => {
+                return format!("cannot look at the script {}", path.display());
+            }
+            None => {}
+        }
+        match self.flight.step() {
+            SpawnStep::ChangeDirectory => {
+                format!("cannot enter the working directory {}", self.cwd.display())
+            }
+            SpawnStep::Arguments
+            | SpawnStep::Group
+            | SpawnStep::Descriptors
+            | SpawnStep::Clone
+            | SpawnStep::Session
+            | SpawnStep::User
+            | SpawnStep::Execute => format!("cannot execute {}", self.program.display()),
+        }
+    }
+}
