@@ -21,7 +21,7 @@ Until the daemon asks for the first report, right after the start, the agent mea
 - [`GET /v1/history`](API.md#get-v1history) and the plots of the [dashboard](DASHBOARD.md) have the values of the last week. The column `history` says which of them are kept, and for how long:
   `hour` is each second of an hour, `day` is also each 10 s of a day, `week` is also each minute of a week. `slow` values are measured every 10 s: each 10 s of an hour and each 10 min of a week are kept.
 
-Requests over HTTP/2 are not counted: the values of HTTP requests, responses and latencies, and `max_requests`, are those of HTTP/1. All other values are of the whole worker.
+Requests over HTTP/2 count as those over HTTP/1 do, each stream as one; only the stall ledger knows no route for them.
 
 The kernel is asked through `/proc` and control groups: a value is missing if the kernel does not provide it. Busy threads of the pool are known by their name on Node.js 24 and
 later; before, the threads that come after those of the start are taken for them.
