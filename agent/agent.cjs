@@ -283,7 +283,7 @@ function watchPeers() {
   if (peers || !publishesSockets()) return void loadPeers().begin();
   const opened = held('net.client.socket');
   const onFirst = guarded((message) => {
-    opened.unsubscribe(onFirst);
+    later(() => opened.unsubscribe(onFirst));
     const known = loadPeers();
     if (known.isOn || !isReporting) return;
     known.begin();
@@ -410,15 +410,27 @@ function held(name) {
   return channel;
 }
 
+/**
+ * Does something after what is published now: where a subscriber leaves meanwhile, Node.js skips the next one, and Node.js 20.0 to 20.5 throw
+ * if it was the last.
+ * @param {() => void} step
+ */
+function later(step) {
+  process.nextTick(guarded(step));
+}
+
 function watchServers() {
   const perConnection = held('net.server.socket');
   const onSocket = guarded(({ socket }) => learn(socket.server, socket));
   perConnection.subscribe(onSocket);
-  const onFirst = guarded(() => {
-    perConnection.unsubscribe(onFirst);
-    settle();
+  // A connection that another process hands over is seen with its first request.
+  const firsts = [perConnection, agent.requestStart];
+  const onFirst = guarded((message) => {
+    if (!isSettled) settle();
+    reporter?.meet(message);
+    later(() => { for (const channel of firsts) channel.unsubscribe(onFirst); });
   });
-  perConnection.subscribe(onFirst);
+  for (const channel of firsts) channel.subscribe(onFirst);
   // Node 20 and later report each listen, so that nothing needs to be done per connection.
   const perListen = held('tracing:net.server.listen:asyncEnd');
   perListen.subscribe(guarded(({ server }) => {

@@ -1,5 +1,5 @@
 // Connections that the app opens: by which name it knows a server, and whether a database refused a connection because it has too
-// many. A part of the agent, which reports.cjs loads; agent.cjs has the rules, README.md the protocol.
+// many. A part of the agent, which loads it with the first of them, or with the first report; agent.cjs has the rules, README.md the protocol.
 //
 // While reports are asked for, the agent learns of each socket that connects: by the channel `net.client.socket`, or, where Node.js does not
 // publish sockets of `new net.Socket()` there (18 and 20; `pg` makes them), by a function around `net.Socket.prototype.connect`.

@@ -1,4 +1,4 @@
-// Reports on HTTP requests and on what is measured. A part of the agent, which loads it when the primary asks for the first report;
+// Reports on HTTP requests and on what is measured. A part of the agent, which loads it when reports are asked for and the start is over;
 // agent.cjs has the rules, README.md the protocol.
 'use strict';
 
@@ -81,6 +81,8 @@ function watchRequests(agent, { performance }, wake) {
     }
   };
   const onStart = ({ response, socket }) => {
+    // One that has been met already.
+    if (response[STARTED] !== undefined) return;
     counts.requests += 1;
     // The app's affair is none of it; a guard of its own would cost a call for each request.
     try {
@@ -115,6 +117,7 @@ function watchRequests(agent, { performance }, wake) {
   return {
     counts,
     latency,
+    onStart,
     read() {
       const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
       counts.classes.forEach((count, at) => { values[`http_responses_${at + 1}xx_total`] = count; });
@@ -143,7 +146,9 @@ function watchStreams({ guarded, sessions, newSession }, { performance }, { coun
     if (status === undefined || stream.rstCode !== 0) counts.aborted += 1;
     else done(started, status);
   });
-  const onStream = guarded((stream) => {
+  const onStream = guarded((stream, headers) => {
+    // A WebSocket or a tunnel is none, as over HTTP/1.
+    if (headers[':method'] === 'CONNECT') return;
     counts.requests += 1;
     wake();
     stream[STARTED] = performance.now();
@@ -467,6 +472,14 @@ class Reporter {
   usePool() {
     this.hasPool = true;
     if (this.meters) this.meters.pool.isThere = true;
+  }
+
+  /**
+   * A request that has just started, with which measuring began: whether the channel tells us of it, too, depends on the version of Node.js.
+   * @param {any} message
+   */
+  meet(message) {
+    if (message.response) this.meters?.requests.onStart(message);
   }
 
   sinceReport() {

@@ -1,5 +1,5 @@
 // The worker's part of `forkful stalls`: notices when the event loop is blocked, and reports for how long, by which request
-// and in which function, and which requests waited. A part of the agent, which loads it when the primary asks for stalls; agent.cjs has the
+// and in which function, and which requests waited. A part of the agent, which loads it when stalls are asked for and the start is over; agent.cjs has the
 // rules, README.md the protocol.
 //
 // Nothing is wrapped, and of a request that is answered nothing is kept but its connection and its path, up to the next tick: objects that live a

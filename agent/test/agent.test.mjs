@@ -26,6 +26,7 @@ const SERVER = fileURLToPath(new URL('fixtures/server.cjs', import.meta.url));
 const LONG_MS = 600_000;
 /** A grace that is over soon. */
 const SHORT_MS = 150;
+const HOUR_MS = 3_600_000;
 
 /** The rows of docs/METRICS.md that agents measure: their names. */
 const METRICS = [...readFileSync(new URL('../../docs/METRICS.md', import.meta.url), 'utf8').matchAll(/^\| `(\w+)` \|.*\| agent \|/gm)].map(([, name]) => name);
@@ -188,7 +189,6 @@ for (const major of MAJORS) {
     });
 
     test('a worker without work reports seldom; the first request and the primary get a report at once', async (t) => {
-      const HOUR_MS = 3_600_000;
       const [quiet, awake] = await Promise.all([serve(t, major, 'http'), serve(t, major, 'http')]);
       const reports = (worker) => worker.internal.filter((m) => m.act === 'report');
       // While this one reports at its usual pace, the other one could, too.
@@ -220,22 +220,52 @@ for (const major of MAJORS) {
     });
 
     test('a process that starts is measured with its first connection, whose requests all count, or after a while', async (t) => {
-      const HOUR_MS = 3_600_000;
-      const [asked, left] = await Promise.all([serve(t, major, 'http'), serve(t, major, 'http')]);
+      const [asked, left] = [1, 2].map(() => launch(t, major, SERVER, ['http'], { LISTENS_WHEN_TOLD: '1' }));
       const said = (worker, act) => worker.internal.findIndex((message) => message.act === act);
       for (const worker of [asked, left]) {
         worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1000, quiet_ms: HOUR_MS });
         worker.child.send({ cmd: 'NODE_FORKFUL', act: 'echo' });
+        worker.child.send('listen');
       }
-      await client(t, 'http').get(asked.port, '/now');
+      const { port } = await asked.heard('a port', (m) => m.port);
+      await client(t, 'http').get(port, '/now');
       await waitUntil('reports', () => said(asked, 'report') >= 0 && said(left, 'report') >= 0);
       // What the primary says together comes together; the answer to the second would come later if the first were done at once.
       for (const worker of [asked, left]) assert.ok(said(worker, 'echo') < said(worker, 'report'), JSON.stringify(worker.internal));
       await waitUntil('the request', () => asked.internal.some((message) => message.act === 'report' && message.requests === 1));
     });
 
+    test('a connection that another process hands over is measured from its first request on', async (t) => {
+      const script = join(directory, `handed-${major}.cjs`);
+      await writeFile(script, `
+        const server = require('http').createServer((_request, response) => response.end('now'));
+        process.on('message', (message, socket) => { if (socket) server.emit('connection', socket); });`);
+      const worker = launch(t, major, script);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 100, quiet_ms: HOUR_MS });
+      const giver = net.createServer({ pauseOnConnect: true }, (socket) => worker.child.send('socket', socket)).listen(0, '127.0.0.1');
+      t.after(() => giver.close());
+      await once(giver, 'listening');
+      const { get } = client(t, 'http');
+      for (let count = 0; count < 3; count += 1) await get(giver.address().port, '/now');
+      const last = () => worker.internal.findLast((message) => message.act === 'report');
+      await waitUntil('all requests', () => last()?.values.http_responses_2xx_total === 3);
+      assert.equal(last().requests, 3);
+    });
+
+    test("the app's own listener for connections hears of each", async (t) => {
+      const script = join(directory, `hears-${major}.cjs`);
+      await writeFile(script, `
+        const onSocket = globalThis.onSocket = () => { onSocket.heard = (onSocket.heard ?? 0) + 1; };
+        require('diagnostics_channel').subscribe('net.server.socket', onSocket);
+        const server = require('http').createServer((_request, response) => response.end(String(onSocket.heard)));
+        server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }));`);
+      const worker = launch(t, major, script);
+      const { port } = await worker.heard('a port', (m) => m.port);
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1000, quiet_ms: HOUR_MS });
+      for (const expected of ['1', '2', '3']) assert.equal((await client(t, 'http').get(port, '/')).body, expected);
+    });
+
     test('a quiet worker tells another daemon that it is quiet', async (t) => {
-      const HOUR_MS = 3_600_000;
       const worker = await serve(t, major, 'http');
       const reports = () => worker.internal.filter((m) => m.act === 'report');
       const ask = () => worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 500, quiet_ms: HOUR_MS });

@@ -39,7 +39,7 @@ pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, par
 pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
-pub use resolve::environment::caller_environment;
+pub use resolve::environment::{caller_environment, strip_own};
 pub use resolve::{Context, Resolved, change, resolve, resolve_only, tidy};
 pub use schema::json_schema;
 pub use tree::Spot;

@@ -10,7 +10,8 @@ pub fn tidied(path: &Path, mut is_link: impl FnMut(&Path) -> bool) -> PathBuf {
         match component {
             Component::CurDir => {}
             Component::ParentDir => {
-                if is_link(&short) || !short.pop() {
+                let is_root = short.has_root() && short.parent().is_none();
+                if !is_root && (short.ends_with("..") || is_link(&short) || !short.pop()) {
                     short.push("..");
                 }
             }
@@ -37,7 +38,10 @@ mod tests {
             ("/srv/./api/../lib", "/srv/lib"),
             ("/srv/current/../lib", "/srv/current/../lib"),
             ("/srv/current/api/../lib", "/srv/current/lib"),
+            ("/srv/current/../../lib", "/srv/current/../../lib"),
             ("../lib", "../lib"),
+            ("../../lib", "../../lib"),
+            ("/../lib", "/lib"),
         ] {
             assert_eq!(tidied(Path::new(path), |path| links.contains(&path)), Path::new(expected));
         }

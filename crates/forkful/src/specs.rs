@@ -166,7 +166,8 @@ impl Specs {
     /// What options change of existing apps. With `update_env`, they also get the caller's environment.
     pub(crate) fn change(&self, options: &AppOptions, update_env: bool) -> Result<AppChange, Failure> {
         let change = forkful_config::change(options, &self.context(None))?;
-        let caller_env = if update_env { self.env.clone() } else { BTreeMap::new() };
+        let mut caller_env = if update_env { self.env.clone() } else { BTreeMap::new() };
+        forkful_config::strip_own(&mut caller_env);
         Ok(AppChange { caller_env, env_name: self.env_name.clone(), ..change })
     }
 

@@ -53,7 +53,8 @@ fn from_os(
     (env, warnings)
 }
 
-fn strip_own(env: &mut BTreeMap<String, String>) {
+/// Removes what is the program's own, and not for apps.
+pub fn strip_own(env: &mut BTreeMap<String, String>) {
     for name in CHANNEL_VARIABLES {
         env.remove(*name);
     }

@@ -18,8 +18,10 @@ impl Deployment {
 
     /// From the value of [`Self::VARIABLE`]: its first line, cut if it is too long. `None` if there is nothing in it.
     pub fn of(text: &str) -> Option<Self> {
-        let version = text.trim().lines().next()?.trim_end();
-        Some(Self(cut(version, Self::BYTES_MAX)))
+        let line = text.trim().lines().next()?;
+        let version: String = line.chars().filter(|letter| !letter.is_control()).collect();
+        let version = version.trim();
+        (!version.is_empty()).then(|| Self(cut(version, Self::BYTES_MAX)))
     }
 
     /// What is to be noted of it where workers of an app are restarted or replaced.
@@ -40,6 +42,11 @@ impl TryFrom<String> for Deployment {
         if version.is_empty() || version.len() > Self::BYTES_MAX {
             return Err(format!("`deployment` has 1 to {} bytes", Self::BYTES_MAX));
         }
+        if version.trim() != version || version.chars().any(char::is_control) {
+            return Err(
+                "`deployment` is one line without control characters and without spaces around it".to_owned()
+            );
+        }
         Ok(Self(version))
     }
 }
@@ -53,11 +60,15 @@ mod tests {
         let of = |text: &str| Deployment::of(text).map(|deployment| deployment.0);
         assert_eq!(of(" 3f2a9c1 Faster search \n"), Some("3f2a9c1 Faster search".to_owned()));
         assert_eq!(of("v2\nmore"), Some("v2".to_owned()));
-        assert_eq!((of(""), of(" \n")), (None, None));
+        assert_eq!(of("v\u{1b}[2J3"), Some("v[2J3".to_owned()));
+        assert_eq!((of(""), of(" \n"), of("\u{7}\n")), (None, None, None));
         assert_eq!(of(&"€".repeat(100)), Some(format!("{}…", "€".repeat(84))));
         assert!(Deployment::try_from("x".repeat(256)).is_ok());
         for wrong in [String::new(), "x".repeat(257)] {
             assert_eq!(Deployment::try_from(wrong), Err("`deployment` has 1 to 256 bytes".to_owned()));
+        }
+        for wrong in ["  ", "v2 ", "v\n2", "v\0"] {
+            assert!(Deployment::try_from(wrong.to_owned()).is_err(), "{wrong:?}");
         }
     }
 

@@ -149,20 +149,16 @@ impl Times {
 /// What `/proc/PID/status` tells of a process's memory.
 pub fn memory_parts(pid: u32) -> io::Result<MemoryParts> {
     let text = read_text(format!("/proc/{pid}/status"))?;
-    MemoryParts::parse(&text).ok_or_else(|| Errno::INVAL.into())
+    Ok(MemoryParts::parse(&text))
 }
 
 impl MemoryParts {
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Self {
         let bytes = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
             Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
         };
-        Some(Self {
-            virtual_bytes: bytes("VmSize")?,
-            data_bytes: bytes("VmData")?,
-            swapped_bytes: bytes("VmSwap")?,
-        })
+        Self { virtual_bytes: bytes("VmSize"), data_bytes: bytes("VmData"), swapped_bytes: bytes("VmSwap") }
     }
 }
 
@@ -217,13 +213,20 @@ mod tests {
     #[test]
     fn memory_is_read_by_its_names() {
         let text = "Name:\tVmSize: 1 kB\nVmPeak:\t  9 kB\nVmSize:\t 700 kB\nVmData:\t  50 kB\nVmSwap:\t   0 kB\nThreads:\t1\n";
-        let expected = MemoryParts { virtual_bytes: 700 << 10, data_bytes: 50 << 10, swapped_bytes: 0 };
-        assert_eq!(MemoryParts::parse(text), Some(expected));
-        // A zombie has no memory.
-        for broken in
-            ["", "Name:\tnode\nThreads:\t1\n", &text.replace("50 kB", "50"), &text.replace("50", "x")]
+        let expected = MemoryParts {
+            virtual_bytes: Some(700 << 10),
+            data_bytes: Some(50 << 10),
+            swapped_bytes: Some(0),
+        };
+        assert_eq!(MemoryParts::parse(text), expected);
+        let without_data = MemoryParts { data_bytes: None, ..expected };
+        for broken in [text.replace("50 kB", "50"), text.replace("50", "x"), text.replace("VmData", "Other")]
         {
-            assert_eq!(MemoryParts::parse(broken), None, "{broken}");
+            assert_eq!(MemoryParts::parse(&broken), without_data, "{broken}");
+        }
+        // A zombie has no memory.
+        for none in ["", "Name:\tnode\nThreads:\t1\n"] {
+            assert_eq!(MemoryParts::parse(none), MemoryParts::default(), "{none}");
         }
     }
 
@@ -239,7 +242,7 @@ mod tests {
             rounds = std::hint::black_box(rounds + 1);
         }
         let parts = memory_parts(std::process::id()).unwrap();
-        assert!(parts.virtual_bytes >= parts.data_bytes && parts.data_bytes > 0, "{parts:?}");
+        assert!(parts.virtual_bytes >= parts.data_bytes && parts.data_bytes > Some(0), "{parts:?}");
         let (open, limit) = open_files(std::process::id()).unwrap();
         assert!(open >= 3 && limit.is_none_or(|limit| limit >= open), "{open} {limit:?}");
         assert!(Meter::new(u32::MAX).read().is_err());

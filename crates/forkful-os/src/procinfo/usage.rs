@@ -22,13 +22,13 @@ pub struct Usage {
     pub resident_bytes: u64,
 }
 
-/// Parts of the memory of a process, in bytes.
+/// Parts of the memory of a process, in bytes; nothing where the kernel does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryParts {
     /// All of its address space, used or not.
-    pub virtual_bytes: u64,
+    pub virtual_bytes: Option<u64>,
     /// The part of it that is private and writable: heaps and other data, without stacks.
-    pub data_bytes: u64,
+    pub data_bytes: Option<u64>,
     /// What is swapped out.
-    pub swapped_bytes: u64,
+    pub swapped_bytes: Option<u64>,
 }

@@ -45,7 +45,7 @@ pub struct Interpreter {
     pub program: Option<String>,
     /// `node` or `other`.
     pub runtime: RuntimeKind,
-    /// Which Node.js it is, such as `24.1.0`, if it says so. Without it, it runs no TypeScript by itself.
+    /// The version of Node.js, such as `24.1.0`, if it is known. Without it, an app whose script is TypeScript is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

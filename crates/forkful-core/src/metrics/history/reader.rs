@@ -65,7 +65,8 @@ impl Query {
             points: to_s.saturating_sub(from_s).div_ceil(step_s).clamp(1, POINTS_MAX + 1),
             ring,
             finest: Ring::USUAL[..ring.index()].iter().copied().find(reaches).unwrap_or(ring),
-            slow: if reaches(&fine) { fine } else { coarse },
+            // The coarse one, too, if it is fine enough.
+            slow: if reaches(&fine) && step_s < coarse.step_s() { fine } else { coarse },
         }
     }
 }

@@ -107,12 +107,12 @@ impl Outside {
             .memory_limit
             .or_else(|| forkful_os::memory_limit::memory_limit().map(|limit| limit.bytes));
         let files = procinfo::open_files(self.pid).ok();
-        let parts = procinfo::memory_parts(self.pid).ok();
+        let parts = procinfo::memory_parts(self.pid).unwrap_or_default();
         let known = [
             ("memory_pss_bytes", procinfo::proportional_bytes(self.pid).ok()),
-            ("memory_virtual_bytes", parts.map(|parts| parts.virtual_bytes)),
-            ("memory_data_bytes", parts.map(|parts| parts.data_bytes)),
-            ("swap_bytes", parts.map(|parts| parts.swapped_bytes)),
+            ("memory_virtual_bytes", parts.virtual_bytes),
+            ("memory_data_bytes", parts.data_bytes),
+            ("swap_bytes", parts.swapped_bytes),
             ("memory_limit_bytes", limit),
             ("open_files", files.map(|(open, _)| open)),
             ("open_files_limit", files.and_then(|(_, limit)| limit)),

@@ -16,7 +16,7 @@ switch() {
 }
 # Commands of the hook mark the deployment of this version on plots.
 name_deployment() {
-  FORKFUL_DEPLOYMENT=$(git log -1 --format='%h %s' | cut -c 1-200)
+  FORKFUL_DEPLOYMENT=$(git log -1 --format='%h %s')
   export FORKFUL_DEPLOYMENT
 }
 is_healthy() {
