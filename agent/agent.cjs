@@ -262,18 +262,18 @@ function graceOf(wish) {
 /**
  * @param {unknown} wish `every_ms` as it came
  * @param {unknown} quiet `quiet_ms` as it came
+ * @param {unknown} atOnce `now` as it came: somebody looks
  */
-function report(wish, quiet) {
+function report(wish, quiet, atOnce) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
   // An app connects to its databases when it starts.
   isReporting = wish > 0;
   if (isReporting) watchPeers();
   const begin = () => {
     reporter ??= new (require('./reports.cjs').Reporter)(agent, loadPeers());
-    reporter.every(wish, typeof quiet === 'number' ? quiet : 0);
+    reporter.every(wish, typeof quiet === 'number' ? quiet : 0, atOnce === true);
   };
-  // Without a quiet pace somebody looks at the worker now.
-  if (quiet === undefined) settle();
+  if (atOnce === true || quiet === undefined) settle();
   whenSettled('report', begin);
 }
 
@@ -363,7 +363,7 @@ const DEEDS = {
     if (Array.isArray(message.closes)) drain.stopListening(message.closes);
   },
   stalls: (message) => tellStalls(message.min_ms),
-  report: (message) => report(message.every_ms, message.quiet_ms),
+  report: (message) => report(message.every_ms, message.quiet_ms, message.now),
   // libuv's pool has threads.
   pool: () => whenSettled('pool', () => reporter?.usePool()),
   metrics() {

@@ -5,6 +5,9 @@
 /** The shortest pause between two reports: each costs a message and a turn of the loop. */
 const REPORT_MS_MIN = 100;
 
+/** A quiet worker answers another daemon within this time, which often has many of them to ask. */
+const ANSWER_MS = 3000;
+
 /** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
 const DELAY_RESOLUTION_MS = 10;
 
@@ -418,8 +421,9 @@ class Reporter {
   /**
    * @param {number} everyMs the pause between two reports; 0 ends them
    * @param {number} quietMs the pause while nothing happens; 0: the same
+   * @param {boolean} isUrgent whether a quiet worker reports at once, too
    */
-  every(everyMs, quietMs) {
+  every(everyMs, quietMs, isUrgent) {
     if (everyMs <= 0) return this.end();
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
@@ -435,7 +439,8 @@ class Reporter {
       // A new daemon has heard nothing yet. A quiet worker stays quiet: many of them that woke at the same time would use all cores.
       if (this.quietMs === 0) this.setQuiet(false);
       this.pace(this.isQuiet ? this.quietMs : this.everyMs);
-      if (this.isQuiet || this.sinceReport() * 1000 >= REPORT_MS_MIN) this.report();
+      if (this.isQuiet && !isUrgent) this.agent.timer(this.tick, ANSWER_MS * Math.random()).unref();
+      else if (this.isQuiet || this.sinceReport() * 1000 >= REPORT_MS_MIN) this.report();
     }
   }
 

@@ -236,13 +236,14 @@ test('a restart or reload by name changes what is said and leaves the rest', asy
   assert.deepEqual([definition.max_memory_bytes, definition.program_args, definition.kill_timeout_ms, workers.length], [200 * 1024 ** 2, ['--no-warnings'], 9000, 2]);
   const { api } = await client.environment('api');
   assert.deepEqual([api.STEP, api.LEFT], ['2', 'yes']);
-  process.env.OF_THE_CALLER = 'here';
-  t.after(() => { delete process.env.OF_THE_CALLER; });
+  // The second is the command's own.
+  Object.assign(process.env, { OF_THE_CALLER: 'here', FORKFUL_DEPLOYMENT: 'v2' });
+  t.after(() => { for (const name of ['OF_THE_CALLER', 'FORKFUL_DEPLOYMENT']) delete process.env[name]; });
   await client.restart('api', { maxRestarts: 3 });
   assert.equal((await client.environment('api')).api.OF_THE_CALLER, undefined);
   await client.restart(['api', 'other'], { updateEnv: true, log_rotate: { max_size: '5M' } });
   const both = await client.environment('all');
-  assert.deepEqual([both.api.OF_THE_CALLER, both.other.OF_THE_CALLER], ['here', 'here']);
+  assert.deepEqual([both.api, both.other].map((env) => [env.OF_THE_CALLER, env.FORKFUL_DEPLOYMENT]), [['here', undefined], ['here', undefined]]);
   const apps = await client.list();
   assert.deepEqual(apps.map((app) => [app.definition.max_restarts, app.definition.log_rotate.max_size_bytes]), [[3, 5 * 1024 ** 2], [apps[1].definition.max_restarts, 5 * 1024 ** 2]]);
   await client.restart('api', { name: 'web', port: 4000 });

@@ -163,6 +163,8 @@ pub struct ReportPace {
     pub every: Duration,
     /// The interval while nothing happens in the worker; `None`: the same.
     pub quiet: Option<Duration>,
+    /// Somebody looks: agents report at once, also in the middle of a start. Otherwise quiet workers answer within some seconds.
+    pub at_once: bool,
 }
 
 /// Intervals and thresholds for agents.

@@ -63,7 +63,8 @@ impl Primary {
         let in_ms = |time: Option<Duration>| time.map_or(0, |time| time.as_millis() as u64);
         let (every, quiet) =
             (self.times.reports.map(|pace| pace.every), self.times.reports.and_then(|pace| pace.quiet));
-        self.send(id, outgoing::agent_report(in_ms(every), in_ms(quiet)), now);
+        let at_once = self.times.reports.is_some_and(|pace| pace.at_once);
+        self.send(id, outgoing::agent_report(in_ms(every), in_ms(quiet), at_once), now);
     }
 
     /// Tells an agent that the thread pool of its process exists, so that it may measure how long jobs wait.

@@ -156,9 +156,11 @@ pub fn agent_drain(grace_ms: u64, within_ms: Option<u64>, closes: &[String]) -> 
 }
 
 /// Asks the agent for a report at this interval; 0 stops the reports.
-pub fn agent_report(every_ms: u64, quiet_ms: u64) -> Vec<u8> {
+pub fn agent_report(every_ms: u64, quiet_ms: u64, at_once: bool) -> Vec<u8> {
     let quiet = if quiet_ms > 0 { format!(",\"quiet_ms\":{quiet_ms}") } else { String::new() };
-    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}{quiet}}}\n").into_bytes()
+    let now = if at_once { ",\"now\":true" } else { "" };
+    format!("{{\"cmd\":\"NODE_FORKFUL\",\"act\":\"report\",\"every_ms\":{every_ms}{quiet}{now}}}\n")
+        .into_bytes()
 }
 
 /// Tells the agent that the threads of libuv's pool exist.

@@ -74,7 +74,8 @@ fn agents_report_while_somebody_wants_it() {
     let (mut world, workers, _) = serving(Balance::Exact, 2);
     world.worker(workers[0]).say(HELLO);
     world.settle();
-    let pace = ReportPace { every: Duration::from_secs(1), quiet: Some(Duration::from_secs(10)) };
+    let pace =
+        ReportPace { every: Duration::from_secs(1), quiet: Some(Duration::from_secs(10)), at_once: false };
     world.primary.want_reports(Some(pace), world.now);
     world.worker(workers[1]).say(HELLO);
     world.settle();
@@ -97,6 +98,11 @@ fn agents_report_while_somebody_wants_it() {
         })
         .collect();
     assert_eq!(reports, [(7, Some(0.5)), (8, None)], "a share above the whole is not believed");
+    let is_urgent = |world: &World| world.workers[&workers[0]].heard.last().map(|line| line["now"] == true);
+    assert_eq!(is_urgent(&world), Some(false));
+    world.primary.want_reports(Some(ReportPace { at_once: true, ..pace }), world.now);
+    world.settle();
+    assert_eq!(is_urgent(&world), Some(true));
     world.primary.want_reports(None, world.now);
     world.settle();
     assert_eq!(last_act(&world, workers[0]), (Some("report".to_owned()), Some(0)));
