@@ -42,8 +42,8 @@ const GRACE_MS_MAX = 60_000;
 const FLUSH_MS = 1000;
 
 /**
- * The start is over so long after the first listen, or up to twice as long, or with the first connection. What can wait until then takes 10 ms
- * of CPU time, and workers often start together.
+ * The start is over so long after the first listen, or up to twice as long. What can wait until then takes 10 ms of CPU time, and workers often
+ * start together. Only requests are counted from the first connection on.
  */
 const SETTLED_MS = 1000;
 /** The same for a process that does not listen, after the primary's first wish. */
@@ -69,7 +69,7 @@ let drain = null;
 /** Whether the first listen has been seen. Node.js 18 does not tell of it. */
 let hasListened = false;
 
-/** Whether the start is over: a connection has come, or enough time has passed. */
+/** Whether the start is over: enough time has passed, or somebody looks. */
 let isSettled = false;
 
 /** @type {typeof import('./drain.cjs') | undefined} Loaded when the start is over: a drain must not depend on whether the file still exists. */
@@ -269,10 +269,7 @@ function report(wish, quiet, atOnce) {
   // An app connects to its databases when it starts.
   isReporting = wish > 0;
   if (isReporting) watchPeers();
-  const begin = () => {
-    reporter ??= new (require('./reports.cjs').Reporter)(agent, loadPeers());
-    reporter.every(wish, typeof quiet === 'number' ? quiet : 0, atOnce === true);
-  };
+  const begin = () => loadReporter().every(wish, typeof quiet === 'number' ? quiet : 0, atOnce === true);
   if (atOnce === true || quiet === undefined) settle();
   whenSettled('report', begin);
 }
@@ -300,6 +297,11 @@ function loadPeers() {
 /** Whether `net.client.socket` has each socket that connects. A function that another program has put around Node's does not say so. */
 function publishesSockets() {
   return Function.prototype.toString.call(require('net').Socket.prototype.connect).includes('netClientSocketChannel');
+}
+
+function loadReporter() {
+  reporter ??= new (require('./reports.cjs').Reporter)(agent, loadPeers);
+  return reporter;
 }
 
 function loadDrains() {
@@ -426,7 +428,8 @@ function watchServers() {
   // A connection that another process hands over is seen with its first request.
   const firsts = [perConnection, agent.requestStart];
   const onFirst = guarded((message) => {
-    if (!isSettled) settle();
+    // The rest takes some milliseconds, for which the request would wait.
+    if (unsettled.has('report')) loadReporter().count();
     reporter?.meet(message);
     later(() => { for (const channel of firsts) channel.unsubscribe(onFirst); });
   });

@@ -392,9 +392,9 @@ function watchPool({ performance }, { guarded }) {
 class Reporter {
   /**
    * @param {import('./agent.cjs').Agent} agent
-   * @param {import('./outgoing.cjs').Servers} servers
+   * @param {() => import('./outgoing.cjs').Servers} loadServers
    */
-  constructor(agent, servers) {
+  constructor(agent, loadServers) {
     this.agent = agent;
     this.clocks = require('perf_hooks');
     this.tick = agent.guarded(() => this.report());
@@ -415,7 +415,9 @@ class Reporter {
     this.quietPeriods = 0;
     this.wake = () => { if (this.isQuiet) this.wakeUp(); };
     this.hasPool = false;
-    this.servers = servers;
+    this.loadServers = loadServers;
+    /** @type {ReturnType<typeof watchRequests> | undefined} What has counted requests before the rest is measured. */
+    this.early = undefined;
   }
 
   /**
@@ -444,14 +446,19 @@ class Reporter {
     }
   }
 
+  /** Counts requests, if nothing is measured yet. */
+  count() {
+    if (!this.meters) this.early ??= watchRequests(this.agent, this.clocks, this.wake);
+  }
+
   begin() {
     const { agent, clocks } = this;
     const delay = watchDelay(clocks);
     this.meters = {
-      requests: watchRequests(agent, clocks, this.wake),
+      requests: this.early ?? watchRequests(agent, clocks, this.wake),
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
-      servers: this.servers,
+      servers: this.loadServers(),
       // Before the delay, whose reading begins it anew.
       utilization: watchUtilization(clocks, agent, delay),
       delay,
@@ -459,6 +466,7 @@ class Reporter {
       garbage: watchGarbage(clocks, agent),
       pool: watchPool(clocks, agent),
     };
+    this.early = undefined;
     this.meters.pool.isThere = this.hasPool;
     this.reportedAt = clocks.performance.now();
   }
@@ -466,7 +474,12 @@ class Reporter {
   end() {
     this.agent.clearTicks(this.interval);
     this.interval = null;
-    this.servers.end();
+    this.loadServers().end();
+    if (this.early) {
+      this.requestsBefore += this.early.counts.requests;
+      this.early.end();
+      this.early = undefined;
+    }
     if (!this.meters) return;
     this.requestsBefore += this.meters.requests.counts.requests;
     for (const meter of Object.values(this.meters)) meter.end?.();
@@ -484,7 +497,7 @@ class Reporter {
    * @param {any} message
    */
   meet(message) {
-    if (message.response) this.meters?.requests.onStart(message);
+    if (message.response) (this.meters?.requests ?? this.early)?.onStart(message);
   }
 
   sinceReport() {

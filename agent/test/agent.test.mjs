@@ -219,7 +219,7 @@ for (const major of MAJORS) {
       assert.deepEqual([quiet.output, awake.output], ['', '']);
     });
 
-    test('a process that starts is measured with its first connection, whose requests all count, or after a while', async (t) => {
+    test('a process that starts is measured after a while, and its requests count from the first connection on', async (t) => {
       const [asked, left] = [1, 2].map(() => launch(t, major, SERVER, ['http'], { LISTENS_WHEN_TOLD: '1' }));
       const said = (worker, act) => worker.internal.findIndex((message) => message.act === act);
       for (const worker of [asked, left]) {

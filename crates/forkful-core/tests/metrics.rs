@@ -13,7 +13,7 @@ Generated from the table of metrics; `UPDATE_DOCS=1 cargo test -p forkful-core -
 
 Forkful measures each worker once a second, from two sides: its agent inside (`agent`, on by default, Node.js only), and the daemon from outside, which needs
 nothing in the worker. An agent reports once a second while its worker has requests or uses more than 2 % of its event loop, and every 10 s otherwise.
-The agent begins to measure with the first connection, one to two seconds after the app listens, or after four seconds, so that many workers that start
+The agent counts requests from the first connection on. The rest it measures from one to two seconds after the app listens, or after four seconds, so that many workers that start
 together are ready sooner, and at once when somebody looks (`list`, the dashboard). With `agent: false` there is none.
 
 - `list --json`, `describe --json` and the API have the values in `metrics` of each worker; `describe` shows the most useful ones.

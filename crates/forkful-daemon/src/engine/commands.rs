@@ -84,10 +84,11 @@ impl Engine {
     /// its event loop, so the first reply already has a report.
     fn measure_for(&mut self, command: &Command, concerned: &[AppId]) {
         let now = self.clock.now();
-        if matches!(command, Command::List { measure: true, .. } | Command::Describe { .. }) {
+        let closely = matches!(command, Command::Describe { .. });
+        if closely || matches!(command, Command::List { measure: true, .. }) {
             for app in concerned {
                 if let Some(entry) = self.apps.get_mut(*app) {
-                    entry.measure(now);
+                    entry.measure(closely, now);
                 }
             }
         }

@@ -48,9 +48,11 @@ const IDLE_CORES: f64 = 0.02;
 /// How often agents report while nobody looks.
 pub(super) const USUAL_PACE: ReportPace =
     ReportPace { every: REPORT_EVERY, quiet: Some(QUIET_EVERY), at_once: false };
-/// How often they report while somebody does. An idle worker has little to tell, and there may be hundreds.
-pub(super) const WATCHED_PACE: ReportPace =
+/// How often they report while somebody looks at a list. An idle worker has little to tell, and there may be hundreds.
+pub(super) const LISTED_PACE: ReportPace =
     ReportPace { every: REPORT_EVERY, quiet: Some(Duration::from_secs(2)), at_once: true };
+/// How often they report while somebody looks at their app closely, as the doctor does.
+pub(super) const WATCHED_PACE: ReportPace = ReportPace { every: REPORT_EVERY, quiet: None, at_once: true };
 
 /// What is measured of an app.
 #[derive(Default)]

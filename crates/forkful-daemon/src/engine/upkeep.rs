@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 use super::Back;
 use super::app::{App, AppId};
-use super::metrics::{USUAL_PACE, WATCHED_PACE};
+use super::metrics::{LISTED_PACE, USUAL_PACE, WATCHED_PACE};
 use super::written::WrittenUpkeep;
 use crate::watch::{News, Watcher};
 
@@ -40,6 +40,8 @@ const MEASURED_FOR: Duration = Duration::from_secs(15);
 pub(crate) struct AppUpkeep {
     /// Until when clients want measurements of agents.
     measured_until: Option<Time>,
+    /// Until when one of them looks at this app closely: also at workers that are idle.
+    studied_until: Option<Time>,
     cron: Option<Cron>,
     /// Watches the app's files, while requested.
     watcher: Option<Watcher>,
@@ -69,15 +71,19 @@ impl App {
     /// When something here is due.
     pub(crate) fn next_upkeep(&self) -> Option<Time> {
         let cron = self.upkeep.cron.as_ref().map(Cron::next_look);
-        [self.upkeep.measured_until, cron].into_iter().flatten().min()
+        [self.upkeep.measured_until, self.upkeep.studied_until, cron].into_iter().flatten().min()
     }
 }
 
 impl App {
     /// Agents report continuously while clients watch.
     fn order_reports(&mut self, now: Time) {
-        let is_watched = self.upkeep.measured_until.is_some();
-        self.primary.want_reports(Some(if is_watched { WATCHED_PACE } else { USUAL_PACE }), now);
+        let pace = match (self.upkeep.studied_until, self.upkeep.measured_until) {
+            (Some(_), _) => WATCHED_PACE,
+            (None, Some(_)) => LISTED_PACE,
+            (None, None) => USUAL_PACE,
+        };
+        self.primary.want_reports(Some(pace), now);
     }
 
     /// Agents report blocked event loops, if the app wants that.
@@ -88,9 +94,14 @@ impl App {
 }
 
 impl App {
-    /// A client asks for measurements of the agents.
-    pub(crate) fn measure(&mut self, now: Time) {
-        self.upkeep.measured_until = Some(now + MEASURED_FOR);
+    /// A client asks for measurements of the agents, of this app alone (`closely`) or of a list of apps.
+    pub(crate) fn measure(&mut self, closely: bool, now: Time) {
+        let until = Some(now + MEASURED_FOR);
+        if closely {
+            self.upkeep.studied_until = until;
+        } else {
+            self.upkeep.measured_until = until;
+        }
         self.order_reports(now);
     }
 }
@@ -136,8 +147,12 @@ impl App {
 
     /// Something may be due.
     pub(crate) fn upkeep(&mut self, now: Time) -> Option<Event> {
-        if self.upkeep.measured_until.is_some_and(|until| until <= now) {
-            self.upkeep.measured_until = None;
+        let looks = [&mut self.upkeep.measured_until, &mut self.upkeep.studied_until];
+        let mut is_over = false;
+        for until in looks {
+            is_over |= until.take_if(|until| *until <= now).is_some();
+        }
+        if is_over {
             self.order_reports(now);
         }
         let strikes = self.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now, &Local::now()));
