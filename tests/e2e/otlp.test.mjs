@@ -47,6 +47,12 @@ function instances({ body }) {
   });
 }
 
+/** Values that each worker has. */
+const VALUES = [
+  'nodejs.eventloop.utilization', 'nodejs.eventloop.time active', 'nodejs.eventloop.time idle', 'nodejs.eventloop.delay.p99', 'v8js.memory.heap.used',
+  'process.cpu.time user', 'process.cpu.time system', 'process.memory.usage',
+];
+
 const requestsOf = (post) => instances(post).reduce((sum, { points }) => sum + (points['forkful.http.requests']?.asDouble ?? 0), 0);
 const logOf = (forkful) => readFileSync(join(forkful.home, 'daemon.log'), 'utf8');
 
@@ -69,9 +75,10 @@ test('each worker is an instance, by the semantic conventions, and counters go o
   assert.equal(new Set(found.map(({ attributes }) => attributes['service.instance.id'])).size, 3);
   for (const { attributes, points } of found) {
     assert.match(attributes['process.runtime.version'], /^\d+\.\d+\.\d+$/);
-    for (const name of ['nodejs.eventloop.utilization', 'nodejs.eventloop.time active', 'nodejs.eventloop.time idle', 'nodejs.eventloop.delay.p99', 'v8js.memory.heap.used', 'process.cpu.time user', 'process.cpu.time system', 'process.memory.usage']) {
-      assert.ok(Number.isFinite(points[name]?.asDouble), name);
-    }
+    // An agent begins with all that it measures a while after the first request.
+    await waitUntil('all values', () => VALUES.every((name) => collector.posts.some((sent) => instances(sent).some((one) => (
+      one.attributes['service.instance.id'] === attributes['service.instance.id'] && Number.isFinite(one.points[name]?.asDouble)
+    )))));
     assert.equal(points['process.cpu.time user'].isMonotonic, true);
     assert.equal(points['process.memory.usage'].isMonotonic, false);
     const duration = points['http.server.request.duration'];
