@@ -43,7 +43,7 @@ const FLUSH_MS = 1000;
 
 /**
  * The start is over so long after the first listen, or up to twice as long. What can wait until then takes 10 ms of CPU time, and workers often
- * start together. Only requests are counted from the first connection on.
+ * start together. Only requests are counted, and stalls noticed, from the first connection on.
  */
 const SETTLED_MS = 1000;
 /** The same for a process that does not listen, after the primary's first wish. */
@@ -431,6 +431,9 @@ function watchServers() {
     // The rest takes some milliseconds, for which the request would wait.
     if (unsettled.has('report')) loadReporter().count();
     reporter?.meet(message);
+    const watchStalls = unsettled.get('stalls');
+    unsettled.delete('stalls');
+    watchStalls?.();
     later(() => { for (const channel of firsts) channel.unsubscribe(onFirst); });
   });
   for (const channel of firsts) channel.subscribe(onFirst);
