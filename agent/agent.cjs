@@ -60,8 +60,8 @@ const upgraded = new Set();
 /** Open HTTP/2 sessions of these servers. */
 const sessions = new Set();
 
-/** Functions that hear of each new session. @type {Set<(session: any) => void>} */
-const newSession = new Set();
+/** Functions that are called with each new session. @type {Set<(session: any) => void>} */
+const sessionListeners = new Set();
 
 /** @type {import('./drain.cjs').Drain | null} The drain in progress; a drain cannot be cancelled. */
 let drain = null;
@@ -80,9 +80,6 @@ const unsettled = new Map();
 
 /** @type {import('./outgoing.cjs').Servers | undefined} Made when reports are asked for. */
 let peers;
-
-/** Whether reports are asked for. */
-let isReporting = false;
 
 /** @type {import('./reports.cjs').Reporter | undefined} Made when the start is over and reports are asked for. */
 let reporter;
@@ -214,7 +211,7 @@ function watchUpgrades(server) {
 }
 
 function watchSession(session) {
-  if (!sessions.has(session)) for (const hear of newSession) hear(session);
+  if (!sessions.has(session)) for (const listener of sessionListeners) listener(session);
   sessions.add(session);
   session.once('close', () => sessions.delete(session));
   if (drain) loadDrains().announce(session);
@@ -266,25 +263,29 @@ function graceOf(wish) {
  */
 function report(wish, quiet, atOnce) {
   if (typeof wish !== 'number' || !Number.isFinite(wish)) return;
-  // An app connects to its databases when it starts.
-  isReporting = wish > 0;
-  if (isReporting) watchPeers();
-  const begin = () => loadReporter().every(wish, typeof quiet === 'number' ? quiet : 0, atOnce === true);
+  if (wish <= 0) {
+    unsettled.delete('report');
+    peers?.end();
+    reporter?.end();
+    return;
+  }
   if (atOnce === true || quiet === undefined) settle();
-  whenSettled('report', begin);
+  // An app connects to its databases when it starts.
+  if (!isSettled) watchPeers();
+  whenSettled('report', () => loadReporter().every(wish, typeof quiet === 'number' ? quiet : 0, atOnce === true));
 }
 
-/** Learns of servers that the app connects to, from its first connection to one on. */
+/** Learns of the servers that the app connects to during its start. */
 function watchPeers() {
   // Where Node.js does not publish all sockets, `outgoing.cjs` has another way.
-  if (peers || !publishesSockets()) return void loadPeers().begin();
+  if (!publishesSockets()) return void loadPeers().begin();
   const opened = held('net.client.socket');
   const onFirst = guarded((message) => {
     later(() => opened.unsubscribe(onFirst));
-    const known = loadPeers();
-    if (known.isOn || !isReporting) return;
-    known.begin();
-    known.onSocket(message);
+    // Otherwise reports have begun, which learn of the servers themselves, or have ended.
+    if (!unsettled.has('report')) return;
+    loadPeers().begin();
+    loadPeers().onSocket(message);
   });
   opened.subscribe(onFirst);
 }
@@ -324,9 +325,9 @@ function whenSettled(name, step) {
 /** The start is over. */
 function settle() {
   isSettled = true;
-  loadDrains();
   for (const step of unsettled.values()) step();
   unsettled.clear();
+  loadDrains();
 }
 
 /** @param {unknown} wish `min_ms` as it came */
@@ -428,7 +429,7 @@ function watchServers() {
   // A connection that another process hands over is seen with its first request.
   const firsts = [perConnection, agent.requestStart];
   const onFirst = guarded((message) => {
-    // The rest takes some milliseconds, for which the request would wait.
+    // The request would wait for all else that reports need, some milliseconds.
     if (unsettled.has('report')) loadReporter().count();
     reporter?.meet(message);
     const watchStalls = unsettled.get('stalls');
@@ -496,7 +497,7 @@ const sampling = {
  * @property {(server: any) => void} learn remembers a server
  * @property {Set<any>} servers servers that listen or have open connections
  * @property {Set<any>} sessions open HTTP/2 sessions of these servers
- * @property {Set<(session: any) => void>} newSession functions that hear of each new one
+ * @property {Set<(session: any) => void>} sessionListeners functions that are called with each new session
  * @property {Set<any>} upgraded connections that are not HTTP any more
  * @property {(object: any, description: string) => any} hidden what an object of Node's holds under a symbol
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
@@ -513,7 +514,7 @@ const sampling = {
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, newSession, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */

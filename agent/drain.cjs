@@ -74,7 +74,7 @@ class Drain {
     }
     // A request may have arrived that is still unread in the kernel. The poll phase after the timer reads it, so only the
     // check phase after that can tell an idle connection from one with a new request.
-    // (An immediate holds the process for that one turn only, and an unref'd one would wait for an event.)
+    // (An immediate keeps the process alive for one turn only. An unref'd immediate would wait for an event.)
     timer(() => immediate(this.sweep), SWEEP_MS).unref();
   }
 

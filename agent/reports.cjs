@@ -5,7 +5,7 @@
 /** The shortest pause between two reports: each costs a message and a turn of the loop. */
 const REPORT_MS_MIN = 100;
 
-/** A quiet worker answers another daemon within this time, which often has many of them to ask. */
+/** A quiet worker reports to another daemon within this time. That daemon may have hundreds of workers, which must not all report at once. */
 const ANSWER_MS = 3000;
 
 /** The resolution of the event loop delay: a timer of the runtime fires at this interval. */
@@ -84,7 +84,7 @@ function watchRequests(agent, { performance }, wake) {
     }
   };
   const onStart = ({ response, socket }) => {
-    // One that has been met already.
+    // `meet` has counted it.
     if (response[STARTED] !== undefined) return;
     counts.requests += 1;
     // The app's affair is none of it; a guard of its own would cost a call for each request.
@@ -141,7 +141,7 @@ function watchRequests(agent, { performance }, wake) {
  * @param {{ counts: any, done: (started: number, status: number) => void, wake: () => void }} hear
  * @returns {() => void} ends the watch
  */
-function watchStreams({ guarded, sessions, newSession }, { performance }, { counts, done, wake }) {
+function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake }) {
   const onClose = guarded((stream) => {
     const started = stream[STARTED];
     stream[STARTED] = undefined;
@@ -150,7 +150,7 @@ function watchStreams({ guarded, sessions, newSession }, { performance }, { coun
     else done(started, status);
   });
   const onStream = guarded((stream, headers) => {
-    // A WebSocket or a tunnel is none, as over HTTP/1.
+    // A WebSocket or a tunnel is no request, as over HTTP/1.
     if (headers[':method'] === 'CONNECT') return;
     counts.requests += 1;
     wake();
@@ -161,9 +161,9 @@ function watchStreams({ guarded, sessions, newSession }, { performance }, { coun
   // Before the app's own, which may take long.
   const follow = (session) => session.prependListener('stream', onStream);
   for (const session of sessions) follow(session);
-  newSession.add(follow);
+  sessionListeners.add(follow);
   return () => {
-    newSession.delete(follow);
+    sessionListeners.delete(follow);
     for (const session of sessions) session.removeListener('stream', onStream);
   };
 }
@@ -416,17 +416,16 @@ class Reporter {
     this.wake = () => { if (this.isQuiet) this.wakeUp(); };
     this.hasPool = false;
     this.loadServers = loadServers;
-    /** @type {ReturnType<typeof watchRequests> | undefined} What has counted requests before the rest is measured. */
-    this.early = undefined;
+    /** @type {ReturnType<typeof watchRequests> | null} One of the meters, which may begin before the others. */
+    this.requests = null;
   }
 
   /**
-   * @param {number} everyMs the pause between two reports; 0 ends them
+   * @param {number} everyMs the pause between two reports
    * @param {number} quietMs the pause while nothing happens; 0: the same
    * @param {boolean} isUrgent whether a quiet worker reports at once, too
    */
   every(everyMs, quietMs, isUrgent) {
-    if (everyMs <= 0) return this.end();
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
     if (!this.meters) {
@@ -439,6 +438,7 @@ class Reporter {
       this.pace(this.everyMs);
     } else {
       // A new daemon has heard nothing yet. A quiet worker stays quiet: many of them that woke at the same time would use all cores.
+      this.meters.servers.begin();
       if (this.quietMs === 0) this.setQuiet(false);
       this.pace(this.isQuiet ? this.quietMs : this.everyMs);
       if (this.isQuiet && !isUrgent) this.agent.timer(this.tick, ANSWER_MS * Math.random()).unref();
@@ -446,19 +446,22 @@ class Reporter {
     }
   }
 
-  /** Counts requests, if nothing is measured yet. */
+  /** Counts requests, before or while all else is measured. */
   count() {
-    if (!this.meters) this.early ??= watchRequests(this.agent, this.clocks, this.wake);
+    this.requests ??= watchRequests(this.agent, this.clocks, this.wake);
+    return this.requests;
   }
 
   begin() {
     const { agent, clocks } = this;
     const delay = watchDelay(clocks);
+    const servers = this.loadServers();
+    servers.begin();
     this.meters = {
-      requests: this.early ?? watchRequests(agent, clocks, this.wake),
+      requests: this.count(),
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
-      servers: this.loadServers(),
+      servers,
       // Before the delay, whose reading begins it anew.
       utilization: watchUtilization(clocks, agent, delay),
       delay,
@@ -466,7 +469,6 @@ class Reporter {
       garbage: watchGarbage(clocks, agent),
       pool: watchPool(clocks, agent),
     };
-    this.early = undefined;
     this.meters.pool.isThere = this.hasPool;
     this.reportedAt = clocks.performance.now();
   }
@@ -474,16 +476,9 @@ class Reporter {
   end() {
     this.agent.clearTicks(this.interval);
     this.interval = null;
-    this.loadServers().end();
-    if (this.early) {
-      this.requestsBefore += this.early.counts.requests;
-      this.early.end();
-      this.early = undefined;
-    }
-    if (!this.meters) return;
-    this.requestsBefore += this.meters.requests.counts.requests;
-    for (const meter of Object.values(this.meters)) meter.end?.();
-    this.meters = null;
+    this.requestsBefore += this.requests?.counts.requests ?? 0;
+    for (const meter of Object.values(this.meters ?? { requests: this.requests })) meter?.end?.();
+    [this.meters, this.requests] = [null, null];
   }
 
   /** libuv's pool is there. */
@@ -493,11 +488,11 @@ class Reporter {
   }
 
   /**
-   * A request that has just started, with which measuring began: whether the channel tells us of it, too, depends on the version of Node.js.
+   * Counts the request with which counting began. Whether the channel also tells us of this request depends on the version of Node.js.
    * @param {any} message
    */
   meet(message) {
-    if (message.response) (this.meters?.requests ?? this.early)?.onStart(message);
+    if (message.response) this.requests?.onStart(message);
   }
 
   sinceReport() {
@@ -539,14 +534,14 @@ class Reporter {
     const isAsked = requests !== this.lastRequests || sent !== this.lastSent || values.http_in_flight > 0 || values.outgoing_in_flight > 0;
     this.lastRequests = requests;
     this.lastSent = sent;
-    // A shorter time has little but the report itself.
-    const isPeriod = seconds * 1000 >= REPORT_MS_MIN;
+    // In a much shorter time there is little but the report itself.
+    const isPeriod = seconds * 1000 >= this.everyMs / 2;
     if (isAsked || (isPeriod && this.meters.utilization.utilization > QUIET_UTILIZATION)) this.quietPeriods = 0;
     else if (isPeriod) this.quietPeriods += 1;
     return this.quietMs > 0 && this.quietPeriods >= QUIET_PERIODS;
   }
 
-  /** Reports come at this interval from now on; one that has it already goes on. */
+  /** Sets the interval between reports. A timer that has this interval already goes on. */
   pace(ms) {
     if (this.interval && ms === this.paceMs) return;
     const { ticks, clearTicks } = this.agent;
