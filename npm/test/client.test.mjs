@@ -123,6 +123,8 @@ test('an app is a script, an object, several, or a configuration file', async (t
   assert.deepEqual((await client.list()).map((app) => app.definition.name).sort(), ['file', 'first', 'object', 'relative', 'second']);
   assert.equal((await client.environment('object')).object.ANSWER, '42');
   assert.equal((await client.environment('file')).file.MODE, 'production');
+  // As for the command, the name of a configuration file means that file, also where an app has this name.
+  await client.start({ script: APP, name: 'one/forkful.config.cjs' });
   const outcomes = await client.restart('one/forkful.config.cjs', { cwd: directory });
   assert.deepEqual(outcomes.map(({ name, started }) => [name, started ?? false]).sort(), [['file', false], ['left-out', true]]);
   await assert.rejects(client.restart('one/none.js', { cwd: directory }), { code: 'NO_SUCH_TARGET' });

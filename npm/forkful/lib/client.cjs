@@ -205,19 +205,14 @@ class Client {
   }
 
   /**
-   * Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. A text that is no target may be
-   * a configuration file.
+   * Shared by `restart` and `reload`: existing targets, or configurations, whose new apps are started. As for the command, the name of a
+   * configuration file means that file, also where an app has this name.
    */
   async #roll(verb, what, options) {
-    const areTargets = typeof what !== 'object' || (Array.isArray(what) && what.every((target) => typeof target !== 'object'));
-    if (!areTargets) return this.rollTo(verb, await this.definitions(what, options), options);
-    try {
-      return await this.#change(verb, what, options);
-    } catch (error) {
-      const definitions = typeof what === 'string' && error.code === 'NO_SUCH_TARGET' ? await this.definitionsOfFile(what, options) : null;
-      if (definitions === null) throw error;
-      return this.rollTo(verb, definitions, options);
-    }
+    const areTargets = typeof what === 'number' || (Array.isArray(what) && what.every((target) => typeof target !== 'object'));
+    if (areTargets) return this.#change(verb, what, options);
+    const definitions = await (typeof what === 'string' ? this.definitionsOfFile(what, options) : this.definitions(what, options));
+    return definitions === null ? this.#change(verb, what, options) : this.rollTo(verb, definitions, options);
   }
 
   /** Restarts or reloads the targets; options change their apps, even if a target is a single worker. */

@@ -172,12 +172,9 @@ class Pm2 {
       const client = this.Client;
       const ofConfig = async ({ names }) => (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
       if (typeof target === 'object') return ofConfig(await startAny(client, target, { ...options, verb }));
-      const meant = await this.#meant(target).catch(async (error) => {
-        const rolled = await startFile(client, String(target), { ...options, verb });
-        if (rolled === null) throw error;
-        return rolled;
-      });
-      if (!Array.isArray(meant)) return ofConfig(meant);
+      const rolled = typeof target === 'string' ? await startFile(client, target, { ...options, verb }) : null;
+      if (rolled !== null) return ofConfig(rolled);
+      const meant = await this.#meant(target);
       const { app, how } = partOptions(options);
       await client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name });
       return (await this.#again(meant)).map((entry) => acted(entry));

@@ -1,4 +1,4 @@
-//! One start under way, and one that was given up: what it is busy with, and which file or program that is about.
+//! A start that is under way or was given up: the file or program that it waits for.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
