@@ -84,7 +84,7 @@ impl Engine {
     /// its event loop, so the first reply already has a report.
     fn measure_for(&mut self, command: &Command, concerned: &[AppId]) {
         let now = self.clock.now();
-        let closely = matches!(command, Command::Describe { .. });
+        let closely = matches!(command, Command::Describe { brief: false, .. });
         if closely || matches!(command, Command::List { measure: true, .. }) {
             for app in concerned {
                 if let Some(entry) = self.apps.get_mut(*app) {
