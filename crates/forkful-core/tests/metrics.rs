@@ -13,8 +13,8 @@ Generated from the table of metrics; `UPDATE_DOCS=1 cargo test -p forkful-core -
 
 Forkful measures each worker once a second, from two sides: its agent inside (`agent`, on by default, Node.js only), and the daemon from outside, which needs
 nothing in the worker. An agent reports once a second while its worker has requests or uses more than 2 % of its event loop, and every 10 s otherwise.
-The agent counts requests from the first connection on. The rest it measures from one to two seconds after the app listens, or after four seconds, so that many workers that start
-together are ready sooner, and at once when somebody looks (`list`, the dashboard). With `agent: false` there is none.
+The agent counts requests from the first connection on. It measures everything else from one to two seconds after the app listens, or after four seconds if it does not listen, so that many
+workers that start together are ready sooner. It begins at once when `describe`, `list --json`, `jlist`, `monit` or the dashboard ask. With `agent: false` there is no agent.
 
 - `list --json`, `describe --json` and the API have the values in `metrics` of each worker; `describe` shows the most useful ones.
 - `jlist` has those that PM2 has too in `axm_monitor`, under PM2's name; what an app reports of itself with `@pm2/io` under the same name comes first.
@@ -22,8 +22,8 @@ together are ready sooner, and at once when somebody looks (`list`, the dashboar
 - [`GET /v1/history`](API.md#get-v1history) and the plots of the [dashboard](DASHBOARD.md) have the values of the last week. The column `history` says which of them are kept, and for how long:
   `hour` is each second of an hour, `day` is also each 10 s of a day, `week` is also each minute of a week. `slow` values are measured every 10 s: each 10 s of an hour and each 10 min of a week are kept.
 
-Requests over HTTP/2 count as those over HTTP/1 do, each stream as one; a WebSocket or a tunnel is none. The stall ledger has no routes
-for them, does not count them among those that waited, and finds short stalls of a worker that has nothing else to do only by chance.
+Requests over HTTP/2 count as those over HTTP/1 do, each stream as a request; a WebSocket or a tunnel does not count. The stall ledger does not know requests over HTTP/2: it names no routes
+for them, does not count those that waited, and can miss short stalls of a worker that has only such requests.
 
 The kernel is asked through `/proc` and control groups: a value is missing if the kernel does not provide it. Busy threads of the pool are known by their name on Node.js 24 and
 later; before, the threads that come after those of the start are taken for them.
