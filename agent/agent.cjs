@@ -84,6 +84,9 @@ let peers;
 /** @type {import('./reports.cjs').Reporter | undefined} Made when the start is over and reports are asked for. */
 let reporter;
 
+/** @type {import('./requests.cjs').Starts | undefined} Made when reports or stalls are asked for. */
+let starts;
+
 /** @type {import('./stalls.cjs').Stalls | undefined} Made when stalls are asked for. */
 let stalls;
 
@@ -300,6 +303,12 @@ function publishesSockets() {
   return Function.prototype.toString.call(require('net').Socket.prototype.connect).includes('netClientSocketChannel');
 }
 
+/** @type {import('./requests.cjs').Starts['hear']} */
+function hearRequests(who, listener) {
+  starts ??= new (require('./requests.cjs').Starts)(agent);
+  starts.hear(who, listener);
+}
+
 function loadReporter() {
   reporter ??= new (require('./reports.cjs').Reporter)(agent, loadPeers);
   return reporter;
@@ -503,6 +512,7 @@ const sampling = {
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
  * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
+ * @property {import('./requests.cjs').Starts['hear']} hearRequests sets who hears of each HTTP/1 request, with the time
  * @property {typeof setTimeout} timer
  * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks
@@ -514,7 +524,7 @@ const sampling = {
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, hearRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */

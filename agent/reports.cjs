@@ -19,154 +19,22 @@ const QUIET_UTILIZATION = 0.02;
 const QUIET_PERIODS = 3;
 
 /** Upper bounds of the buckets, those of `crates/forkful-core/src/metrics/histogram.rs`; one more bucket has what is above. */
-const LATENCY_BOUNDS_MS = [
-  0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000,
-];
 const GC_BOUNDS_MS = [1, 10, 100, 1000, 2000, 5000];
+
+/** With more collections in a second than this, they are observed for one period, and not for so many that follow. */
+const GC_MANY = 20;
+const GC_REST = 4;
 
 /** The place of each kind of garbage collection in a report, by Node's number: minor, major, incremental, weak callbacks. */
 const GC_PLACES = new Map([[1, 0], [2, 0], [4, 1], [8, 2], [16, 3]]);
 
+const { Histogram, short, watchRequests } = require('./requests.cjs');
+
 // Taken when this file is loaded, because an app may replace it later.
 const cpuUsage = process.cpuUsage.bind(process);
 
-/** When a request came; on its response, until that has ended. */
-const STARTED = Symbol('forkful.started');
-/** That we hear of a connection's end. */
-const HEARD = Symbol('forkful.heard');
 /** That a request to another server waits for its response. */
 const WAITS = Symbol('forkful.waits');
-
-/** Four decimals are enough, and shorter. */
-const short = (value) => Math.round(value * 1e4) / 1e4;
-
-/** Counts how often something took how long. */
-class Histogram {
-  /** @param {number[]} bounds in milliseconds */
-  constructor(bounds) {
-    this.bounds = bounds;
-    this.counts = new Array(bounds.length + 1).fill(0);
-    this.sum = 0;
-  }
-
-  /** @param {number} ms */
-  add(ms) {
-    const { bounds } = this;
-    let at = 0;
-    while (at < bounds.length && ms > bounds[at]) at += 1;
-    this.counts[at] += 1;
-    this.sum += ms;
-  }
-
-  /** The counts, then the sum. */
-  numbers() {
-    return [...this.counts, short(this.sum)];
-  }
-}
-
-/**
- * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
- * response has no end. Of HTTP/2, the sessions tell of their streams.
- * @param {import('./agent.cjs').Agent} agent
- * @param {{ performance: any }} clocks
- * @param {() => void} wake called at a request
- */
-function watchRequests(agent, { performance }, wake) {
-  const { requestStart, held } = agent;
-  const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
-  const latency = new Histogram(LATENCY_BOUNDS_MS);
-  const finish = held('http.server.response.finish');
-  const onClose = function onClose() {
-    const response = this._httpMessage;
-    if (response && response[STARTED] !== undefined) {
-      response[STARTED] = undefined;
-      counts.aborted += 1;
-    }
-  };
-  const onStart = ({ response, socket }) => {
-    // `meet` has counted it.
-    if (response[STARTED] !== undefined) return;
-    counts.requests += 1;
-    // The app's affair is none of it; a guard of its own would cost a call for each request.
-    try {
-      wake();
-      response[STARTED] = performance.now();
-      if (socket[HEARD] === undefined) {
-        socket[HEARD] = true;
-        socket.on('close', onClose);
-      }
-    } catch {
-      // See above.
-    }
-  };
-  const done = (started, status) => {
-    counts.ended += 1;
-    counts.classes[Math.min(4, Math.max(0, Math.trunc(status / 100) - 1))] += 1;
-    latency.add(performance.now() - started);
-  };
-  const onFinish = ({ response }) => {
-    try {
-      const started = response[STARTED];
-      if (started === undefined) return;
-      response[STARTED] = undefined;
-      done(started, response.statusCode);
-    } catch {
-      // See above.
-    }
-  };
-  requestStart.subscribe(onStart);
-  finish.subscribe(onFinish);
-  const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
-  return {
-    counts,
-    latency,
-    onStart,
-    read() {
-      const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
-      counts.classes.forEach((count, at) => { values[`http_responses_${at + 1}xx_total`] = count; });
-      return values;
-    },
-    end() {
-      requestStart.unsubscribe(onStart);
-      finish.unsubscribe(onFinish);
-      endStreams();
-    },
-  };
-}
-
-/**
- * Requests over HTTP/2: the streams of its sessions.
- * @param {import('./agent.cjs').Agent} agent
- * @param {{ performance: any }} clocks
- * @param {{ counts: any, done: (started: number, status: number) => void, wake: () => void }} hear
- * @returns {() => void} ends the watch
- */
-function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake }) {
-  const onClose = guarded((stream) => {
-    const started = stream[STARTED];
-    stream[STARTED] = undefined;
-    const status = stream.sentHeaders?.[':status'];
-    if (status === undefined || stream.rstCode !== 0) counts.aborted += 1;
-    else done(started, status);
-  });
-  const onStream = guarded((stream, headers) => {
-    // A WebSocket or a tunnel is no request, as over HTTP/1.
-    if (headers[':method'] === 'CONNECT') return;
-    counts.requests += 1;
-    wake();
-    stream[STARTED] = performance.now();
-    // `finish` comes for a cancelled stream, too.
-    stream.on('close', () => onClose(stream));
-  });
-  // Before the app's own, which may take long.
-  const follow = (session) => session.prependListener('stream', onStream);
-  for (const session of sessions) follow(session);
-  sessionListeners.add(follow);
-  return () => {
-    sessionListeners.delete(follow);
-    for (const session of sessions) session.removeListener('stream', onStream);
-  };
-}
 
 /**
  * Subscribes to diagnostics channels by name.
@@ -346,16 +214,58 @@ function watchMemory(_clocks, { memory }) {
   };
 }
 
-/** Pauses of the garbage collector, by their kind. */
-function watchGarbage({ PerformanceObserver }, { guarded }) {
-  const kinds = Array.from({ length: 4 }, () => new Histogram(GC_BOUNDS_MS));
-  const observer = new PerformanceObserver(guarded((list) => {
-    for (const entry of list.getEntries()) kinds[GC_PLACES.get(entry.detail?.kind) ?? 1].add(entry.duration);
-  }));
-  observer.observe({ entryTypes: ['gc'] });
+/**
+ * Pauses of the garbage collector, by their kind. To observe one costs Node.js about 50 us and 4 KB that outlive the next collections, for which
+ * V8 makes its young generation larger. So with many of them, one period of a few is observed. The others are taken to be like it, for the
+ * time in which the event loop was busy.
+ */
+function watchGarbage({ PerformanceObserver, performance }, { guarded }) {
+  const histograms = () => Array.from({ length: 4 }, () => new Histogram(GC_BOUNDS_MS));
+  const kinds = histograms();
+  /** What was observed in the last period that was, and for how long the loop was busy in it. */
+  let observed = histograms();
+  let observedMs = 0;
+  /** For how many more periods nothing is observed. */
+  let rest = 0;
+  let busyBefore = performance.eventLoopUtilization().active;
+  const take = (entries) => {
+    for (const entry of entries) observed[GC_PLACES.get(entry.detail?.kind) ?? 1].add(entry.duration);
+  };
+  const observer = new PerformanceObserver(guarded((list) => take(list.getEntries())));
+  const observe = () => {
+    observed = histograms();
+    rest = 0;
+    observer.observe({ entryTypes: ['gc'] });
+  };
+  const addUp = (times) => kinds.forEach((kind, place) => kind.addAll(observed[place], times));
+  observe();
   return {
     kinds,
-    read: () => ({}),
+    /** Whether all are observed, however many there are. */
+    isClose: false,
+    read(seconds) {
+      const { active } = performance.eventLoopUtilization();
+      const busyMs = active - busyBefore;
+      busyBefore = active;
+      if (rest > 0) {
+        addUp(busyMs / observedMs);
+        rest -= 1;
+        // With less to do, there may be few of them now.
+        if (rest === 0 || this.isClose || busyMs < observedMs / 2) observe();
+        return {};
+      }
+      take(observer.takeRecords());
+      addUp(1);
+      const count = observed.reduce((sum, { counts }) => sum + counts.reduce((all, one) => all + one), 0);
+      if (this.isClose || busyMs <= 0 || count <= GC_MANY * seconds) {
+        observed = histograms();
+      } else {
+        observer.disconnect();
+        observedMs = busyMs;
+        rest = GC_REST;
+      }
+      return {};
+    },
     end() { observer.disconnect(); },
   };
 }
@@ -428,6 +338,7 @@ class Reporter {
   every(everyMs, quietMs, isUrgent) {
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
+    if (this.meters) this.meters.garbage.isClose = this.quietMs === 0;
     if (!this.meters) {
       // Nothing has happened yet, and one period without anything is enough.
       this.quietPeriods = QUIET_PERIODS - 1;
@@ -470,6 +381,7 @@ class Reporter {
       pool: watchPool(clocks, agent),
     };
     this.meters.pool.isThere = this.hasPool;
+    this.meters.garbage.isClose = this.quietMs === 0;
     this.reportedAt = clocks.performance.now();
   }
 
@@ -492,7 +404,7 @@ class Reporter {
    * @param {any} message
    */
   meet(message) {
-    if (message.response) this.requests?.onStart(message);
+    if (message.response) this.requests?.onStart(message, this.clocks.performance.now());
   }
 
   sinceReport() {
@@ -568,4 +480,4 @@ class Reporter {
   }
 }
 
-module.exports = { Reporter, watchUtilization };
+module.exports = { Reporter, watchGarbage, watchUtilization };

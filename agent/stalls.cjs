@@ -135,8 +135,7 @@ class Stalls {
     this.tick = agent.guarded(() => this.onTick());
     this.notice = agent.guarded((at) => this.onGap(at));
     this.finish = agent.guarded(() => this.tellAll());
-    this.onStart = ({ request, response, socket }) => {
-      const at = clock();
+    this.onStart = ({ request, response, socket }, at) => {
       if (at - this.lastAt >= this.minMs) this.notice(at);
       const place = this.started & (RING - 1);
       this.sockets[place] = socket;
@@ -150,15 +149,15 @@ class Stalls {
 
   /** @param {number} minMs the shortest stall that is reported; 0 ends the recording */
   from(minMs) {
-    const { requestStart } = this.agent;
+    const { hearRequests } = this.agent;
     const wasOn = this.minMs > 0;
     this.minMs = minMs > 0 ? Math.max(minMs, 2 * TICK_MS) : 0;
     if (this.minMs > 0 && !wasOn) {
       this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent);
       this.rest();
-      requestStart.subscribe(this.onStart);
+      hearRequests('stalls', this.onStart);
     } else if (this.minMs === 0 && wasOn) {
-      requestStart.unsubscribe(this.onStart);
+      hearRequests('stalls', undefined);
       this.agent.clearTicks(this.interval);
       this.interval = null;
       this.sampler?.stop();

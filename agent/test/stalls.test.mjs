@@ -176,7 +176,7 @@ test('a loop that only had no core is not profiled and not watched more closely'
   const { Stalls } = createRequire(import.meta.url)('../stalls.cjs');
   const agent = {
     guarded: (run) => run, immediate: () => {}, timer: () => ({ unref() {} }), ticks: () => ({ unref() {} }), clearTicks: () => {},
-    requestStart: { subscribe() {}, unsubscribe() {} }, sampling: { open: 0 }, memory: () => ({ heapUsed: 0 }), hidden: () => undefined,
+    hearRequests: () => {}, sampling: { open: 0 }, memory: () => ({ heapUsed: 0 }), hidden: () => undefined,
   };
   /** What becomes of a stall of a second without CPU time, of which the main thread waited so long for a core. */
   const after = (waitedMs) => {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forkful_os::identity::LockFile;
 
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
-const AGENT: [(&str, &str); 12] = [
+const AGENT: [(&str, &str); 13] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
     ("drain.cjs", include_str!("../../../agent/drain.cjs")),
     ("kept.cjs", include_str!("../../../agent/kept.cjs")),
@@ -34,6 +34,7 @@ const AGENT: [(&str, &str); 12] = [
     ("prom.cjs", include_str!("../../../agent/prom.cjs")),
     ("profile.cjs", include_str!("../../../agent/profile.cjs")),
     ("reports.cjs", include_str!("../../../agent/reports.cjs")),
+    ("requests.cjs", include_str!("../../../agent/requests.cjs")),
     ("sampler.cjs", include_str!("../../../agent/sampler.cjs")),
     ("stalls.cjs", include_str!("../../../agent/stalls.cjs")),
 ];

@@ -1,6 +1,6 @@
 //! Histograms with fixed buckets, which can be added and subtracted.
 
-/// The upper bounds of the HTTP latency buckets; one more bucket has longer ones. `agent/reports.cjs` uses
+/// The upper bounds of the HTTP latency buckets; one more bucket has longer ones. `agent/requests.cjs` uses
 /// the same.
 pub const LATENCY_BOUNDS_MS: [f64; 24] = [
     0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0,
