@@ -84,8 +84,8 @@ let peers;
 /** @type {import('./reports.cjs').Reporter | undefined} Made when the start is over and reports are asked for. */
 let reporter;
 
-/** @type {import('./requests.cjs').Starts | undefined} Made when reports or stalls are asked for. */
-let starts;
+/** @type {import('./requests.cjs').Requests | undefined} Made when reports or stalls are asked for. */
+let requests;
 
 /** @type {import('./stalls.cjs').Stalls | undefined} Made when stalls are asked for. */
 let stalls;
@@ -303,10 +303,10 @@ function publishesSockets() {
   return Function.prototype.toString.call(require('net').Socket.prototype.connect).includes('netClientSocketChannel');
 }
 
-/** @type {import('./requests.cjs').Starts['hear']} */
+/** @type {import('./requests.cjs').Requests['hear']} */
 function hearRequests(who, listener) {
-  starts ??= new (require('./requests.cjs').Starts)(agent);
-  starts.hear(who, listener);
+  requests ??= new (require('./requests.cjs').Requests)(agent);
+  requests.hear(who, listener);
 }
 
 function loadReporter() {
@@ -512,7 +512,7 @@ const sampling = {
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
  * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
- * @property {import('./requests.cjs').Starts['hear']} hearRequests sets who hears of each HTTP/1 request, with the time
+ * @property {import('./requests.cjs').Requests['hear']} hearRequests sets who hears of HTTP/1 requests, with the time
  * @property {typeof setTimeout} timer
  * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks

@@ -50,44 +50,57 @@ class Histogram {
 }
 
 /**
- * Tells of each request over HTTP/1 that starts. There is one subscriber, which reads the clock once: a second one would cost each request
- * 0.1 us.
+ * @callback Hear
+ * @param {any} message what Node.js publishes
+ * @param {number} at the time, by `performance.now()`
  */
-class Starts {
+
+/**
+ * Tells of requests over HTTP/1: when they start, and when their responses end. There is one subscriber, which reads the clock once: a second
+ * one would cost each request 0.1 us.
+ */
+class Requests {
   /** @param {import('./agent.cjs').Agent} agent */
-  constructor({ requestStart }) {
+  constructor({ requestStart, held }) {
     const { performance } = require('perf_hooks');
     const clock = performance.now.bind(performance);
-    this.channel = requestStart;
-    /** @type {{ stalls?: Hear, reports?: Hear }} */
-    this.listeners = { stalls: undefined, reports: undefined };
-    this.onStart = (message) => {
-      const { stalls, reports } = this.listeners;
-      // Our failures are none of the app's affair.
+    /** @type {Record<'stalls' | 'reports', { onStart: Hear, onFinish: Hear } | undefined>} */
+    const listeners = { stalls: undefined, reports: undefined };
+    this.listeners = listeners;
+    // Our failures are none of the app's affair.
+    const onStart = (message) => {
       try {
         const at = clock();
-        if (stalls !== undefined) stalls(message, at);
-        if (reports !== undefined) reports(message, at);
+        if (listeners.stalls !== undefined) listeners.stalls.onStart(message, at);
+        if (listeners.reports !== undefined) listeners.reports.onStart(message, at);
       } catch {
         // See above.
       }
     };
+    const onFinish = (message) => {
+      try {
+        const at = clock();
+        if (listeners.stalls !== undefined) listeners.stalls.onFinish(message, at);
+        if (listeners.reports !== undefined) listeners.reports.onFinish(message, at);
+      } catch {
+        // See above.
+      }
+    };
+    this.subscriptions = [[requestStart, onStart], [held('http.server.response.finish'), onFinish]];
   }
 
   /**
-   * @callback Hear
-   * @param {any} message what Node.js publishes
-   * @param {number} at the time, by `performance.now()`
-   *
    * @param {'stalls' | 'reports'} who
-   * @param {Hear | undefined} listener undefined: hears no more
+   * @param {{ onStart: Hear, onFinish: Hear } | undefined} listener undefined: hears no more
    */
   hear(who, listener) {
     const count = () => Object.values(this.listeners).filter(Boolean).length;
     const before = count();
     this.listeners[who] = listener;
-    if (before === 0 && count() > 0) this.channel.subscribe(this.onStart);
-    else if (before > 0 && count() === 0) this.channel.unsubscribe(this.onStart);
+    for (const [channel, subscriber] of this.subscriptions) {
+      if (before === 0 && count() > 0) channel.subscribe(subscriber);
+      else if (before > 0 && count() === 0) channel.unsubscribe(subscriber);
+    }
   }
 }
 
@@ -99,10 +112,9 @@ class Starts {
  * @param {() => void} wake called at a request
  */
 function watchRequests(agent, { performance }, wake) {
-  const { held, hearRequests } = agent;
+  const { hearRequests } = agent;
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
-  const finish = held('http.server.response.finish');
   const onClose = function onClose() {
     const response = this._httpMessage;
     if (response && response[STARTED] !== undefined) {
@@ -121,23 +133,18 @@ function watchRequests(agent, { performance }, wake) {
       socket.on('close', onClose);
     }
   };
-  const done = (started, status) => {
+  const done = (ms, status) => {
     counts.ended += 1;
     counts.classes[Math.min(4, Math.max(0, Math.trunc(status / 100) - 1))] += 1;
-    latency.add(performance.now() - started);
+    latency.add(ms);
   };
-  const onFinish = ({ response }) => {
-    try {
-      const started = response[STARTED];
-      if (started === undefined) return;
-      response[STARTED] = undefined;
-      done(started, response.statusCode);
-    } catch {
-      // A guard of its own would cost a call for each response.
-    }
+  const onFinish = ({ response }, at) => {
+    const started = response[STARTED];
+    if (started === undefined) return;
+    response[STARTED] = undefined;
+    done(at - started, response.statusCode);
   };
-  hearRequests('reports', onStart);
-  finish.subscribe(onFinish);
+  hearRequests('reports', { onStart, onFinish });
   const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
   return {
     counts,
@@ -150,7 +157,6 @@ function watchRequests(agent, { performance }, wake) {
     },
     end() {
       hearRequests('reports', undefined);
-      finish.unsubscribe(onFinish);
       endStreams();
     },
   };
@@ -160,7 +166,7 @@ function watchRequests(agent, { performance }, wake) {
  * Requests over HTTP/2: the streams of its sessions.
  * @param {import('./agent.cjs').Agent} agent
  * @param {{ performance: any }} clocks
- * @param {{ counts: any, done: (started: number, status: number) => void, wake: () => void }} hear
+ * @param {{ counts: any, done: (ms: number, status: number) => void, wake: () => void }} hear
  * @returns {() => void} ends the watch
  */
 function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake }) {
@@ -169,7 +175,7 @@ function watchStreams({ guarded, sessions, sessionListeners }, { performance }, 
     stream[STARTED] = undefined;
     const status = stream.sentHeaders?.[':status'];
     if (status === undefined || stream.rstCode !== 0) counts.aborted += 1;
-    else done(started, status);
+    else done(performance.now() - started, status);
   });
   const onStream = guarded((stream, headers) => {
     // A WebSocket or a tunnel is no request, as over HTTP/1.
@@ -190,4 +196,4 @@ function watchStreams({ guarded, sessions, sessionListeners }, { performance }, 
   };
 }
 
-module.exports = { Histogram, Starts, short, watchRequests };
+module.exports = { Histogram, Requests, short, watchRequests };

@@ -4,8 +4,8 @@
 //
 // Nothing is wrapped, and of a request that is answered nothing is kept but its connection and its path, up to the next tick: objects that live a
 // little longer than they would make V8's young generation grow. A timer ticks every 10 ms while requests come, and once
-// a second otherwise. Two moments are known to be turns of the loop: a tick, and the start of a request. When they are
-// further apart than the threshold, the loop was blocked between them. From the first stall on, a CPU profile says which function
+// a second otherwise. Three moments are known to be turns of the loop: a tick, the start of a request, and the end of the response to the request
+// that started last. When two of them are further apart than the threshold, the loop was blocked between them. From the first stall on, a CPU profile says which function
 // ran (`sampler.cjs`): V8 takes its samples from a separate thread.
 'use strict';
 
@@ -112,7 +112,7 @@ class Stalls {
     this.cpuAwake = 0;
     /** How long the main thread had waited for a core when that was last read. */
     this.waited = 0;
-    /** The response of the last request that started, where `lastAt` is that moment. @type {any} */
+    /** The connection of the last request that started, where `lastAt` is that moment. @type {any} */
     this.last = null;
     /** How many requests have started, and how many had at the last tick. */
     this.started = 0;
@@ -133,9 +133,9 @@ class Stalls {
     /** @type {import('./sampler.cjs').Sampler | undefined} */
     this.sampler = undefined;
     this.tick = agent.guarded(() => this.onTick());
-    this.notice = agent.guarded((at) => this.onGap(at));
+    this.notice = agent.guarded((at, response) => this.onGap(at, response));
     this.finish = agent.guarded(() => this.tellAll());
-    this.onStart = ({ request, response, socket }, at) => {
+    this.onStart = ({ request, socket }, at) => {
       if (at - this.lastAt >= this.minMs) this.notice(at);
       const place = this.started & (RING - 1);
       this.sockets[place] = socket;
@@ -143,7 +143,11 @@ class Stalls {
       this.urls[place] = request.url;
       this.started += 1;
       this.lastAt = at;
-      this.last = response;
+      this.last = socket;
+    };
+    // The response is not kept, so that is the last moment at which its request is known.
+    this.onFinish = ({ response, socket }, at) => {
+      if (socket === this.last && at - this.lastAt >= this.minMs) this.notice(at, response);
     };
   }
 
@@ -155,7 +159,7 @@ class Stalls {
     if (this.minMs > 0 && !wasOn) {
       this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent);
       this.rest();
-      hearRequests('stalls', this.onStart);
+      hearRequests('stalls', this);
     } else if (this.minMs === 0 && wasOn) {
       hearRequests('stalls', undefined);
       this.agent.clearTicks(this.interval);
@@ -219,9 +223,9 @@ class Stalls {
     this.interval = ticks(this.tick, ms).unref();
   }
 
-  /** A request starts a while after the last known turn. */
-  onGap(at) {
-    this.look(at);
+  /** A request starts, or the last one's response ends, a while after the last known turn. */
+  onGap(at, response) {
+    this.look(at, response);
     if (this.everyMs === REST_MS) this.wake();
     else this.turned();
   }
@@ -245,8 +249,12 @@ class Stalls {
     this.turned();
   }
 
-  /** Records a stall if the last known turn was too long ago. */
-  look(at) {
+  /**
+   * Records a stall if the last known turn was too long ago.
+   * @param {number} at now
+   * @param {any} [ended] the response of the last request, if that has ended now
+   */
+  look(at, ended) {
     // Between a tick and the next one's time the loop may have waited for something to do.
     const from = this.last ? this.lastAt : this.lastTick + this.everyMs;
     if (at - from < this.minMs) return;
@@ -260,11 +268,12 @@ class Stalls {
     // A call that waits uses no CPU time: the loop stays watched.
     if (ownMs >= this.minMs) this.awakeUntil = at + AWAKE_MS;
     const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
+    const starter = ended ?? this.last?._httpMessage;
     const stall = {
       from,
       to: at,
       cpu_ms: Math.min(at - from, Math.max(0, cpuMs() - this.cpuAtTick)),
-      starter: this.last?.req && this.nameOf(routeOf(this.last.req)),
+      starter: starter?.req && this.nameOf(routeOf(starter.req)),
       answered,
       waiting,
       requests: waiting.length,
@@ -291,8 +300,9 @@ class Stalls {
     }
     for (const [place, socket] of this.recent()) {
       const response = socket._httpMessage;
-      if (response && response === this.last) continue;
-      if (response && !isOver(response)) waiting.push(routeOf(response.req));
+      const isWaiting = response && !isOver(response);
+      if (isWaiting && socket === this.last) continue;
+      if (isWaiting) waiting.push(routeOf(response.req));
       else if (this.wasUsed(socket, afterTick)) answered.push(routeOf({ method: this.methods[place], url: this.urls[place] }));
     }
     return { waiting: waiting.map((route) => this.nameOf(route)), answered: [...new Set(answered.map((route) => this.nameOf(route)))] };
