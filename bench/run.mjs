@@ -8,7 +8,7 @@ import { machine, makeContext, record } from './lib/context.mjs';
 import { stopAll } from './lib/server.mjs';
 import { besideBaseline, markdown } from './lib/summary.mjs';
 
-const NAMES = ['short', 'keepalive', 'agent', 'blocked', 'reload', 'crash', 'takeover', 'own', 'command', 'events', 'memory', 'start', 'start-apps', 'spread', 'switch', 'apps', 'watch', 'logs', 'load', 'http2', 'latency', 'hung', 'scale', 'first', 'frameworks', 'frameworks-first', 'endurance'];
+const NAMES = ['short', 'keepalive', 'agent', 'blocked', 'reload', 'crash', 'takeover', 'own', 'command', 'events', 'scrape', 'memory', 'start', 'start-apps', 'spread', 'switch', 'apps', 'watch', 'logs', 'load', 'http2', 'latency', 'hung', 'scale', 'first', 'frameworks', 'frameworks-first', 'endurance'];
 const IDLE_LOAD_MAX = 0.5;
 
 const HELP = `usage: node bench/run.mjs <benchmark> [options]
