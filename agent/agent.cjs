@@ -244,7 +244,8 @@ function begin(graceMs, closesIdle, withinMs) {
 /** What is still to be done at the end of a drain. */
 function finish() {
   flush();
-  // What has been counted since the last question.
+  // What has been counted since the last report and the last question.
+  guarded(() => reporter?.report())();
   guarded(() => prom?.tell())();
 }
 
@@ -303,10 +304,10 @@ function publishesSockets() {
   return Function.prototype.toString.call(require('net').Socket.prototype.connect).includes('netClientSocketChannel');
 }
 
-/** @type {import('./requests.cjs').Requests['hear']} */
-function hearRequests(who, listener) {
+/** @type {import('./requests.cjs').Requests['listen']} */
+function listenToRequests(name, listener) {
   requests ??= new (require('./requests.cjs').Requests)(agent);
-  requests.hear(who, listener);
+  requests.listen(name, listener);
 }
 
 function loadReporter() {
@@ -512,7 +513,7 @@ const sampling = {
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
  * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
- * @property {import('./requests.cjs').Requests['hear']} hearRequests sets who hears of HTTP/1 requests, with the time
+ * @property {import('./requests.cjs').Requests['listen']} listenToRequests sets who is told of HTTP/1 requests
  * @property {typeof setTimeout} timer
  * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks
@@ -524,7 +525,7 @@ const sampling = {
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, hearRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */

@@ -21,7 +21,7 @@ const QUIET_PERIODS = 3;
 /** Upper bounds of the buckets, those of `crates/forkful-core/src/metrics/histogram.rs`; one more bucket has what is above. */
 const GC_BOUNDS_MS = [1, 10, 100, 1000, 2000, 5000];
 
-/** With more collections in a second than this, they are observed for one period, and not for so many that follow. */
+/** With more collections in a second than this, they are observed for one period, and then not for `GC_REST` periods. */
 const GC_MANY = 20;
 const GC_REST = 4;
 
@@ -136,6 +136,8 @@ function watchUtilization({ performance }, { sampling }, delay) {
   return {
     /** How busy it was since the last report, at most by the CPU time of the process. */
     utilization: 0,
+    /** For how many milliseconds it was busy since the last report. */
+    busyMs: 0,
     /** Whether samples were taken since the last report: then the loop seems busier than it was, and the primary calculates how busy it was. */
     isSampled: false,
     read(seconds) {
@@ -150,7 +152,8 @@ function watchUtilization({ performance }, { sampling }, delay) {
       const shown = short(this.utilization);
       const cpuMs = (user + system) / 1000;
       if (seconds > 0) this.utilization = Math.min(this.utilization, cpuMs / 1000 / seconds);
-      if (this.isSampled) overstatedMs += Math.max(0, active - Math.max(cpuMs, delay.lateShare() * (active + idle)));
+      this.busyMs = this.isSampled ? Math.min(active, Math.max(cpuMs, delay.lateShare() * (active + idle))) : active;
+      overstatedMs += active - this.busyMs;
       const loops = performance.nodeTiming.uvMetricsInfo?.loopCount;
       return {
         ...(seconds > 0 && { event_loop_utilization: shown }),
@@ -216,10 +219,13 @@ function watchMemory(_clocks, { memory }) {
 
 /**
  * Pauses of the garbage collector, by their kind. To observe one costs Node.js about 50 us and 4 KB that outlive the next collections, for which
- * V8 makes its young generation larger. So with many of them, one period of a few is observed. The others are taken to be like it, for the
- * time in which the event loop was busy.
+ * V8 makes its young generation larger. So with many of them, one period is observed, and the next ones are estimated from it, in proportion to
+ * the time in which the event loop was busy.
+ * @param {{ PerformanceObserver: any }} clocks
+ * @param {Pick<import('./agent.cjs').Agent, 'guarded'>} agent
+ * @param {{ busyMs: number }} loop which is read before this
  */
-function watchGarbage({ PerformanceObserver, performance }, { guarded }) {
+function watchGarbage({ PerformanceObserver }, { guarded }, loop) {
   const histograms = () => Array.from({ length: 4 }, () => new Histogram(GC_BOUNDS_MS));
   const kinds = histograms();
   /** What was observed in the last period that was, and for how long the loop was busy in it. */
@@ -227,7 +233,6 @@ function watchGarbage({ PerformanceObserver, performance }, { guarded }) {
   let observedMs = 0;
   /** For how many more periods nothing is observed. */
   let rest = 0;
-  let busyBefore = performance.eventLoopUtilization().active;
   const take = (entries) => {
     for (const entry of entries) observed[GC_PLACES.get(entry.detail?.kind) ?? 1].add(entry.duration);
   };
@@ -242,22 +247,21 @@ function watchGarbage({ PerformanceObserver, performance }, { guarded }) {
   return {
     kinds,
     /** Whether all are observed, however many there are. */
-    isClose: false,
+    observesAll: false,
     read(seconds) {
-      const { active } = performance.eventLoopUtilization();
-      const busyMs = active - busyBefore;
-      busyBefore = active;
+      const { busyMs } = loop;
       if (rest > 0) {
         addUp(busyMs / observedMs);
         rest -= 1;
         // With less to do, there may be few of them now.
-        if (rest === 0 || this.isClose || busyMs < observedMs / 2) observe();
+        if (rest === 0 || this.observesAll || busyMs < observedMs / 2) observe();
         return {};
       }
       take(observer.takeRecords());
       addUp(1);
       const count = observed.reduce((sum, { counts }) => sum + counts.reduce((all, one) => all + one), 0);
-      if (this.isClose || busyMs <= 0 || count <= GC_MANY * seconds) {
+      // A short period with a few of them says nothing of the next ones.
+      if (this.observesAll || busyMs <= 0 || count <= GC_MANY * Math.max(1, seconds)) {
         observed = histograms();
       } else {
         observer.disconnect();
@@ -338,7 +342,6 @@ class Reporter {
   every(everyMs, quietMs, isUrgent) {
     this.everyMs = Math.max(everyMs, REPORT_MS_MIN);
     this.quietMs = quietMs > this.everyMs ? quietMs : 0;
-    if (this.meters) this.meters.garbage.isClose = this.quietMs === 0;
     if (!this.meters) {
       // Nothing has happened yet, and one period without anything is enough.
       this.quietPeriods = QUIET_PERIODS - 1;
@@ -350,6 +353,7 @@ class Reporter {
     } else {
       // A new daemon has heard nothing yet. A quiet worker stays quiet: many of them that woke at the same time would use all cores.
       this.meters.servers.begin();
+      this.meters.garbage.observesAll = this.quietMs === 0;
       if (this.quietMs === 0) this.setQuiet(false);
       this.pace(this.isQuiet ? this.quietMs : this.everyMs);
       if (this.isQuiet && !isUrgent) this.agent.timer(this.tick, ANSWER_MS * Math.random()).unref();
@@ -366,6 +370,7 @@ class Reporter {
   begin() {
     const { agent, clocks } = this;
     const delay = watchDelay(clocks);
+    const utilization = watchUtilization(clocks, agent, delay);
     const servers = this.loadServers();
     servers.begin();
     this.meters = {
@@ -373,15 +378,15 @@ class Reporter {
       outgoing: watchOutgoing(agent),
       queues: watchQueues(agent),
       servers,
-      // Before the delay, whose reading begins it anew.
-      utilization: watchUtilization(clocks, agent, delay),
+      // Before the delay, whose reading begins it anew, and before the garbage, which needs what it says.
+      utilization,
       delay,
       memory: watchMemory(clocks, agent),
-      garbage: watchGarbage(clocks, agent),
+      garbage: watchGarbage(clocks, agent, utilization),
       pool: watchPool(clocks, agent),
     };
     this.meters.pool.isThere = this.hasPool;
-    this.meters.garbage.isClose = this.quietMs === 0;
+    this.meters.garbage.observesAll = this.quietMs === 0;
     this.reportedAt = clocks.performance.now();
   }
 

@@ -1,4 +1,4 @@
-// HTTP requests that come: who hears of them, and how many there are with which status and latency. A part of the agent, which loads it with
+// HTTP requests that come: who is told of them, and how many there are with which status and latency. A part of the agent, which loads it with
 // the first request, or when reports or stalls are asked for and the start is over; agent.cjs has the rules, README.md the protocol.
 'use strict';
 
@@ -6,11 +6,6 @@
 const LATENCY_BOUNDS_MS = [
   0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000,
 ];
-
-/** When a request came; on its response, until that has ended. */
-const STARTED = Symbol('forkful.started');
-/** That we hear of a connection's end. */
-const HEARD = Symbol('forkful.heard');
 
 /** Four decimals are enough, and shorter. */
 const short = (value) => Math.round(value * 1e4) / 1e4;
@@ -50,7 +45,7 @@ class Histogram {
 }
 
 /**
- * @callback Hear
+ * @callback RequestListener
  * @param {any} message what Node.js publishes
  * @param {number} at the time, by `performance.now()`
  */
@@ -64,7 +59,7 @@ class Requests {
   constructor({ requestStart, held }) {
     const { performance } = require('perf_hooks');
     const clock = performance.now.bind(performance);
-    /** @type {Record<'stalls' | 'reports', { onStart: Hear, onFinish: Hear } | undefined>} */
+    /** @type {Record<'stalls' | 'reports', { onStart: RequestListener, onFinish: RequestListener } | undefined>} */
     const listeners = { stalls: undefined, reports: undefined };
     this.listeners = listeners;
     // Our failures are none of the app's affair.
@@ -90,13 +85,14 @@ class Requests {
   }
 
   /**
-   * @param {'stalls' | 'reports'} who
-   * @param {{ onStart: Hear, onFinish: Hear } | undefined} listener undefined: hears no more
+   * Sets a listener, or takes it away.
+   * @param {'stalls' | 'reports'} name
+   * @param {{ onStart: RequestListener, onFinish: RequestListener } | undefined} listener
    */
-  hear(who, listener) {
+  listen(name, listener) {
     const count = () => Object.values(this.listeners).filter(Boolean).length;
     const before = count();
-    this.listeners[who] = listener;
+    this.listeners[name] = listener;
     for (const [channel, subscriber] of this.subscriptions) {
       if (before === 0 && count() > 0) channel.subscribe(subscriber);
       else if (before > 0 && count() === 0) channel.unsubscribe(subscriber);
@@ -112,15 +108,17 @@ class Requests {
  * @param {() => void} wake called at a request
  */
 function watchRequests(agent, { performance }, wake) {
-  const { hearRequests } = agent;
+  const { listenToRequests } = agent;
+  // New symbols for each period of reports: what began in an earlier one is not counted.
+  /** When a request came; on its response, until that has ended. */
+  const STARTED = Symbol('forkful.started');
+  /** How many requests of a connection have not ended. */
+  const UNDER_WAY = Symbol('forkful.under_way');
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
   const onClose = function onClose() {
-    const response = this._httpMessage;
-    if (response && response[STARTED] !== undefined) {
-      response[STARTED] = undefined;
-      counts.aborted += 1;
-    }
+    counts.aborted += this[UNDER_WAY];
+    this[UNDER_WAY] = 0;
   };
   const onStart = ({ response, socket }, at) => {
     // `meet` has counted it.
@@ -128,24 +126,27 @@ function watchRequests(agent, { performance }, wake) {
     counts.requests += 1;
     wake();
     response[STARTED] = at;
-    if (socket[HEARD] === undefined) {
-      socket[HEARD] = true;
+    if (socket[UNDER_WAY] === undefined) {
+      socket[UNDER_WAY] = 0;
       socket.on('close', onClose);
     }
+    socket[UNDER_WAY] += 1;
   };
   const done = (ms, status) => {
     counts.ended += 1;
     counts.classes[Math.min(4, Math.max(0, Math.trunc(status / 100) - 1))] += 1;
     latency.add(ms);
   };
-  const onFinish = ({ response }, at) => {
+  const onFinish = ({ response, socket }, at) => {
     const started = response[STARTED];
-    if (started === undefined) return;
+    // With its connection closed, it counts as aborted.
+    if (started === undefined || socket[UNDER_WAY] === 0) return;
     response[STARTED] = undefined;
+    socket[UNDER_WAY] -= 1;
     done(at - started, response.statusCode);
   };
-  hearRequests('reports', { onStart, onFinish });
-  const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
+  listenToRequests('reports', { onStart, onFinish });
+  const endStreams = watchStreams(agent, { performance }, { counts, done, wake, STARTED });
   return {
     counts,
     latency,
@@ -156,7 +157,7 @@ function watchRequests(agent, { performance }, wake) {
       return values;
     },
     end() {
-      hearRequests('reports', undefined);
+      listenToRequests('reports', undefined);
       endStreams();
     },
   };
@@ -166,10 +167,10 @@ function watchRequests(agent, { performance }, wake) {
  * Requests over HTTP/2: the streams of its sessions.
  * @param {import('./agent.cjs').Agent} agent
  * @param {{ performance: any }} clocks
- * @param {{ counts: any, done: (ms: number, status: number) => void, wake: () => void }} hear
+ * @param {{ counts: any, done: (ms: number, status: number) => void, wake: () => void, STARTED: symbol }} hear
  * @returns {() => void} ends the watch
  */
-function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake }) {
+function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake, STARTED }) {
   const onClose = guarded((stream) => {
     const started = stream[STARTED];
     stream[STARTED] = undefined;

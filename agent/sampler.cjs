@@ -183,7 +183,7 @@ class Sampler {
   /**
    * The function that blocked the event loop in each of these times; begins another profile.
    * @param {{ from: number, to: number }[]} times
-   * @returns {({ name: string, stack: string[], isStart: boolean, isOwn: boolean } | undefined)[]}
+   * @returns {({ name: string, stack: string[], callers: string, isStart: boolean, isOwn: boolean } | undefined)[]} `callers`: the function and those that called it
    */
   read(times) {
     if (!this.session) return [];
@@ -231,7 +231,9 @@ function placeOf(samples, from, to) {
   for (let up = innermost; up?.parent; up = up.parent) frames.push(up.frame);
   const named = frames.find(isOwn) ?? frames.find(isOfApp) ?? frames.find(isOfAgent) ?? frames[0];
   const texts = frames.map(textOf).filter((text, index, all) => text !== all[index - 1]);
-  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), isStart: frames.some(isRequestStart), isOwn: isOwn(named) };
+  // Which of a function's callers ran is the same in each sample; what it called is not.
+  const callers = frames.slice(frames.indexOf(named)).filter(isOfApp).map(textOf).join('\n');
+  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), callers, isStart: frames.some(isRequestStart), isOwn: isOwn(named) };
 }
 
 /** Whether a frame is the one from which Node.js calls the listeners of a request that starts. */

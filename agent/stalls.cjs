@@ -15,6 +15,9 @@ const TICK_MS = 10;
 const REST_MS = 1000;
 /** The time after the last request, or the last busy second, until ticks are slow again. */
 const AWAKE_MS = 3000;
+/** The same after a stall, and after the second busy second within `AGAIN_MS`: what blocks the loop from time to time is seen each time. */
+const ALERT_MS = 30_000;
+const AGAIN_MS = 60_000;
 /** If the loop was busy for this share of a second, ticks are fast, with or without requests. */
 const BUSY_SHARE = 0.05;
 /** The last requests that started; a power of two. With more than these between two ticks, each takes little of them. */
@@ -27,7 +30,7 @@ const PENDING_MAX = 64;
 const TELL_MS = 1000;
 /** The maximum number of distinct routes; all others share one name. */
 const ROUTES_MAX = 256;
-/** The maximum number of functions whose route is remembered. */
+/** The maximum number of functions, with their callers, whose route is remembered. */
 const LEARNED_MAX = 256;
 /** Profiling begins with a stall in which the process was busy for this share, or that was this long without the wait for a core. */
 const ARM_SHARE = 0.2;
@@ -99,6 +102,8 @@ class Stalls {
     /** The pause between two ticks now. */
     this.everyMs = REST_MS;
     this.awakeUntil = 0;
+    /** The last slow tick after which the loop was busy. */
+    this.busyAt = -Infinity;
     /** The last moment at which the loop is known to have turned. */
     this.lastAt = 0;
     this.lastTick = 0;
@@ -128,7 +133,7 @@ class Stalls {
     this.willTell = false;
     this.missed = 0;
     this.routes = new Set();
-    /** The route in which a function blocked the loop before. @type {Map<string, string>} */
+    /** The route in which a function, with its callers, blocked the loop before. @type {Map<string, string>} */
     this.learned = new Map();
     /** @type {import('./sampler.cjs').Sampler | undefined} */
     this.sampler = undefined;
@@ -145,7 +150,7 @@ class Stalls {
       this.lastAt = at;
       this.last = socket;
     };
-    // The response is not kept, so that is the last moment at which its request is known.
+    // After this its connection has no response, so that no more is known of the request than its URL.
     this.onFinish = ({ response, socket }, at) => {
       if (socket === this.last && at - this.lastAt >= this.minMs) this.notice(at, response);
     };
@@ -153,15 +158,15 @@ class Stalls {
 
   /** @param {number} minMs the shortest stall that is reported; 0 ends the recording */
   from(minMs) {
-    const { hearRequests } = this.agent;
+    const { listenToRequests } = this.agent;
     const wasOn = this.minMs > 0;
     this.minMs = minMs > 0 ? Math.max(minMs, 2 * TICK_MS) : 0;
     if (this.minMs > 0 && !wasOn) {
       this.sampler = new (require('./sampler.cjs').Sampler)(clock, this.agent);
       this.rest();
-      hearRequests('stalls', this);
+      listenToRequests('stalls', this);
     } else if (this.minMs === 0 && wasOn) {
-      hearRequests('stalls', undefined);
+      listenToRequests('stalls', undefined);
       this.agent.clearTicks(this.interval);
       this.interval = null;
       this.sampler?.stop();
@@ -194,7 +199,7 @@ class Stalls {
   }
 
   stayAwake(at) {
-    this.awakeUntil = at + AWAKE_MS;
+    this.awakeUntil = Math.max(this.awakeUntil, at + AWAKE_MS);
     this.useAwake = loopUse();
     this.waitAwake = this.readWait();
     this.cpuAwake = cpuMs();
@@ -237,9 +242,14 @@ class Stalls {
       const isBusy = this.wasBusy(this.use, this.waitAtRest, this.cpuAtTick);
       this.use = loopUse();
       this.waitAtRest = this.waited;
-      if (isBusy) return this.wake();
+      if (isBusy) {
+        this.wake();
+        if (at - this.busyAt < AGAIN_MS) this.awakeUntil = at + ALERT_MS;
+        this.busyAt = at;
+        return;
+      }
     } else if (this.started !== this.startedAtTick) {
-      this.awakeUntil = at + AWAKE_MS;
+      this.awakeUntil = Math.max(this.awakeUntil, at + AWAKE_MS);
     } else if (at >= this.awakeUntil) {
       const isBusy = this.wasBusy(this.useAwake, this.waitAwake, this.cpuAwake);
       this.stayAwake(at);
@@ -266,14 +276,13 @@ class Stalls {
     const before = this.waited;
     const ownMs = at - from - (this.readWait() - before);
     // A call that waits uses no CPU time: the loop stays watched.
-    if (ownMs >= this.minMs) this.awakeUntil = at + AWAKE_MS;
+    if (ownMs >= this.minMs) this.awakeUntil = at + ALERT_MS;
     const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
-    const starter = ended ?? this.last?._httpMessage;
     const stall = {
       from,
       to: at,
       cpu_ms: Math.min(at - from, Math.max(0, cpuMs() - this.cpuAtTick)),
-      starter: starter?.req && this.nameOf(routeOf(starter.req)),
+      starter: this.last && this.nameOf(this.starterRoute(ended ?? this.last._httpMessage)),
       answered,
       waiting,
       requests: waiting.length,
@@ -288,9 +297,25 @@ class Stalls {
     }
   }
 
+  /** The place in the ring of the request that started last. */
+  lastPlace() {
+    return (this.started - 1) & (RING - 1);
+  }
+
   /**
-   * The routes of the requests that wait for their answers, and of those that were answered a while after the last tick, without the
-   * one that started last.
+   * The route of the request that started last.
+   * @param {any} response that of its connection, which may have one of an earlier request (pipelining), or none any more
+   */
+  starterRoute(response) {
+    const place = this.lastPlace();
+    const request = response?.req;
+    const isIts = request && (request.originalUrl ?? request.url) === this.urls[place];
+    return routeOf(isIts ? request : { method: this.methods[place], url: this.urls[place] });
+  }
+
+  /**
+   * The routes of the requests that wait for their answers, and of those that were answered a while after the last tick. The one that started
+   * last does not wait: it runs.
    */
   requests(afterTick) {
     const [waiting, answered] = [[], []];
@@ -298,10 +323,11 @@ class Stalls {
       if (!isOver(response)) waiting.push(routeOf(response.req));
       else if (this.wasUsed(response.req.socket, afterTick)) answered.push(routeOf(response.req));
     }
+    const running = this.last ? this.lastPlace() : -1;
     for (const [place, socket] of this.recent()) {
       const response = socket._httpMessage;
       const isWaiting = response && !isOver(response);
-      if (isWaiting && socket === this.last) continue;
+      if (isWaiting && place === running) continue;
       if (isWaiting) waiting.push(routeOf(response.req));
       else if (this.wasUsed(socket, afterTick)) answered.push(routeOf({ method: this.methods[place], url: this.urls[place] }));
     }
@@ -371,6 +397,7 @@ class Stalls {
   /** Reports the collected stalls to the primary. */
   tellAll() {
     this.willTell = false;
+    if (this.minMs === 0) return;
     // This may come before the tick that follows a stall.
     this.look(clock());
     this.turned();
@@ -400,18 +427,18 @@ class Stalls {
 
   /**
    * The route that blocked the loop. A handler runs when its request starts; for code after an `await`, the route is that
-   * of the request that was answered when the loop turned again, or the route in which the same function blocked the loop before.
+   * of the request that was answered when the loop turned again, or the route in which the same function, with the same callers, blocked the loop before.
    */
   routeFor({ starter, answered, waiting }, place) {
     if (starter && (!place || place.isStart)) return this.learn(place, starter);
     if (answered.length === 1) return this.learn(place, answered[0]);
-    const known = place && this.learned.get(place.name);
+    const known = place && this.learned.get(place.callers);
     if (known || starter) return known ?? starter;
     return answered.length === 0 && new Set(waiting).size === 1 ? this.learn(place, waiting[0]) : undefined;
   }
 
   learn(place, route) {
-    if (place && this.learned.size < LEARNED_MAX) this.learned.set(place.name, route);
+    if (place && this.learned.size < LEARNED_MAX) this.learned.set(place.callers, route);
     return route;
   }
 }

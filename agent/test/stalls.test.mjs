@@ -172,17 +172,24 @@ for (const [what, execArgv] of [
   });
 }
 
-test('a loop that only had no core is not profiled and not watched more closely', () => {
+/** A ledger by itself, with what it told. */
+function ledger() {
   const { Stalls } = createRequire(import.meta.url)('../stalls.cjs');
-  const agent = {
-    guarded: (run) => run, immediate: () => {}, timer: () => ({ unref() {} }), ticks: () => ({ unref() {} }), clearTicks: () => {},
-    hearRequests: () => {}, sampling: { open: 0 }, memory: () => ({ heapUsed: 0 }), hidden: () => undefined,
-  };
+  const told = [];
+  const timer = { _idleStart: 0, unref: () => timer };
+  const stalls = new Stalls({
+    guarded: (run) => run, immediate: () => {}, timer: () => timer, ticks: () => timer, clearTicks: () => {},
+    listenToRequests: () => {}, sampling: { open: 0, end() {} }, memory: () => ({ heapUsed: 0 }), hidden: () => undefined, tell: (message) => told.push(message),
+  });
+  stalls.readWait = () => stalls.waited;
+  return { stalls, told };
+}
+
+test('a loop that only had no core is not profiled and not watched more closely', () => {
   /** What becomes of a stall of a second without CPU time, of which the main thread waited so long for a core. */
   const after = (waitedMs) => {
-    const stalls = new Stalls(agent);
+    const { stalls } = ledger();
     let profiles = 0;
-    stalls.readWait = () => stalls.waited;
     stalls.from(50);
     stalls.sampler = { start() { profiles += 1; } };
     const at = performance.now();
@@ -198,4 +205,47 @@ test('a loop that only had no core is not profiled and not watched more closely'
   assert.deepEqual(after(0), { told: 1, profiles: 1, isWatched: true });
   assert.deepEqual(after(900), { told: 1, profiles: 0, isWatched: true }, 'the rest is too short for a profile');
   assert.deepEqual(after(980), { told: 1, profiles: 0, isWatched: false });
+});
+
+test('the request that started last is the one that runs, whichever response its connection has', () => {
+  const at = performance.now();
+  /** What is said of a stall after these requests of one connection, which has the response to one of them. */
+  const after = (urls, answering) => {
+    const { stalls } = ledger();
+    stalls.from(50);
+    stalls.wake();
+    const socket = { _httpMessage: answering === undefined ? null : { req: { method: 'GET', url: answering } } };
+    for (const url of urls) stalls.onStart({ request: { method: 'GET', url }, socket }, at);
+    stalls.look(at + 100);
+    const { starter, waiting } = stalls.pending[0];
+    return { starter, waiting };
+  };
+  assert.deepEqual(after(['/blocks'], '/blocks'), { starter: 'GET /blocks', waiting: [] });
+  assert.deepEqual(after(['/slow', '/blocks'], '/slow'), { starter: 'GET /blocks', waiting: ['GET /slow'] }, 'sent without waiting');
+  assert.deepEqual(after(['/answered'], undefined), { starter: 'GET /answered', waiting: [] }, 'answered before it blocks');
+});
+
+test('the end of the last response ends a stall, and names the route by its pattern', () => {
+  const { stalls } = ledger();
+  stalls.from(50);
+  stalls.wake();
+  const at = performance.now();
+  const socket = { _httpMessage: null };
+  const request = { method: 'GET', url: '/users/anna' };
+  stalls.onStart({ request, socket }, at);
+  const response = { req: { ...request, route: { path: '/users/:name' } }, writableEnded: true };
+  stalls.onFinish({ response, socket: {} }, at + 100);
+  assert.equal(stalls.pending.length, 0, 'the response of another connection');
+  stalls.onFinish({ response, socket }, at + 100);
+  assert.equal(stalls.pending[0].starter, 'GET /users/:name');
+});
+
+test('nothing is told after the recording has ended', () => {
+  const { stalls, told } = ledger();
+  stalls.from(50);
+  stalls.wake();
+  stalls.look(performance.now() + 1000);
+  stalls.from(0);
+  stalls.finish();
+  assert.deepEqual([told, stalls.willTell], [[], false]);
 });

@@ -1,6 +1,6 @@
 //! The table of metrics measured in each worker, and values derived from it. The agents' reports are parsed
 //! with the table, and `describe`, `jlist`, `list --json`, the history, the metrics page and docs/METRICS.md
-//! take their values and texts from it. `agent/reports.cjs` measures under the same names.
+//! take their values and texts from it. `agent/reports.cjs` and `agent/requests.cjs` measure under the same names.
 //!
 //! - `table`: the rows · `readings`: a value for each row · `histogram`: latencies and pauses in buckets
 //! - `report`: an agent's report, and values derived from two reports · `totals`: counters over restarts

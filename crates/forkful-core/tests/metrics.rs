@@ -50,7 +50,7 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | name | what it is |
 | --- | --- |
 | `forkful_http_request_duration_seconds` | histogram: time from an HTTP request to the end of its response |
-| `nodejs_gc_duration_seconds` | histogram by `kind`: pauses of the garbage collector; with more than 20 a second, an estimate: one period of five is measured, unless somebody looks closely (`forkful doctor`) |
+| `nodejs_gc_duration_seconds` | histogram by `kind`: pauses of the garbage collector; with more than 20 a second, one second of five is measured and the others are estimated from it, except while `describe` or `doctor` looks at the app |
 | `nodejs_version_info`, `process_start_time_seconds` | of the worker's process |
 | `forkful_worker_up`, `forkful_worker_blocked_seconds` | whether a worker is online; for how long its event loop has not answered |
 | `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | as in `forkful list` |

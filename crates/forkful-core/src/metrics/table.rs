@@ -159,7 +159,7 @@ pub const METRICS: &[Metric] = &[
     row("external_bytes", Unit::Bytes, Gauge, Agent, "Memory of buffers and other objects outside of the heap that JavaScript holds.")
         .exported(&[plain("nodejs_external_memory_bytes")])
         .otel(&[level("forkful.memory.external", "By")]),
-    row("gc_pause_ms_per_s", Unit::MillisecondsPerSecond, Gauge, Agent, "How long garbage collection kept JavaScript from running in the last second.")
+    row("gc_pause_ms_per_s", Unit::MillisecondsPerSecond, Gauge, Agent, "How long garbage collection kept JavaScript from running in the last second; an estimate where there are many collections.")
         .shown("gc pauses"),
     row("gc_minor_ms_per_s", Unit::MillisecondsPerSecond, Gauge, Agent, "The part of this that collected young objects."),
     row("http_requests_per_s", Unit::PerSecond, Gauge, Agent, "HTTP requests that came in the last second.")
