@@ -245,7 +245,10 @@ function begin(graceMs, closesIdle, withinMs) {
 function finish() {
   flush();
   // What has been counted since the last report and the last question.
-  guarded(() => reporter?.report())();
+  guarded(() => {
+    if (reporter && unsettled.has('report')) settle();
+    else reporter?.report();
+  })();
   guarded(() => prom?.tell())();
 }
 

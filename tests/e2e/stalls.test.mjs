@@ -101,7 +101,12 @@ for (const [path, what, doing] of [
       return doing.test(stdout) && stdout;
     });
     assert.match(shown, /^worker 0 is blocked now, for [\d.]+ (ms|s|min): /m);
-    await forkful.ok(['kill']);
+    assert.doesNotMatch(shown, /no event loop was blocked/);
+    await forkful.ok(['restart', 'api']);
     await gone;
+    const { recent } = JSON.parse((await forkful.ok(['stalls', 'api', '--json'])).stdout).apps[0];
+    const killed = recent.filter((stall) => stall.function === '(blocked until the worker was killed)');
+    assert.equal(killed.length, 1, JSON.stringify(recent));
+    assert.ok(killed[0].for_ms >= 200 && killed[0].route === '(unknown)', JSON.stringify(killed));
   });
 }

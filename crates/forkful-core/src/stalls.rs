@@ -61,6 +61,17 @@ pub struct Stall {
 }
 
 impl Stall {
+    /// Of a worker that was killed while its event loop did not answer. Where it was is not known, nor the CPU time.
+    pub fn without_end(blocked: Duration) -> Self {
+        Self {
+            ago: blocked,
+            length: blocked,
+            route: Some("(unknown)".to_owned()),
+            function: Some("(blocked until the worker was killed)".to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// The stall limited to valid values; `None` if it cannot be true.
     pub fn bounded(mut self) -> Option<Self> {
         if self.length.is_zero() || self.length > STALL_MAX || self.ago > STALL_MAX {

@@ -132,8 +132,17 @@ fn imbalance(workers: &[Examined]) -> Option<Answer> {
     // Limits shared by all workers make them wait at different times.
     let is_shared =
         matches!(busiest.finding.verdict, Verdict::CpuQuota | Verdict::CpuContention | Verdict::MemoryLimit);
+    // It could not take more, however connections are spread.
+    let stands = busiest.mean.standing.is_some_and(|share| share > 0.0);
     let is_known = workers.iter().all(|worker| worker.finding.verdict != Verdict::Unclear(Unclear::TooShort));
-    if workers.len() < 2 || most - least <= SPREAD || most <= BUSY || !has_waiting || is_shared || !is_known {
+    if workers.len() < 2
+        || most - least <= SPREAD
+        || most <= BUSY
+        || !has_waiting
+        || is_shared
+        || stands
+        || !is_known
+    {
         return None;
     }
     let certainty = if most - least > 2.0 * SPREAD { Certainty::Certain } else { Certainty::Likely };

@@ -42,6 +42,8 @@ const POOL_WAIT_MS: f64 = 5.0;
 const LONG_MS: f64 = 100.0;
 /// Requests that need less event-loop time have short callbacks.
 const SHORT_MS: f64 = 50.0;
+/// An event loop that stands still for more of the time answers nobody.
+const STANDS: f64 = 0.5;
 /// The share of requests in flight that wait for outgoing requests.
 const OUTGOING: f64 = 0.8;
 
@@ -57,8 +59,9 @@ pub(super) struct Finding {
 /// A rule: whether it matches, how clearly, and why.
 type Rule = fn(&Signs, f64) -> Option<Finding>;
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     memory,
+    standing,
     idle,
     quota,
     contention,
@@ -96,6 +99,21 @@ fn usual(signs: &Signs) -> Rows {
 
 fn over(value: Option<f64>, bound: f64) -> bool {
     value.is_some_and(|value| value > bound)
+}
+
+/// The event loop does not answer, so the agent reports nothing: an endless loop, or a call without an end.
+fn standing(signs: &Signs, _cores: f64) -> Option<Finding> {
+    let on_core = signs.main_cpu?;
+    // A thread that gets no core cannot answer either.
+    if !over(signs.standing, STANDS) || over(signs.cpu_wait, STARVED) {
+        return None;
+    }
+    let verdict = if on_core > STANDS { Verdict::CpuLongCallbacks } else { Verdict::SynchronousCall };
+    let rows = Rows::default()
+        .above("time without an answer of the event loop", Quantity::Share, signs.standing, STANDS)
+        .row("main thread on a core", Quantity::Share, Some(on_core))
+        .row("main thread waiting for a core", Quantity::Share, signs.cpu_wait);
+    Some(finding(verdict, true, rows))
 }
 
 fn idle(signs: &Signs, _cores: f64) -> Option<Finding> {

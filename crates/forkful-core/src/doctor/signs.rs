@@ -55,13 +55,15 @@ pub struct Signs {
     pub heap_limit_bytes: Option<f64>,
     /// Connections that are not accepted yet (A).
     pub accept_queue: Option<f64>,
+    /// 1 if the event loop has not answered for the whole second, otherwise 0; as a mean, the share of time.
+    pub standing: Option<f64>,
 }
 
 /// Accesses one field; [`FIELDS`] lists all.
 type Field = fn(&mut Signs) -> &mut Option<f64>;
 
 /// The metric of each field, and the factor for its value.
-const FIELDS: [(&str, f64, Field); 24] = [
+const FIELDS: [(&str, f64, Field); 25] = [
     ("event_loop_utilization", 1.0, |signs| &mut signs.loop_busy),
     ("main_thread_cpu", 1.0, |signs| &mut signs.main_cpu),
     ("run_queue_wait", 1.0, |signs| &mut signs.cpu_wait),
@@ -86,7 +88,14 @@ const FIELDS: [(&str, f64, Field); 24] = [
     ("heap_used_bytes", 1.0, |signs| &mut signs.heap_used_bytes),
     ("heap_limit_bytes", 1.0, |signs| &mut signs.heap_limit_bytes),
     ("accept_queue", 1.0, |signs| &mut signs.accept_queue),
+    (STANDING, 1.0, |signs| &mut signs.standing),
 ];
+
+/// No metric: only a worker that is watched is known to stand.
+const STANDING: &str = "standing";
+
+/// An event loop that has not answered for this long has not turned in the last second.
+const STANDING_MS: u64 = 1000;
 
 impl Signs {
     /// From measurements. Metrics that the doctor does not use are ignored.
@@ -103,6 +112,12 @@ impl Signs {
         signs
     }
 
+    /// The last second of a worker that is watched: its measurements, and for how long its event loop has not answered.
+    pub fn of_watched(value: impl Fn(&str) -> Option<f64>, blocked_ms: Option<u64>) -> Self {
+        let stands = blocked_ms.is_some_and(|blocked| blocked >= STANDING_MS);
+        Self { standing: Some(if stands { 1.0 } else { 0.0 }), ..Self::from_values(value) }
+    }
+
     /// From series of values: the value of a metric at a point. Points without any value are left out.
     pub fn from_series(points: usize, value: impl Fn(&str, usize) -> Option<f64>) -> Vec<Self> {
         let at = |point| Self::from_values(|name| value(name, point));
@@ -116,7 +131,7 @@ impl Signs {
 
     /// The metrics that the doctor reads.
     pub fn metrics() -> impl Iterator<Item = &'static str> {
-        FIELDS.into_iter().map(|(name, _, _)| name)
+        FIELDS.into_iter().map(|(name, _, _)| name).filter(|name| *name != STANDING)
     }
 
     /// The mean of each value over the seconds in which it is known.

@@ -32,6 +32,7 @@ pub(crate) fn usual() -> Signs {
         heap_used_bytes: Some(20.0 * MIB),
         heap_limit_bytes: Some(2096.0 * MIB),
         accept_queue: Some(0.0),
+        standing: Some(0.0),
     }
 }
 

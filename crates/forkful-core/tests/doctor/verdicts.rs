@@ -221,3 +221,30 @@ fn signs_are_read_by_names_of_metrics() {
     let signs = Signs::of(&readings);
     assert_eq!((signs.loop_busy, signs.gc, signs.requests), (Some(0.9), Some(0.25), None));
 }
+
+#[test]
+fn an_event_loop_that_answers_no_more_is_named_before_all_that_needs_its_answers() {
+    // The agent of such a worker reports nothing; the other one has time, and connections wait.
+    let stands = Signs {
+        main_cpu: Some(1.0),
+        cpu_wait: Some(0.2),
+        standing: Some(1.0),
+        accept_queue: Some(3.0),
+        ..Signs::default()
+    };
+    for (signs, expected) in [
+        (stands, Verdict::CpuLongCallbacks),
+        (Signs { main_cpu: Some(0.0), ..stands }, Verdict::SynchronousCall),
+        // It stood for a part of the time only, or had no core.
+        (Signs { standing: Some(0.0), ..stands }, Verdict::CpuContention),
+        (Signs { main_cpu: Some(0.3), cpu_wait: Some(0.7), ..stands }, Verdict::CpuContention),
+    ] {
+        let found = diagnose(&[signs, Signs { standing: Some(0.0), ..idle() }]);
+        assert_eq!(found.workers[0].verdict, expected, "{signs:?}");
+    }
+    let found = diagnose(&[stands, Signs { standing: Some(0.0), ..idle() }]);
+    assert_eq!((found.verdict, found.certainty), (Verdict::CpuLongCallbacks, Certainty::Certain));
+    let watched = |blocked_ms| Signs::of_watched(|_| None, blocked_ms).standing;
+    assert_eq!([None, Some(999), Some(1000)].map(watched), [Some(0.0), Some(0.0), Some(1.0)]);
+    assert!(Signs::metrics().all(|name| name != "standing"), "the daemon is not asked for it");
+}

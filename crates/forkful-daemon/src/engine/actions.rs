@@ -67,8 +67,14 @@ impl Engine {
     fn perform(&mut self, app: AppId, effect: Effect, now: Time) {
         match effect {
             Effect::Spawn(slot, generation) => self.starts.work.start(app, slot, generation),
-            Effect::Signal(slot, generation) => self.ask_to_leave(app, slot, generation, now),
-            Effect::Kill(slot, generation) => self.order_signal(app, slot, generation, 9),
+            Effect::Signal(slot, generation) => {
+                self.note_silence(app, slot, generation);
+                self.ask_to_leave(app, slot, generation, now)
+            }
+            Effect::Kill(slot, generation) => {
+                self.note_silence(app, slot, generation);
+                self.order_signal(app, slot, generation, 9)
+            }
             Effect::OpenTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
                 if let Some(entry) = self.apps.get_mut(app) {
@@ -239,11 +245,7 @@ impl Engine {
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
             PrimaryEvent::Peers { worker, peers } => return entry.note_peers(worker, peers),
-            PrimaryEvent::Stalled { worker, stalls } => {
-                let stalls = entry.note_stalls(worker, stalls);
-                self.apps.note_unwritten(app);
-                return self.conversations.publish_stalls(stalls);
-            }
+            PrimaryEvent::Stalled { worker, stalls } => return self.note_stalls(app, worker, stalls),
             PrimaryEvent::Listening(worker) => {
                 let found = entry.find_worker(worker);
                 let event = found.map(|(slot, generation)| {

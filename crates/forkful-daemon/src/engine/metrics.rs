@@ -85,6 +85,8 @@ pub(crate) struct AppMetrics {
 /// What is measured of a process.
 #[derive(Default)]
 pub(crate) struct ProcessMetrics {
+    /// Since when its event loop has not answered, at the last look: a process that has ended has no channel to ask.
+    pub(super) silent_since: Option<Time>,
     follower: Follower,
     /// When its agent last reported.
     said_at: Option<Time>,
@@ -208,6 +210,7 @@ impl App {
                     queued: primary.queued(process.worker),
                     memory_limit: supervisor.spec().limits.memory_bytes,
                 };
+                process.metrics.silent_since = primary.owes_since(process.worker);
                 let with_rare = metrics.turns.take(*slot, outside.is_due());
                 let Ok(readings) = outside.look(&account, with_rare) else { continue };
                 process.metrics.follower.measured(&readings);

@@ -1,4 +1,4 @@
-//! Agents' reports of blocked event loops go into the app's ledger, and to watching clients.
+//! Agents' reports of blocked event loops, and workers that ended while theirs was, go into the app's ledger and to watching clients.
 //! `forkful_core::stalls` stores and groups them.
 
 use forkful_api::stalls::{
@@ -7,17 +7,19 @@ use forkful_api::stalls::{
 use forkful_api::types::ErrorReply;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
+use forkful_core::slot::Generation;
 use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall, place_in_words};
 use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
-use super::app::App;
+use super::Engine;
+use super::app::{App, AppId};
 use super::apps::Apps;
 use super::targets::Selection;
 
 impl App {
-    /// Adds an agent's report about its worker; returns it for watching clients.
-    pub(super) fn note_stalls(&mut self, worker: WorkerId, stalls: Vec<Stall>) -> Vec<StallEvent> {
+    /// Adds stalls of a worker; returns them for watching clients.
+    fn note_stalls(&mut self, worker: WorkerId, stalls: Vec<Stall>) -> Vec<StallEvent> {
         let Some((slot, _)) = self.find_worker(worker) else { return Vec::new() };
         let Some(pm_id) = self.places.get(&slot).map(|place| place.pm_id) else { return Vec::new() };
         let (app, told_ms) = (self.spec().name.to_string(), super::clock::wall_ms());
@@ -65,6 +67,26 @@ impl App {
             Some(StandingView { pm_id, for_ms, doing: doing(process.child.pid) })
         });
         standing.collect()
+    }
+}
+
+impl Engine {
+    /// A worker's event loop was blocked, as its agent says or as it ended.
+    pub(super) fn note_stalls(&mut self, app: AppId, worker: WorkerId, stalls: Vec<Stall>) {
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let noted = entry.note_stalls(worker, stalls);
+        self.apps.note_unwritten(app);
+        self.conversations.publish_stalls(noted);
+    }
+
+    /// A process is to end: whether its event loop is blocked is known only as long as it has its channel.
+    pub(super) fn note_silence(&mut self, app: AppId, slot: u16, generation: Generation) {
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        let App { places, primary, .. } = entry;
+        let process = places.get_mut(&slot).and_then(|place| place.processes.get_mut(&generation));
+        let Some(process) = process else { return };
+        let silent_since = primary.owes_since(process.worker);
+        process.metrics.silent_since = silent_since.or(process.metrics.silent_since);
     }
 }
 

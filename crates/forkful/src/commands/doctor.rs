@@ -192,7 +192,7 @@ async fn watch(
             refusals.entry(app.definition.name.clone()).or_default().look(&app.outgoing);
             let slots = seen.entry(app.definition.name.clone()).or_default();
             for worker in app.workers.iter().filter(|worker| worker.status == Status::Online) {
-                let signs = Signs::from_values(|name| worker.metrics.get(name).copied());
+                let signs = Signs::of_watched(|name| worker.metrics.get(name).copied(), worker.blocked_ms);
                 slots.entry(worker.slot).or_default().push(signs);
             }
         }

@@ -19,6 +19,8 @@ pub(crate) fn app(app: &AppStalls, paint: Paint) -> String {
     let total = &app.total;
     if app.threshold_ms == 0 && total.stalls == 0 {
         line(&mut text, &format!("{name}: stalls are not recorded, because `stall_threshold` is 0"));
+    } else if total.stalls == 0 && !app.standing.is_empty() {
+        line(&mut text, &format!("{name}: no stall has ended since the app was added"));
     } else if total.stalls == 0 {
         let threshold = bound(app.threshold_ms);
         line(
