@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import net from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -166,6 +167,24 @@ test(`no counter falls over ${KILLS} kills of workers and the death of the daemo
   assert.deepEqual(falls, []);
   assert.ok(sum(samples, 'forkful_worker_crashes_total') >= KILLS);
   assert.ok(sum(samples, 'forkful_http_requests_total') > 0);
+});
+
+test('no request of a worker that leaves is missing in its counts, however young it is', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'counted.sock');
+  await forkful.start(({ require }) => {
+    require('http').createServer((_request, response) => response.end('ok')).listen(process.env.SOCKET);
+  }, { name: 'web', instances: 2, env: { SOCKET: socket } });
+  const counted = async () => {
+    const { stdout } = await forkful.ok(['metrics', 'web']);
+    const values = [...stdout.matchAll(/^forkful_http_responses_total\{app="web",worker="\d",class="2xx"\} ([\d.]+)$/gm)];
+    return values.reduce((sum, [, value]) => sum + Number(value), 0);
+  };
+  for (let reload = 1; reload <= 3; reload += 1) {
+    for (let request = 0; request < 20; request += 1) await get(socket, '/');
+    await forkful.ok(['reload', 'web']);
+    assert.equal(await counted(), 20 * reload);
+  }
 });
 
 test('the history goes on when the daemon is killed, and ends with its app', async (t) => {
