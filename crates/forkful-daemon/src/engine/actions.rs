@@ -68,11 +68,11 @@ impl Engine {
         match effect {
             Effect::Spawn(slot, generation) => self.starts.work.start(app, slot, generation),
             Effect::Signal(slot, generation) => {
-                self.note_silence(app, slot, generation);
+                self.apps.note_silence(app, slot, generation);
                 self.ask_to_leave(app, slot, generation, now)
             }
             Effect::Kill(slot, generation) => {
-                self.note_silence(app, slot, generation);
+                self.apps.note_silence(app, slot, generation);
                 self.order_signal(app, slot, generation, 9)
             }
             Effect::OpenTraffic(slot, generation) => {
@@ -245,7 +245,10 @@ impl Engine {
             }
             PrimaryEvent::Report { worker, report } => entry.on_agent_report(worker, report, now),
             PrimaryEvent::Peers { worker, peers } => return entry.note_peers(worker, peers),
-            PrimaryEvent::Stalled { worker, stalls } => return self.note_stalls(app, worker, stalls),
+            PrimaryEvent::Stalled { worker, stalls } => {
+                let noted = self.apps.note_stalls(app, worker, stalls);
+                return self.conversations.publish_stalls(noted);
+            }
             PrimaryEvent::Listening(worker) => {
                 let found = entry.find_worker(worker);
                 let event = found.map(|(slot, generation)| {

@@ -149,7 +149,8 @@ impl Engine {
         // What it said last, too, such as its metrics.
         self.take_primary_events(app);
         if let Some(blocked) = blocked_for(silent).filter(|_| was_killed) {
-            self.note_stalls(app, worker, vec![Stall::without_end(blocked)]);
+            let noted = self.apps.note_stalls(app, worker, vec![Stall::without_end(blocked)]);
+            self.conversations.publish_stalls(noted);
         }
         if let Some(entry) = self.apps.get_mut(app) {
             workers.iter().for_each(|worker| entry.metrics.own.gone(worker.0));

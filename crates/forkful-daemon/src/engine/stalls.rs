@@ -12,7 +12,6 @@ use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall, place_in_
 use forkful_core::steering::blocked::blocked_for;
 use forkful_os::procinfo;
 
-use super::Engine;
 use super::app::{App, AppId};
 use super::apps::Apps;
 use super::targets::Selection;
@@ -70,27 +69,30 @@ impl App {
     }
 }
 
-impl Engine {
-    /// A worker's event loop was blocked, as its agent says or as it ended.
-    pub(super) fn note_stalls(&mut self, app: AppId, worker: WorkerId, stalls: Vec<Stall>) {
-        let Some(entry) = self.apps.get_mut(app) else { return };
+impl Apps {
+    /// A worker's event loop was blocked, as its agent says or as it ended; returns it for watching clients.
+    pub(super) fn note_stalls(
+        &mut self,
+        app: AppId,
+        worker: WorkerId,
+        stalls: Vec<Stall>,
+    ) -> Vec<StallEvent> {
+        let Some(entry) = self.get_mut(app) else { return Vec::new() };
         let noted = entry.note_stalls(worker, stalls);
-        self.apps.note_unwritten(app);
-        self.conversations.publish_stalls(noted);
+        self.note_unwritten(app);
+        noted
     }
 
     /// A process is to end: whether its event loop is blocked is known only as long as it has its channel.
     pub(super) fn note_silence(&mut self, app: AppId, slot: u16, generation: Generation) {
-        let Some(entry) = self.apps.get_mut(app) else { return };
+        let Some(entry) = self.get_mut(app) else { return };
         let App { places, primary, .. } = entry;
         let process = places.get_mut(&slot).and_then(|place| place.processes.get_mut(&generation));
         let Some(process) = process else { return };
         let silent_since = primary.owes_since(process.worker);
         process.metrics.silent_since = silent_since.or(process.metrics.silent_since);
     }
-}
 
-impl Apps {
     /// The ledgers of some apps.
     pub(super) fn stalls(
         &self,
