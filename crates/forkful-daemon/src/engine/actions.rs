@@ -69,11 +69,11 @@ impl Engine {
             Effect::Spawn(slot, generation) => self.starts.work.start(app, slot, generation),
             Effect::Signal(slot, generation) => {
                 self.apps.note_silence(app, slot, generation);
-                self.ask_to_leave(app, slot, generation, now)
+                self.ask_to_leave(app, slot, generation, now);
             }
             Effect::Kill(slot, generation) => {
                 self.apps.note_silence(app, slot, generation);
-                self.order_signal(app, slot, generation, 9)
+                self.order_signal(app, slot, generation, 9);
             }
             Effect::OpenTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
