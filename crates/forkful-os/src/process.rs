@@ -206,11 +206,13 @@ impl Child {
         if unsafe { libc::kill(-group, sig) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// A process of the previous daemon, by its pid and start time; `None` if it is gone.
+    /// A process of the previous daemon, by its pid and start time; `None` if it is gone. A start time of 0 is not known: the daemon
+    /// had no descriptor left to read it.
     pub fn adopt(pid: u32, pidfd: OwnedFd, start_time: u64, keeping: Keeping) -> Option<Self> {
         // The descriptor refers to the process itself, so the pid is its own until it is reaped.
-        let is_the_same = crate::procinfo::start_time(pid).is_ok_and(|found| found == start_time);
-        is_the_same.then_some(Self { pid, pidfd, start_time, keeping })
+        let found = crate::procinfo::start_time(pid).ok()?;
+        let is_the_same = if start_time == 0 { !is_reaped(&pidfd) } else { found == start_time };
+        is_the_same.then_some(Self { pid, pidfd, start_time: found, keeping })
     }
 
     /// Sends signal number `sig` only to this process. No effect on a zombie; `ESRCH` once reaped.
@@ -239,6 +241,11 @@ impl Exit {
         }
         status.terminating_signal().map(|signal| Self::Signal(signal, status.dumped()))
     }
+}
+
+/// Whether the process of a pidfd has ended and somebody has taken its exit: its number may be another's.
+fn is_reaped(pidfd: &OwnedFd) -> bool {
+    pidfd_signal(pidfd, 0).is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
 }
 
 /// Whether a descriptor is readable now: a pidfd is when its process has ended.

@@ -9,6 +9,7 @@ use forkful_api::types::{AppDefinition, LogStream};
 use forkful_cluster::{Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::alerts::AlertPolicy;
+use forkful_core::memory_kills::MemoryKills;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
@@ -57,7 +58,7 @@ pub(crate) struct App {
     /// What is measured of its workers.
     pub(crate) metrics: AppMetrics,
     /// How many processes the kernel had killed for lack of memory at the last look, since a worker was started.
-    pub(super) out_of_memory_kills: Option<u64>,
+    pub(super) memory_kills: MemoryKills,
     /// What the daemon's log has said of it.
     pub(crate) told: Told,
     /// When and where the event loops of its workers stood still.
@@ -136,7 +137,7 @@ impl App {
             special_logs: SpecialFiles::new(),
             group: None,
             metrics: AppMetrics::default(),
-            out_of_memory_kills: None,
+            memory_kills: MemoryKills::default(),
             told: Told::default(),
             stalls: Ledger::default(),
         }

@@ -94,9 +94,8 @@ impl App {
 
     /// Begins to detect when the kernel kills one of its processes for lack of memory.
     pub(super) fn watch_out_of_memory(&mut self) {
-        if self.out_of_memory_kills.is_none() {
-            self.out_of_memory_kills = Some(self.kills_so_far());
-        }
+        let kills = self.kills_so_far();
+        self.memory_kills.begin(kills);
     }
 
     /// Counted for its group; without a group, for this daemon's.
@@ -105,10 +104,10 @@ impl App {
         of_group.unwrap_or_else(forkful_os::memory_limit::out_of_memory_kills)
     }
 
-    /// Reports in words if the kernel has killed one of its processes for lack of memory since the last call.
-    pub(super) fn out_of_memory(&mut self) -> Option<String> {
+    /// Reports in words if the kernel has killed the process for lack of memory that has just been killed by somebody.
+    pub(super) fn out_of_memory(&mut self, now: Time) -> Option<String> {
         let kills = self.kills_so_far();
-        let is_new = self.out_of_memory_kills.replace(kills).is_some_and(|before| kills > before);
+        let is_new = self.memory_kills.explain(kills, now);
         let why = match self.spec().limits.memory_bytes {
             Some(bytes) => {
                 format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")

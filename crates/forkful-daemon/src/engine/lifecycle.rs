@@ -171,7 +171,7 @@ impl Engine {
             return entry.later.plan(now + TREE_LOOK, Later::ClearTree(slot, generation));
         }
         let was_killed = ended.exit == Exit::Signal(SIGKILL);
-        let cause = entry.out_of_memory().filter(|_| was_killed);
+        let cause = was_killed.then(|| entry.out_of_memory(now)).flatten();
         if let Some(cause) = &cause {
             log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
         }

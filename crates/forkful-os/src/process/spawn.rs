@@ -357,6 +357,22 @@ mod tests {
     }
 
     #[test]
+    fn a_process_whose_start_time_is_not_known_is_adopted_until_it_is_reaped() {
+        let (child, _output) = start_shell("exec sleep 100", &[("PATH", "/usr/bin:/bin")]);
+        let (pid, started, keeping) = (child.0.pid, child.0.start_time, child.0.keeping.clone());
+        let pidfd = child.0.pidfd.try_clone().unwrap();
+        let adopt = |start_time| {
+            let adopted = Child::adopt(pid, pidfd.try_clone().unwrap(), start_time, keeping.clone());
+            adopted.map(|child| child.start_time)
+        };
+        assert_eq!(adopt(started), Some(started));
+        assert_eq!(adopt(started + 1), None, "another process has its number");
+        assert_eq!(adopt(0), Some(started));
+        drop(child);
+        assert_eq!(adopt(0), None);
+    }
+
+    #[test]
     fn each_step_that_fails_says_so_and_leaves_no_process() {
         let plan = |change: fn(&mut SpawnPlan)| {
             let (mut plan, output) = shell("true", &[]);
