@@ -516,7 +516,7 @@ const sampling = {
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
  * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
- * @property {import('./requests.cjs').Requests['listen']} listenToRequests sets who is told of HTTP/1 requests
+ * @property {import('./requests.cjs').Requests['listen']} listenToRequests sets a listener for HTTP/1 requests
  * @property {typeof setTimeout} timer
  * @property {typeof setImmediate} immediate
  * @property {typeof setInterval} ticks

@@ -314,8 +314,8 @@ class Stalls {
   }
 
   /**
-   * The routes of the requests that wait for their answers, and of those that were answered a while after the last tick. The one that started
-   * last does not wait: it runs.
+   * The routes of the requests that wait for an answer, and of the requests that were answered a while after the last tick. The request that
+   * started last does not wait: it runs.
    */
   requests(afterTick) {
     const [waiting, answered] = [[], []];

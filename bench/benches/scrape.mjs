@@ -32,7 +32,7 @@ function get(options) {
   });
 }
 
-/** The share of a core, in percent, that processes use for so many seconds in which `each` is done once a second. */
+/** How much CPU time processes use, in percent of a core, while `each` runs once a second for some seconds. */
 async function percentOf(pids, seconds, each) {
   const used = () => pids.reduce((sum, pid) => sum + cpuSecondsExact(pid), 0);
   const [before, from] = [used(), performance.now()];

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::slot::Exit;
+use crate::steering::blocked::blocked_for;
+
 /// By default, shorter blocks of an event loop are not reported. Users notice a response that waits this
 /// long.
 pub const STALL_THRESHOLD_DEFAULT: Duration = Duration::from_millis(50);
@@ -61,15 +64,18 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Of a worker that was killed while its event loop did not answer. Where it was is not known, nor the CPU time.
-    pub fn without_end(blocked: Duration) -> Self {
-        Self {
-            ago: blocked,
-            length: blocked,
+    /// The stall of a worker that was killed while its event loop had not answered for `silent`; `None` if it ended otherwise, or for less
+    /// than the app's threshold (0: nothing is recorded). Where it was blocked is not known, nor the CPU time.
+    pub fn without_end(silent: Option<Duration>, exit: &Exit, threshold: Duration) -> Option<Self> {
+        let is_recorded = matches!(exit, Exit::Signal(_)) && !threshold.is_zero();
+        let length = blocked_for(silent).filter(|length| is_recorded && *length >= threshold)?;
+        Some(Self {
+            ago: length,
+            length,
             route: Some("(unknown)".to_owned()),
             function: Some("(blocked until the worker was killed)".to_owned()),
             ..Self::default()
-        }
+        })
     }
 
     /// The stall limited to valid values; `None` if it cannot be true.
@@ -244,6 +250,22 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_was_killed_while_it_did_not_answer_has_a_stall() {
+        let of = |silent: Option<u64>, exit: &Exit, threshold| {
+            let silent = silent.map(Duration::from_millis);
+            Stall::without_end(silent, exit, Duration::from_millis(threshold))
+                .map(|stall| stall.length.as_millis())
+        };
+        let killed = Exit::Signal(9);
+        assert_eq!(of(Some(3000), &killed, 50), Some(3000));
+        assert_eq!(of(Some(199), &killed, 50), None, "it may have answered soon");
+        assert_eq!(of(None, &killed, 50), None);
+        assert_eq!(of(Some(3000), &killed, 5000), None);
+        assert_eq!(of(Some(3000), &killed, 0), None, "nothing is recorded");
+        assert_eq!(of(Some(3000), &Exit::Code(0), 50), None, "its agent has told of it");
+    }
 
     fn stall(route: &str, function: &str, milliseconds: u64) -> Stall {
         Stall {

@@ -224,7 +224,7 @@ const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
         Verdict::CpuLongCallbacks => &[
             "Move the computation into worker_threads, or cut it into pieces with setImmediate between them.",
             "More workers only make it rarer that a request waits for a long one.",
-            "If the event loop answers no more at all, look for an endless loop: forkful stalls shows where workers were blocked before, and stuck_limit restarts them.",
+            "If the event loop answers no more at all, look for an endless loop: forkful stalls shows where workers were blocked before, and stuck_limit restarts such workers.",
         ],
         Verdict::PoolCpu => &["More pool threads than cores do not help jobs that compute."],
         Verdict::PoolWaiting => {

@@ -57,7 +57,7 @@ pub(crate) struct App {
     pub(crate) group: Option<AppGroup>,
     /// What is measured of its workers.
     pub(crate) metrics: AppMetrics,
-    /// How many processes the kernel had killed for lack of memory at the last look, since a worker was started.
+    /// The processes that the kernel killed for lack of memory, since a worker was started.
     pub(super) memory_kills: MemoryKills,
     /// What the daemon's log has said of it.
     pub(crate) told: Told,

@@ -12,7 +12,6 @@ use forkful_core::Time;
 use forkful_core::foreground::{LineTarget, LogPrefix};
 use forkful_core::slot::{Event, Exit};
 use forkful_core::stalls::Stall;
-use forkful_core::steering::blocked::blocked_for;
 use forkful_core::supervisor;
 use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
@@ -138,9 +137,11 @@ impl Engine {
         let Some(place) = entry.places.get_mut(&slot) else { return };
         let Some(process) = place.processes.get_mut(&generation) else { return };
         let Some(exit) = self.processes.take_exit(watch, process) else { return };
-        let (worker, was_killed) = (process.worker, matches!(exit, Exit::Signal(_)));
-        process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
+        let worker = process.worker;
         let silent = process.metrics.silent_since.map(|since| now.since(since));
+        let threshold = entry.supervisor.spec().stall_threshold;
+        let stall = Stall::without_end(silent, &exit, threshold);
+        process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
         // First of all: what the worker had not taken goes to others.
         let workers = entry.workers_of(slot, generation);
         for worker in &workers {
@@ -148,8 +149,8 @@ impl Engine {
         }
         // What it said last, too, such as its metrics.
         self.take_primary_events(app);
-        if let Some(blocked) = blocked_for(silent).filter(|_| was_killed) {
-            let noted = self.apps.note_stalls(app, worker, vec![Stall::without_end(blocked)]);
+        if let Some(stall) = stall {
+            let noted = self.apps.note_stalls(app, worker, vec![stall]);
             self.conversations.publish_stalls(noted);
         }
         if let Some(entry) = self.apps.get_mut(app) {

@@ -1,4 +1,4 @@
-//! Agents' reports of blocked event loops, and workers that ended while theirs was, go into the app's ledger and to watching clients.
+//! Blocked event loops, of which agents report or with which workers ended, go into the app's ledger and to watching clients.
 //! `forkful_core::stalls` stores and groups them.
 
 use forkful_api::stalls::{
