@@ -5,7 +5,9 @@ mod launch;
 mod probe;
 mod tree;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::hash::BuildHasher;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -274,8 +276,32 @@ fn choose(listening: &[SocketAddr], port: u16, insist: bool) -> Option<SocketAdd
     given.or_else(|| if insist { None } else { lowest() }).copied()
 }
 
-/// A port that is free now. If another program takes it before the server, the server reports the error.
+/// Ports that the server gets one of: below those that the kernel gives to outgoing connections, which
+/// would otherwise take the port between our look and the server's start.
+const PORTS: std::ops::Range<u16> = 12_000..30_000;
+
+/// How many of [`PORTS`] are tried before the kernel chooses.
+const PORT_ATTEMPTS: usize = 100;
+
+/// A port that is free now, chosen at random, so that two runs at a time do not choose the same one. If
+/// another program takes it before the server, the server reports the error.
 fn free_port() -> Result<u16, LabError> {
+    let random = std::hash::RandomState::new();
+    let drawn = (0..PORT_ATTEMPTS)
+        .map(|attempt| PORTS.start + (random.hash_one(attempt) % PORTS.len() as u64) as u16)
+        .find(|port| is_free(*port));
+    drawn.map_or_else(kernels_choice, Ok)
+}
+
+/// Whether no program listens on the port, on any address of a server's choice.
+fn is_free(port: u16) -> bool {
+    let taken = |address: IpAddr| {
+        TcpListener::bind((address, port)).is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+    };
+    !taken(Ipv4Addr::LOCALHOST.into()) && !taken(Ipv6Addr::LOCALHOST.into())
+}
+
+fn kernels_choice() -> Result<u16, LabError> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::system("there is no free port"))?;
     Ok(listener.local_addr().map_err(LabError::system("there is no free port"))?.port())
@@ -309,5 +335,18 @@ mod tests {
         assert_eq!(choose(&listening, 8080, false).unwrap().port(), 3000);
         assert_eq!(choose(&listening, 8080, true), None);
         assert_eq!(choose(&[], 8080, false), None);
+    }
+
+    #[test]
+    fn a_chosen_port_is_free_and_no_outgoing_connection_takes_it() {
+        for _ in 0..20 {
+            assert!(PORTS.contains(&free_port().unwrap()));
+        }
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        assert!(is_free(taken));
+        for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv4Addr::LOCALHOST.into()] {
+            let other = TcpListener::bind((address, 0)).unwrap();
+            assert!(!is_free(other.local_addr().unwrap().port()));
+        }
     }
 }
