@@ -132,6 +132,20 @@ test('a deployment is told with its version, and a reload that fails, also to th
   assert.ok(reply.stderr_tail.includes('Error: bad version'), JSON.stringify(reply));
 });
 
+test('a changed file whose version does not start is a failed reload, as by a command', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const { path } = await forkful.start(serves, { name: 'app', instances: 1, options: ['--watch', '--watch-delay', '20'] });
+  const pid = await pidOf(forkful, 'app');
+  const found = await waitUntil('the failed reload', async () => {
+    // The watch begins in the background: a change may come before it.
+    forkful.script(() => { throw new Error('bad version'); }, path.split('/').at(-1));
+    const all = await incidents(forkful, 'app', 0);
+    return all.find(({ kind }) => kind === 'failed_reload');
+  });
+  assert.match(found.reason, /^a new worker failed: ended with exit code 1/);
+  assert.equal(await pidOf(forkful, 'app'), pid);
+});
+
 test('incidents outlive a daemon that is killed, and those of a worker that ended meanwhile are told', async (t) => {
   const forkful = await sandbox(t, NEWEST);
   await forkful.start(throws, { name: 'app', instances: 1, options: ['--exp-backoff-restart-delay', '10'] });

@@ -240,19 +240,24 @@ pub fn noticed(effect: &Effect, bad_health: bool) -> Option<Noticed> {
         Effect::Notice(Some(slot), Notice::KilledWhileStuck(report)) => {
             Some(Noticed::Stuck(*slot, report.clone()))
         }
-        Effect::Reloaded(_, result) => result.failure.as_ref().map(failed_reload),
+        Effect::Reloaded(_, result) => result.failure.as_ref().and_then(failed_reload),
         _ => None,
     }
 }
 
-fn failed_reload(failure: &ReloadFailure) -> Noticed {
+/// `None` if another command ended the reload.
+fn failed_reload(failure: &ReloadFailure) -> Option<Noticed> {
     let ReloadFailure { slot, fault, listen_fault, old_serves } = failure;
+    if fault.is_by_command() {
+        return None;
+    }
     let reason = match listen_fault {
         Some(listen) => format!("a new worker failed: {fault}: {}", listen.error),
         None => format!("a new worker failed: {fault}"),
     };
     let next = if *old_serves { "the worker before serves on" } else { "the reload ends here" };
-    Noticed::Incident { kind: IncidentKind::FailedReload, slot: Some(*slot), reason, next: next.to_owned() }
+    let kind = IncidentKind::FailedReload;
+    Some(Noticed::Incident { kind, slot: Some(*slot), reason, next: next.to_owned() })
 }
 
 fn scaled(from: u16, to: u16, why: &str) -> Noticed {

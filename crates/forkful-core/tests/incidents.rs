@@ -10,7 +10,7 @@ use forkful_core::incidents::{
 };
 use forkful_core::leaving;
 use forkful_core::slot::{
-    Exit, FailReason, Fault, Generation, Leaver, Push, Running, Slot, State, StopReason,
+    Exit, FailReason, Fault, Generation, Leaver, Push, Running, Slot, State, StopReason, Verb,
 };
 use forkful_core::supervisor::{Effect, JobId, Notice, ReloadFailure, ReloadResult};
 
@@ -151,9 +151,11 @@ fn effects_that_nobody_asked_for_are_noted() {
     let fault = Fault::NotReadyInTime { waited: Duration::from_secs(3) };
     let failure = ReloadFailure { slot: 2, fault, listen_fault: None, old_serves: true };
     let result = |failure| {
-        Effect::Reloaded(JobId(1), ReloadResult { rolling: true, replaced: vec![], total: 4, failure })
+        Effect::Reloaded(Some(JobId(1)), ReloadResult { rolling: true, replaced: vec![], total: 4, failure })
     };
     assert_eq!(noticed(&result(None), false), None);
+    let cancelled = ReloadFailure { fault: Fault::Cancelled { by: Verb::Stop }, ..failure.clone() };
+    assert_eq!(noticed(&result(Some(cancelled)), false), None, "a `stop` ended it");
     assert_eq!(
         noticed(&result(Some(failure)), false),
         Some(Noticed::Incident {

@@ -105,3 +105,10 @@ pub enum Fault {
     /// A dependency of this app does not exist, or did not start.
     DependencyFailed { name: String },
 }
+
+impl Fault {
+    /// Whether another command ended this one, so that nothing went wrong.
+    pub fn is_by_command(&self) -> bool {
+        matches!(self, Self::Cancelled { .. } | Self::Deleting)
+    }
+}

@@ -279,7 +279,13 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
         Input::Ready(of, sign) if of == new.generation && turn.policy.accepts(sign) => {
             promote(old, new, Confirmation::Given, turn)
         }
-        Input::Ready(of, sign) if of == old.generation => unchanged(confirm(old, sign, turn)),
+        Input::Ready(of, sign) if of == old.generation => {
+            let old = confirm(old, sign, turn);
+            // Now the successor is expected to confirm as well, and gets the time for it.
+            let bound = new.started + successor_bound(old, turn);
+            let ready_by = new.ready_by.max(bound);
+            State::Replacing { old, new: new.generation, new_started: new.started, ready_by }
+        }
         Input::Deadline if turn.now >= new.ready_by => {
             let waited = new.ready_by.since(new.started);
             if old.confirmed || turn.policy.readiness.wait_ready {

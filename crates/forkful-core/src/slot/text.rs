@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Exit, FailReason, Fault, Generation, SlotNumber, Verb, WAITING_MAX};
+use super::{Exit, FailReason, Fault, Generation, SlotNumber, Verb};
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +71,7 @@ impl fmt::Display for Fault {
             Self::DependencyFailed { name } => {
                 write!(f, "not started: it depends on `{name}`, which does not run")
             }
-            Self::TooManyWaiting => write!(f, "{WAITING_MAX} commands wait for this worker already"),
+            Self::TooManyWaiting => f.write_str("too many commands wait for this worker already"),
         }
     }
 }

@@ -40,19 +40,30 @@ impl Turn<'_> {
 
     /// Restarts slots. An app at rest waits for those that it depends on and that are on their way.
     pub(super) fn restart(&mut self, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
-        self.cancel_reloads(Verb::Restart);
+        let reloaded = self.cancel_reloads(Verb::Restart);
         self.release_held(Verb::Restart);
-        let mut leaving = Vec::new();
-        if let Some(spec) = spec {
-            let instances = spec.instances_from(self.app.spec.instances);
-            self.adopt(spec);
-            leaving = self.scale(instances, Some(job));
+        let was_at_rest = self.app.is_at_rest();
+        let instances = match spec {
+            Some(spec) => {
+                let instances = spec.instances_from(self.app.spec.instances);
+                self.adopt(spec);
+                Some(instances)
+            }
+            None => reloaded,
+        };
+        let waits = was_at_rest && self.needs_one_that_comes();
+        let (mut added, mut leaving) = (Vec::new(), Vec::new());
+        if let Some(instances) = instances {
+            added = self.add_slots(instances);
+            leaving = self.remove_surplus(instances, Some(job));
         }
         let stays = |slot: &u16| self.app.stays(*slot) && !leaving.contains(slot);
-        let existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
-        if self.app.is_at_rest() && self.needs_one_that_comes() {
+        let mut existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
+        if waits {
+            existing.extend(added);
             self.hold(existing, Verb::Start, job, BTreeSet::new());
         } else {
+            added.into_iter().for_each(|slot| self.ask(slot, Verb::Start, job));
             self.ask_all(&existing, Verb::Restart, job);
         }
     }
@@ -85,24 +96,41 @@ impl Turn<'_> {
         self.begin_upkeep();
     }
 
-    /// Gives the app this many slots, on behalf of a job or of autoscaling; yields those that go.
-    pub(super) fn scale(&mut self, instances: u16, job: Option<JobId>) -> Vec<u16> {
+    /// Gives the app this many slots, on behalf of a job or of autoscaling. What waits to be done to the whole app is
+    /// done to new slots, too.
+    pub(super) fn scale(&mut self, instances: u16, job: Option<JobId>) {
+        let holds_all = self.holds_all();
+        for number in self.add_slots(instances) {
+            if holds_all {
+                self.hold_also(number);
+            } else {
+                self.ask_for(number, Verb::Start, job);
+            }
+        }
+        self.remove_surplus(instances, job);
+    }
+
+    /// Adds slots until there are this many; yields the new ones, in which nothing is started yet.
+    fn add_slots(&mut self, instances: u16) -> Vec<u16> {
         self.effect(Effect::Changed);
         Rc::make_mut(&mut self.app.spec).instances = instances;
         let slots = &self.app.slots;
-        let present: Vec<u16> = slots.keys().copied().filter(|slot| self.app.stays(*slot)).collect();
-        let wanted = usize::from(instances);
-        let free: Vec<u16> = (0..INSTANCES_MAX)
+        let present = slots.keys().filter(|slot| self.app.stays(**slot)).count();
+        let added: Vec<u16> = (0..INSTANCES_MAX)
             .filter(|number| !slots.contains_key(number))
-            .take(wanted.saturating_sub(present.len()))
+            .take(usize::from(instances).saturating_sub(present))
             .collect();
-        for number in free {
-            self.add_slot(number, SlotRecord::default());
-            self.ask_for(number, Verb::Start, job);
-        }
-        let leave = present.len().saturating_sub(wanted);
+        added.iter().for_each(|number| self.add_slot(*number, SlotRecord::default()));
+        added
+    }
+
+    /// Has the last slots go until there are this many; yields those that go.
+    fn remove_surplus(&mut self, instances: u16, job: Option<JobId>) -> Vec<u16> {
+        let present: Vec<u16> = self.app.slots.keys().copied().filter(|slot| self.app.stays(*slot)).collect();
+        let leave = present.len().saturating_sub(usize::from(instances));
         let leaving: Vec<u16> = present.into_iter().rev().take(leave).collect();
         for number in &leaving {
+            self.hold_no_more(*number);
             self.ask_for(*number, Verb::Retire, job);
             // A reload goes on without it.
             self.on_slot_gone(*number);

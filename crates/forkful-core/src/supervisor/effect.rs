@@ -51,8 +51,8 @@ pub enum Effect {
     FinishedBefore(JobId, u16),
     /// It did not come to what was asked of this slot; comes with [`Effect::Settled`].
     Failed(JobId, Option<u16>, Fault),
-    /// A reload is over; comes with [`Effect::Settled`].
-    Reloaded(JobId, ReloadResult),
+    /// A reload is over: one of a command, which comes with [`Effect::Settled`], or one that began by itself.
+    Reloaded(#[serde(with = "job_or_zero")] Option<JobId>, ReloadResult),
     /// Look at the sockets of a process and send [`Event::Sockets`](super::Event::Sockets), unless it has ended.
     LookAtSockets(u16, Generation),
     /// Send a worker that has no traffic yet a request, and send [`Event::Warmed`](super::Event::Warmed).
@@ -70,6 +70,22 @@ pub enum Effect {
     LookWhetherStuck(u16, Generation),
     /// A line for the log, about one slot or the app.
     Notice(Option<u16>, Notice),
+}
+
+/// No job is written as the number 0, which no job has: the form that versions before know, where every reload had one.
+mod job_or_zero {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::JobId;
+
+    #[expect(clippy::ref_option, reason = "serde gives the field by reference")]
+    pub(super) fn serialize<S: Serializer>(job: &Option<JobId>, serializer: S) -> Result<S::Ok, S::Error> {
+        job.unwrap_or(JobId(0)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<JobId>, D::Error> {
+        JobId::deserialize(deserializer).map(|job| Some(job).filter(|job| job.0 != 0))
+    }
 }
 
 /// Something that is written to the log.

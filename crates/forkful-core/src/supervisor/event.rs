@@ -97,6 +97,13 @@ pub struct ReloadOrder {
     pub whom: Whom,
 }
 
+impl ReloadOrder {
+    /// Whether nobody waits for it, and it keeps the app's definition.
+    pub(super) fn is_automatic(&self) -> bool {
+        self.job.is_none() && self.spec.is_none()
+    }
+}
+
 /// Which slots a reload concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whom {

@@ -59,6 +59,37 @@ impl Turn<'_> {
         self.app.held = Some(Held { slots, verb, job, were_wanted, were_waiting, first });
     }
 
+    /// Whether what waits is meant for every slot that is to stay.
+    pub(super) fn holds_all(&self) -> bool {
+        let staying = || self.app.slots.keys().filter(|slot| self.app.stays(**slot));
+        self.app.held.as_ref().is_some_and(|held| staying().all(|slot| held.slots.contains(slot)))
+    }
+
+    /// Whether a start waits for other apps.
+    pub(super) fn waits_to_start(&self) -> bool {
+        self.app.held.as_ref().is_some_and(|held| held.verb == Verb::Start)
+    }
+
+    /// A slot goes by another command: what waits for it has nothing to do there.
+    pub(super) fn hold_no_more(&mut self, slot: u16) {
+        let Some(held) = &mut self.app.held else { return };
+        let before = held.slots.len();
+        held.slots.retain(|other| *other != slot);
+        if held.slots.len() < before {
+            let job = held.job;
+            self.settled(job);
+        }
+    }
+
+    /// What waits is meant for this slot as well, in which nothing runs.
+    pub(super) fn hold_also(&mut self, slot: u16) {
+        let Some(held) = &mut self.app.held else { return };
+        held.slots.push(slot);
+        let (job, is_start) = (held.job, held.verb == Verb::Start);
+        self.effect(Effect::Owed(job));
+        self.note_wanted(slot, is_start);
+    }
+
     /// Another command takes the app over: what waits will not happen.
     pub(super) fn release_held(&mut self, by: Verb) {
         if let Some(held) = self.app.held.take() {

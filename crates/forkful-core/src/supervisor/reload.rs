@@ -41,6 +41,10 @@ impl Whom {
 impl Turn<'_> {
     /// Begins a reload, or has it wait for the one under way.
     pub(super) fn order_reload(&mut self, order: ReloadOrder) {
+        // The one that waits will start the newest code as well.
+        if order.is_automatic() && self.app.orders.waiting().any(|other| *other == order) {
+            return;
+        }
         let job = order.job;
         self.effects.extend(job.map(Effect::Owed));
         match self.app.orders.ask(order) {
@@ -184,8 +188,8 @@ impl Turn<'_> {
         let replaced = summary.replaced.into_iter().map(|slot| slot.0).collect();
         let total = self.app.slots.len();
         let result = ReloadResult { rolling: reload.rolling, replaced, total, failure };
+        self.effect(Effect::Reloaded(reload.job, result));
         if let Some(job) = reload.job {
-            self.effect(Effect::Reloaded(job, result));
             self.scale_as_defined(instances, job);
             self.settled(job);
         }
@@ -214,12 +218,16 @@ impl Turn<'_> {
     }
 
     /// Another command takes the app over: reloads that wait will not happen, and the one under way begins no further
-    /// slot.
-    pub(super) fn cancel_reloads(&mut self, by: Verb) {
+    /// slot and has no say in how many workers there are. Yields how many its definition has, if that is the app's now:
+    /// every worker is replaced, and old ones still leave.
+    pub(super) fn cancel_reloads(&mut self, by: Verb) -> Option<u16> {
         for order in self.app.orders.clear() {
             self.fail_reload(&order, &Fault::Cancelled { by });
         }
+        let instances = self.app.reload.as_mut().and_then(|reload| reload.instances.take());
         self.step_plan(Event::Cancelled { by });
+        let stays = self.app.reload.as_ref().is_some_and(|reload| !reload.plan.has_failed());
+        instances.filter(|_| stays)
     }
 
     fn fail_reload(&mut self, order: &ReloadOrder, fault: &Fault) {

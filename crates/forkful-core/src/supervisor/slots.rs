@@ -193,9 +193,12 @@ impl Turn<'_> {
         let Some(record) = self.app.slots.remove(&number) else { return };
         self.effect(Effect::Changed);
         self.effect(Effect::SlotRemoved(number, Box::new(record)));
+        if self.app.slots.is_empty() {
+            // Before the plan hears of it: a reload that is over by this gives an app that goes no workers.
+            self.cancel_reloads(Verb::Delete);
+        }
         self.on_slot_gone(number);
         if self.app.slots.is_empty() {
-            self.cancel_reloads(Verb::Delete);
             self.release_held(Verb::Delete);
             self.effect(Effect::Removed);
         } else {

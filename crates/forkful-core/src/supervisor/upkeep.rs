@@ -327,6 +327,11 @@ impl Turn<'_> {
     /// Replaces all workers, one after the other, but for those that somebody has stopped. The clock also starts those that
     /// wait for it.
     pub(super) fn renew(&mut self, by: RenewedBy, why: &str) {
+        // What it depends on is not there yet. The start that waits for it starts what is there then. An hour would not
+        // come again.
+        if by == RenewedBy::Files && self.waits_to_start() {
+            return;
+        }
         if by == RenewedBy::Clock {
             let waiting = self.app.slots.iter().filter(|(_, record)| record.waits_for_cron);
             let waiting: Vec<u16> = waiting.map(|(slot, _)| *slot).collect();

@@ -1,8 +1,8 @@
 //! Apps that need each other.
 
 use forkful_core::slot::{Fault, Generation, Verb};
-use forkful_core::spec::AppName;
-use forkful_core::supervisor::{AppId, Effect, Event, Readiness};
+use forkful_core::spec::{AppName, AppSpec};
+use forkful_core::supervisor::{AppId, Effect, Event, Readiness, RenewedBy};
 
 use crate::driver::{Driver, settled, spawned, spec, standing};
 
@@ -78,4 +78,51 @@ fn a_held_stop_ends_a_reload_that_has_begun_meanwhile() {
     let effects = driver.exit(1, Generation(0), 0);
     assert!(spawned(&effects).is_empty(), "the plan begins no slot that was stopped");
     assert!(driver.app.is_at_rest() && !driver.app.is_reloading());
+}
+
+#[test]
+fn workers_that_are_added_to_a_start_that_waits_wait_too() {
+    let ready = |driver: &mut Driver| {
+        driver.others = vec![standing(9, "database", Readiness::Ready)];
+        spawned(&driver.step(Event::OthersMoved))
+    };
+    let mut driver = on_database();
+    let (_, effects) = driver.scale(3);
+    assert!(spawned(&effects).is_empty(), "{effects:?}");
+    driver.others = vec![standing(9, "database", Readiness::Coming)];
+    let effects = driver.step(Event::Renew { by: RenewedBy::Files, why: "web.js changed".to_owned() });
+    assert!(effects.is_empty(), "{effects:?}");
+    assert_eq!(ready(&mut driver), [(0, 0), (1, 0), (2, 0)]);
+
+    // One of them goes before: the start has its answer, and nothing failed.
+    let mut driver = on_database();
+    let (_, effects) = driver.scale(1);
+    assert_eq!(settled(&effects).len(), 2, "of the start and of the scale: {effects:?}");
+    assert_eq!(ready(&mut driver), [(0, 0)]);
+
+    // A start by another definition, with another number of workers.
+    let mut driver = on_database();
+    driver.others = vec![standing(9, "database", Readiness::Coming)];
+    driver.stop(Verb::Stop);
+    let mut web = AppSpec::clone(driver.app.spec());
+    web.instances = 3;
+    let job = driver.job();
+    let effects = driver.step(Event::Restart { slots: vec![0, 1], spec: Some(web.into()), job });
+    assert!(spawned(&effects).is_empty(), "{effects:?}");
+    assert_eq!(ready(&mut driver), [(0, 0), (1, 0), (2, 0)]);
+}
+
+#[test]
+fn workers_that_are_added_while_a_delete_waits_are_deleted_with_the_app() {
+    let mut driver = Driver::online(spec("database", 1));
+    let job = driver.job();
+    driver.others = vec![standing(3, "web", Readiness::Ready)];
+    driver.step(Event::Stop { slots: vec![0], verb: Verb::Delete, first: [AppId(3)].into(), job });
+    let (_, effects) = driver.scale(3);
+    assert!(spawned(&effects).is_empty(), "{effects:?}");
+    driver.others.clear();
+    let mut effects = driver.step(Event::OthersMoved);
+    effects.extend(driver.exit(0, Generation(0), 0));
+    assert!(effects.contains(&Effect::Removed), "{effects:?}");
+    assert_eq!(settled(&effects).iter().filter(|settled| **settled == job).count(), 3);
 }

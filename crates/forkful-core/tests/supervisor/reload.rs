@@ -1,10 +1,11 @@
 //! Reloads: their order, what they do to the definition, and what overtakes them.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::slot::{Event as SlotEvent, Fault, Generation, State, Verb};
 use forkful_core::spec::{AppSpec, Mode};
-use forkful_core::supervisor::{Effect, Event, Note, Notice};
+use forkful_core::supervisor::{Effect, Event, Note, Notice, RenewedBy};
 
 use crate::driver::{Driver, settled, spawned, spec};
 
@@ -208,4 +209,108 @@ fn a_fork_mode_worker_that_is_scaled_away_has_nothing_to_finish() {
     let (_, effects) = driver.scale(1);
     assert!(effects.contains(&Effect::Signal(1, Generation(0))), "{effects:?}");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Drain { .. })));
+}
+
+/// Both workers are replaced by another version, and the old ones still have requests.
+fn draining(next: AppSpec) -> Driver {
+    let mut driver = Driver::online(version("old", 2));
+    driver.reload(Some(next));
+    for slot in 0..2 {
+        driver.serve(slot, Generation(1));
+    }
+    assert!(driver.app.is_reloading());
+    driver
+}
+
+/// The old ones end.
+fn drained(driver: &mut Driver) -> Vec<Effect> {
+    [driver.exit(0, Generation(0), 0), driver.exit(1, Generation(0), 0)].concat()
+}
+
+#[test]
+fn an_app_that_is_deleted_while_old_workers_leave_does_not_come_back() {
+    for next in [version("new", 2), version("new", 4)] {
+        let mut driver = draining(next);
+        let (job, _) = driver.stop(Verb::Delete);
+        let mut effects = driver.exit(0, Generation(1), 0);
+        effects.extend(driver.exit(1, Generation(1), 0));
+        effects.extend(drained(&mut driver));
+        assert!(spawned(&effects).is_empty(), "{effects:?}");
+        assert_eq!(settled(&effects).iter().filter(|settled| **settled == job).count(), 2);
+        assert_eq!(effects.iter().filter(|effect| **effect == Effect::Removed).count(), 1);
+        assert!(driver.app.slots().is_empty());
+    }
+}
+
+#[test]
+fn a_worker_that_is_deleted_or_an_app_that_is_stopped_while_old_workers_leave_is_not_started_again() {
+    let mut driver = draining(version("new", 2));
+    let job = driver.job();
+    driver.step(Event::Stop { slots: vec![1], verb: Verb::Delete, first: [].into(), job });
+    let mut effects = driver.exit(1, Generation(1), 0);
+    effects.extend(drained(&mut driver));
+    assert!(spawned(&effects).is_empty() && !driver.app.is_reloading(), "{effects:?}");
+    assert_eq!((driver.app.spec().instances, driver.app.slots().len()), (1, 1));
+
+    let mut driver = draining(version("new", 4));
+    driver.stop(Verb::Stop);
+    let mut effects = drained(&mut driver);
+    effects.extend([driver.exit(0, Generation(1), 0), driver.exit(1, Generation(1), 0)].concat());
+    assert!(spawned(&effects).is_empty() && driver.app.is_at_rest(), "{effects:?}");
+}
+
+#[test]
+fn a_restart_while_old_workers_leave_has_the_number_of_its_own_definition_or_of_the_one_that_serves() {
+    for (spec, instances) in [(Some(version("last", 2)), 2), (None, 4)] {
+        let mut driver = draining(version("new", 4));
+        let job = driver.job();
+        driver.step(Event::Restart { slots: vec![0, 1], spec: spec.map(Rc::new), job });
+        driver.exit(0, Generation(1), 0);
+        driver.exit(1, Generation(1), 0);
+        drained(&mut driver);
+        assert_eq!(
+            (driver.app.spec().instances, driver.app.slots().len()),
+            (instances, usize::from(instances))
+        );
+    }
+}
+
+#[test]
+fn of_automatic_reloads_that_mean_the_same_one_waits() {
+    let mut driver = Driver::online(version("old", 2));
+    driver.reload(None);
+    for _ in 0..20 {
+        driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+    }
+    // A command is not refused because of them, and begins after the one that waits.
+    let (last, effects) = driver.reload(None);
+    assert!(effects.contains(&Effect::Note(last, Note::WaitedForReload)), "{effects:?}");
+    let mut reloads = 0;
+    for generation in 1..=3 {
+        for slot in 0..2 {
+            driver.serve(slot, Generation(generation));
+        }
+        for slot in 0..2 {
+            let effects = driver.exit(slot, Generation(generation - 1), 0);
+            reloads += effects.iter().filter(|effect| matches!(effect, Effect::Reloaded(..))).count();
+        }
+    }
+    assert_eq!((reloads, driver.app.is_reloading()), (3, false));
+}
+
+#[test]
+fn a_successor_has_the_time_of_a_reload_once_the_worker_before_has_confirmed() {
+    let (mut driver, _) = Driver::new(version("slow", 1));
+    driver.step(Event::Runs(0, Generation(0)));
+    driver.pass(Duration::from_secs(4));
+    assert!(matches!(driver.state(0), State::Online(running) if !running.confirmed), "it listens after 5 s");
+    driver.reload(None);
+    driver.step(Event::Runs(0, Generation(1)));
+    driver.pass(Duration::from_secs(1));
+    driver.step(Event::Listening { slot: 0, generation: Generation(0), lacks_address: false });
+    driver.pass(Duration::from_secs(5));
+    driver.step(Event::Listening { slot: 0, generation: Generation(1), lacks_address: false });
+    assert_eq!(driver.app.slot(0).unwrap().online(), Some(Generation(1)));
+    let (_, effects) = driver.reload(None);
+    assert_eq!(spawned(&effects), [] as [(u16, u32); 0], "the old one has not left yet");
 }

@@ -48,8 +48,13 @@ fn failed_checks_in_a_row_replace_the_worker_and_the_next_renewal_waits() {
         !effects.iter().any(|effect| matches!(effect, Effect::Owed(_))),
         "no command waits for a renewal"
     );
-    // The fresh worker fails: the old one serves on, and is not replaced again at once.
-    driver.exit(0, Generation(1), 1);
+    // The fresh worker fails: the old one serves on, and is not replaced again at once. An incident tells of it.
+    let effects = driver.exit(0, Generation(1), 1);
+    let failed = effects.iter().find_map(|effect| match effect {
+        Effect::Reloaded(None, result) => result.failure.as_ref(),
+        _ => None,
+    });
+    assert!(failed.is_some_and(|failure| failure.old_serves), "{effects:?}");
     for _ in 0..4 {
         assert_eq!(asked(&driver.pass(Duration::from_secs(1))), 1);
         assert!(spawned(&fails(&mut driver)).is_empty());

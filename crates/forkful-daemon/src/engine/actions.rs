@@ -128,7 +128,9 @@ impl Engine {
                 if let Some(entry) = self.apps.get_mut(app) {
                     entry.note_reload(&result);
                 }
-                self.jobs.note_reloaded(job, app, result, &self.apps);
+                if let Some(job) = job {
+                    self.jobs.note_reloaded(job, app, result, &self.apps);
+                }
             }
         }
     }

@@ -279,9 +279,14 @@ impl App {
         }
     }
 
-    /// A reload is over.
+    /// A reload is over. One that another command ended has neither succeeded nor failed.
     pub(super) fn note_reload(&mut self, result: &ReloadResult) {
-        self.metrics.reloads[usize::from(result.failure.is_some())] += 1;
+        let [succeeded, failed] = &mut self.metrics.reloads;
+        match &result.failure {
+            None => *succeeded += 1,
+            Some(failure) if failure.fault.is_by_command() => {}
+            Some(_) => *failed += 1,
+        }
     }
 
     /// Notes what its slots have counted until now, and writes it down.

@@ -1,6 +1,5 @@
 //! Reports the end of a reload to its client.
 
-use forkful_core::slot::Fault;
 use forkful_core::supervisor::{ReloadFailure, ReloadResult};
 
 use super::app::App;
@@ -19,9 +18,7 @@ impl Part {
             fault,
             listen_fault,
         });
-        let of_its_own =
-            |failure: &SlotFailure| !matches!(failure.fault, Fault::Cancelled { .. } | Fault::Deleting);
-        if failure.as_ref().is_some_and(of_its_own) {
+        if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
             self.preface = Some(preface(rolling, replaced.len(), total, old_serves));
         }
         self.pm_ids.extend(replaced);

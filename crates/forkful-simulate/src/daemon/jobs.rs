@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    pub(super) fn note_reloaded(&mut self, job: JobId, result: &ReloadResult) {
-        if let Some(job) = self.daemon.jobs.get_mut(job) {
+    pub(super) fn note_reloaded(&mut self, job: Option<JobId>, result: &ReloadResult) {
+        if let Some(job) = job.and_then(|job| self.daemon.jobs.get_mut(job)) {
             job.faults += usize::from(result.failure.is_some());
             job.answered += result.replaced.len();
         }
