@@ -178,7 +178,8 @@ fn run_blocks(
             block => block?,
         };
         if let Some(reason) = block.disturbed() {
-            observer.note(&format!("block {number} was disturbed ({reason}) and is repeated"));
+            observer
+                .note(&format!("block {number} was disturbed ({reason}); it is repeated if there is time"));
         }
         blocks.push(block);
     }

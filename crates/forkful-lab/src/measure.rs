@@ -26,6 +26,12 @@ const LEAD_IN_ANSWERS: f64 = 1.5;
 const LEAD_IN_MIN: Duration = Duration::from_millis(200);
 const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 
+/// With a larger share of failed requests a window is refused.
+const FAILED_SHARE_MAX: f64 = 0.01;
+
+/// A request that is answered later than this is not only slow.
+const UNANSWERED_MIN: Duration = Duration::from_secs(3);
+
 /// With fewer samples a 99th percentile is a guess.
 pub(crate) const P99_SAMPLES_MIN: u64 = 1_000;
 
@@ -174,7 +180,11 @@ impl<'a> Subject<'a> {
         if stop.is_stopped() {
             return Err(LabError::Interrupted);
         }
+        self.must_live()?;
         self.must_be_right(&report)?;
+        if let Load::Closed { .. } = plan.load {
+            self.must_have_answered(&report)?;
+        }
         let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
         Ok(Window { report, server_cpu, machine })
     }
@@ -197,12 +207,35 @@ impl<'a> Subject<'a> {
         Ok(report)
     }
 
+    /// Refuses a window in which the app ended; its errors are the consequence.
+    fn must_live(&self) -> Result<(), LabError> {
+        let Some(how) = self.server.ended() else { return Ok(()) };
+        let what = format!("the app ended {how} while it was measured");
+        Err(LabError::Failed { arm: self.arm.name.clone(), what, tail: self.server.tail() })
+    }
+
+    /// Refuses a closed loop in which requests got no answer, even after its end: what was answered is not
+    /// what the app does under this load. In a short window they may only be slow; in an open loop they are a
+    /// sign of too high a rate.
+    fn must_have_answered(&self, report: &Report) -> Result<(), LabError> {
+        let unanswered = report.counts.unfinished + report.warmup.unfinished;
+        let total = report.counts.started + report.warmup.unfinished;
+        // Those of the warm-up began before the window.
+        let is_old = report.warmup.unfinished > 0 && report.elapsed >= UNANSWERED_MIN
+            || u128::from(report.censored.max()) >= UNANSWERED_MIN.as_nanos();
+        if !is_old || unanswered as f64 <= FAILED_SHARE_MAX * total as f64 {
+            return Ok(());
+        }
+        let cause = "no answer, even after the end of the measurement".to_owned();
+        let (arm, tail) = (self.arm.name.clone(), self.server.tail());
+        Err(LabError::Errors { arm, failed: unanswered, total, cause, refused: None, tail })
+    }
+
     /// Refuses a window with failed requests: its times and rates would be those of errors.
     fn must_be_right(&self, report: &Report) -> Result<(), LabError> {
-        const SHARE_MAX: f64 = 0.01;
         let failed = report.errors_total();
         let total = report.counts.started.max(1);
-        if failed as f64 / total as f64 <= SHARE_MAX {
+        if failed as f64 / total as f64 <= FAILED_SHARE_MAX {
             return Ok(());
         }
         let worst = report.errors.iter().max_by_key(|error| error.count);

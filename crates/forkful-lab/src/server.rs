@@ -188,16 +188,21 @@ impl Server {
     }
 
     fn must_live(&self, options: &Options<'_>) -> Result<(), LabError> {
-        if self.manager.is_some() {
-            return Ok(());
-        }
-        let Ok(Some(exit)) = self.tree.root().try_wait(false) else { return Ok(()) };
-        let how = match exit {
-            Exit::Code(code) => format!("with exit code {code}"),
-            Exit::Signal(signal, _) => format!("by {}", forkful_core::signals::words(signal)),
-        };
+        let Some(how) = self.ended() else { return Ok(()) };
         let what = format!("the app ended {how} before it listened on a port");
         Err(LabError::Failed { arm: options.arm.name.clone(), what, tail: tail_of(options) })
+    }
+
+    /// How it ended by itself, in words. A manager starts what has ended again.
+    pub(crate) fn ended(&self) -> Option<String> {
+        if self.manager.is_some() {
+            return None;
+        }
+        match self.tree.root().try_wait(false) {
+            Ok(Some(Exit::Code(code))) => Some(format!("with exit code {code}")),
+            Ok(Some(Exit::Signal(signal, _))) => Some(format!("by {}", forkful_core::signals::words(signal))),
+            Ok(None) | Err(_) => None,
+        }
     }
 
     fn first_request(&mut self, options: &Options<'_>) -> Result<(), LabError> {

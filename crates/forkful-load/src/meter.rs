@@ -35,6 +35,8 @@ pub(crate) struct Meter {
     events: u64,
     pauses: u64,
     open_max: u64,
+    /// The longest time for which the thread did not run although something was due.
+    stood_still_max: Nanos,
     ended: Option<(Nanos, f64)>,
 }
 
@@ -70,6 +72,13 @@ impl Meter {
             self.wakes += 1;
             self.events += events as u64;
             recorder.report.residency.note(residency);
+        }
+    }
+
+    /// Records that a wait that was to end at `due` ended at `woken`.
+    pub(crate) fn waited(&mut self, due: Nanos, woken: Nanos) {
+        if self.measuring && self.ended.is_none() {
+            self.stood_still_max = self.stood_still_max.max(woken.saturating_sub(due));
         }
     }
 
@@ -133,6 +142,7 @@ impl Meter {
             events: self.events,
             pauses: self.pauses,
             involuntary_switches: involuntary_switches().saturating_sub(self.switches_at_measure),
+            stood_still_max: std::time::Duration::from_nanos(self.stood_still_max),
             ..ThreadFacts::default()
         }
     }

@@ -323,7 +323,7 @@ pub struct TlsOptions {
 /// What counts as a good answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// Accepted statuses; empty: all below 400.
+    /// Accepted statuses; empty: all below 400 but for 101, which changes the protocol that nobody asked to change.
     pub statuses: Vec<u16>,
     /// The statuses are the ones that another tool counts as answers, not the user's choice; a run of error
     /// pages is then still reported.
@@ -343,7 +343,7 @@ impl Expect {
 
     /// Whether a status is accepted.
     pub fn accepts(&self, status: u16) -> bool {
-        if self.statuses.is_empty() { status < 400 } else { self.statuses.contains(&status) }
+        if self.statuses.is_empty() { status < 400 && status != 101 } else { self.statuses.contains(&status) }
     }
 
     /// Whether a status means an error page, unless the user asked for this status.

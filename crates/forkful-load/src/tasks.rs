@@ -161,6 +161,7 @@ async fn drive(context: &Rc<Context>) {
             () = context.changed.notified() => {}
             () = context.sleep_until(due) => {}
         }
+        context.meter.borrow_mut().waited(due, context.shared.clock.now());
     }
     if let Some(pacer) = pacer {
         pacer.abort();

@@ -97,8 +97,13 @@ impl Run {
     }
 
     fn sample(&self, of: fn(&Batch) -> Option<f64>) -> Option<Sample> {
-        let values: Vec<f64> = self.batches.iter().filter_map(of).collect();
+        let values: Vec<f64> = self.batches.iter().map(of).collect::<Option<_>>()?;
         if values.len() < BATCHES_MIN { None } else { Sample::of_series(&values) }
+    }
+
+    /// For how many of its seconds nothing was answered: what the others say is not the whole run.
+    fn silent(&self) -> usize {
+        self.batches.iter().filter(|batch| batch.per_second <= 0.0).count()
     }
 }
 
@@ -215,6 +220,9 @@ fn gate(runs: &[Run; 2], sources: &[Source; 2], is_same_load: bool, figures: &[F
             "the shares of errors are not the same, so that the figures are of different answers",
         );
     }
+    if runs.iter().any(|run| run.silent() > 0) {
+        return Gate::Unknown("a run has seconds without an answer");
+    }
     let judged = figures.iter().find_map(|figure| Some((figure.name.as_str(), figure.verdict?)));
     match judged {
         Some(("requests/s", Word::Slower)) => Gate::Slower(vec!["requests per second"]),
@@ -263,6 +271,14 @@ fn details(runs: &[Run; 2], sources: &[Source; 2], figure: &Figure, is_open: boo
              makes is not in it, so that only more than {band:.0} % is called a difference; `forkful compare` measures in \
              turns and settles smaller ones",
             counts[0], counts[1]
+        ));
+    } else if let Some((source, run)) = sources.iter().zip(runs).find(|(_, run)| run.silent() > 0) {
+        details.push(format!(
+            "nothing was answered in {} of {} parts of {}, each a second or more: there is no interval for a server \
+             that stood still",
+            run.silent(),
+            run.batches.len(),
+            source.name
         ));
     } else {
         details.push(format!(

@@ -18,9 +18,10 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// From independent values; `None` for fewer than two positive ones.
+    /// From independent values; `None` for fewer than two, or if one of them is not positive: without it the
+    /// others would tell of a better run than there was.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        let logs = logs(values);
+        let logs = logs(values)?;
         (logs.len() >= 2).then(|| Self {
             mean: mean(&logs),
             variance: deviation(&logs).powi(2) / logs.len() as f64,
@@ -32,7 +33,7 @@ impl Sample {
     /// first-order series, and reduces the effective number of values.
     pub(crate) fn of_series(values: &[f64]) -> Option<Self> {
         let plain = Self::of(values)?;
-        let correlation = autocorrelation(&logs(values)).clamp(0.0, CORRELATION_MAX);
+        let correlation = autocorrelation(&logs(values)?).clamp(0.0, CORRELATION_MAX);
         let factor = (1.0 + correlation) / (1.0 - correlation);
         Some(Self {
             variance: plain.variance * factor,
@@ -55,8 +56,9 @@ impl Sample {
     }
 }
 
-fn logs(values: &[f64]) -> Vec<f64> {
-    values.iter().filter(|value| value.is_finite() && **value > 0.0).map(|value| value.ln()).collect()
+/// `None` if a value has no logarithm.
+fn logs(values: &[f64]) -> Option<Vec<f64>> {
+    values.iter().map(|value| (value.is_finite() && *value > 0.0).then(|| value.ln())).collect()
 }
 
 /// The lag-1 autocorrelation, −1 to 1.
@@ -84,7 +86,8 @@ mod tests {
         let half = student::quantile(0.975, freedom) * 0.05_f64.sqrt();
         assert!((interval.ratio - 2.0).abs() < 1e-12);
         assert!((interval.low() - (std::f64::consts::LN_2 - half).exp()).abs() < 1e-12);
-        assert!(Sample::of(&[1.0]).is_none() && Sample::of(&[1.0, 0.0, f64::NAN]).is_none());
+        assert!(Sample::of(&[1.0]).is_none() && Sample::of(&[1.0, 2.0, 3.0]).is_some());
+        assert!(Sample::of(&[1.0, 2.0, 0.0]).is_none() && Sample::of(&[1.0, 2.0, f64::NAN]).is_none());
     }
 
     #[test]

@@ -154,23 +154,31 @@ impl<'s> Engine<'s> {
     /// Waits for events or the next due time, and handles the events.
     fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<Ready>) {
         let paused = self.gather();
-        let timeout = self.arm(self.now);
+        let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
+        let timeout = self.arm(due, self.now);
         events.clear();
-        match self.edges.wait(events, timeout) {
-            Ok(()) | Err(Errno::INTR) => {}
+        let has_all = match self.edges.wait(events, timeout) {
+            Ok(()) => events.len() < EVENTS_MAX,
+            // By a signal, as after a stop of the process.
+            Err(Errno::INTR) => false,
             Err(error) => unreachable!("waiting fails on bad arguments only: {error}"),
-        }
+        };
         let woken = self.shared.clock.now();
+        self.ticks.meter.waited(due.max(self.now), woken);
         if woken >= self.ticks.next {
             self.tick(woken);
         }
         self.pace(woken);
         (self.now, self.woken) = (woken, woken);
-        if events.is_empty() {
-            return;
-        }
         for event in &*events {
             self.now = self.event(Change::from(event), buffer);
+        }
+        // After all answers that have arrived: if this thread did not run for a while, they are in time.
+        if has_all {
+            self.sweep_if_due(self.now);
+        }
+        if events.is_empty() {
+            return;
         }
         // The first answer may have arrived at the beginning of the pause and is read first; the last answer
         // is read last.
@@ -197,8 +205,7 @@ impl<'s> Engine<'s> {
 
     /// How long to wait. Due times use the timer, which is exact to microseconds. It is set a few times a
     /// second, whereas the kernel would set and cancel a timeout for every wait that an answer ends.
-    fn arm(&mut self, now: Nanos) -> Option<Duration> {
-        let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
+    fn arm(&mut self, due: Nanos, now: Nanos) -> Option<Duration> {
         if due <= now {
             return Some(Duration::ZERO);
         }

@@ -86,6 +86,15 @@ impl Check {
         Self { meaning: meaning.into(), ..self }
     }
 
+    /// Without what it would mean if it had not passed.
+    #[must_use]
+    pub fn without_idle_meaning(self) -> Self {
+        match self.level() {
+            Level::Fine => self.means(""),
+            Level::Note | Level::Warning | Level::Fault => self,
+        }
+    }
+
     /// The level of the result.
     pub fn level(&self) -> Level {
         self.level.unwrap_or(match self.ok {

@@ -364,6 +364,10 @@ pub struct ThreadFacts {
     pub pauses: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
+    /// The longest time for which the thread did not run although something was due.
+    #[serde(rename = "stood_still_max_s", serialize_with = "json::seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub stood_still_max: Duration,
 }
 
 /// Kernel counters, as the difference over the measurement. They cover the whole network namespace: other

@@ -65,6 +65,18 @@ impl Findings<'_> {
         }
     }
 
+    /// That the run ended early and why, to follow its length; empty if it did not.
+    pub(super) fn early(&self) -> String {
+        let errors = self.report.errors_total();
+        match (self.report.stopped_early, self.plan.errors_max) {
+            (false, _) => String::new(),
+            (true, Some(most)) if errors >= most => {
+                format!(", ended early by {} (--max-errors {most})", count(errors as usize, "error"))
+            }
+            (true, _) => ", ended early".to_owned(),
+        }
+    }
+
     /// The load, described in one line.
     pub fn load(&self) -> String {
         let plan = self.plan;

@@ -22,7 +22,7 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
     line(paint(Tone::Strong, &findings.target()));
     line(findings.load());
     line(String::new());
-    let early = if report.stopped_early { ", ended early" } else { "" };
+    let early = findings.early();
     let unit = findings.plan.http.unit();
     let answers = thousands(report.counts.completed + report.counts.carried_in);
     let took = duration(report.elapsed.as_nanos() as f64);

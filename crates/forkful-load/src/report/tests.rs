@@ -360,3 +360,14 @@ fn the_hdr_text_ends_at_all_samples() {
     let hdr = hdr(&report().response);
     assert_snapshot!(hdr);
 }
+
+#[test]
+fn a_run_that_ended_early_says_why() {
+    let mut told = Told::of(plan(), report());
+    assert!(!told.summary().contains("ended early"));
+    told.report.stopped_early = true;
+    assert!(told.summary().contains(" in 10.0 s, ended early\n"), "{}", told.summary());
+    told.plan.errors_max = Some(100);
+    let expected = ", ended early by 114 errors (--max-errors 100)\n";
+    assert!(told.summary().contains(expected) && told.text().contains(expected), "{}", told.text());
+}

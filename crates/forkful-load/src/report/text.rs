@@ -79,7 +79,7 @@ impl Page<'_> {
         let answers = report.counts.completed + report.counts.carried_in;
         let unit = findings.plan.http.unit();
         let rate = self.paint(Tone::Strong, &format!("{} {unit}s/s", decimals(report.per_second())));
-        let early = if report.stopped_early { ", ended early" } else { "" };
+        let early = findings.early();
         self.line(format_args!(
             "{:<13}{rate}   {} {} in {}{early}",
             title(findings),

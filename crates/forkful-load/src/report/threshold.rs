@@ -163,15 +163,30 @@ impl Threshold {
         }
     }
 
-    /// Whether a run met the expectation.
+    /// Whether a run met the expectation, whatever becomes of the requests that had no answer yet when the
+    /// waiting for them ended.
     pub fn judge(&self, report: &Report) -> Judgement {
-        let value = self.value(report);
-        let kept = value.map(|value| {
-            let is = value.total_cmp(&self.limit);
-            is == self.wanted || (self.or_equal && is == Ordering::Equal)
-        });
+        let range = self.range(report);
+        let kept = range.and_then(|range| self.is_met(range));
+        let value = range.map(|range| range.least);
+        let is_open = range.is_some_and(|range| range.most > range.least);
         let (found, value) = match (self.metric, value) {
+            (Metric::Latency(..), Some(value)) if is_open => {
+                (format!("at least {}", duration(value)), Some(value / 1e6))
+            }
             (Metric::Latency(..), Some(value)) => (duration(value), Some(value / 1e6)),
+            (Metric::ErrorShare, Some(value)) if is_open => (
+                format!("{:.3} %, {} without an answer", value * 100.0, thousands(report.counts.unfinished)),
+                Some(value * 100.0),
+            ),
+            (Metric::Errors, Some(value)) if is_open => (
+                format!(
+                    "{}, {} without an answer",
+                    thousands(value as u64),
+                    thousands(report.counts.unfinished)
+                ),
+                Some(value),
+            ),
             (Metric::ErrorShare | Metric::StatusShare(_), Some(value)) => {
                 (format!("{:.3} %", value * 100.0), Some(value * 100.0))
             }
@@ -186,28 +201,88 @@ impl Threshold {
         Judgement { expectation: self.text.clone(), found, value, kept }
     }
 
-    fn value(&self, report: &Report) -> Option<f64> {
-        let ended = report.counts.completed + report.counts.failed + report.counts.late;
-        let share = |count: u64| (ended > 0).then(|| count as f64 / ended as f64);
+    /// Whether all values of a range meet it, or none; `None` where it depends on the value.
+    fn is_met(&self, Range { least, most }: Range) -> Option<bool> {
+        let is_met = |value: f64| {
+            let is = value.total_cmp(&self.limit);
+            is == self.wanted || (self.or_equal && is == Ordering::Equal)
+        };
+        (is_met(least) == is_met(most)).then(|| is_met(least))
+    }
+
+    fn range(&self, report: &Report) -> Option<Range> {
+        let counts = report.counts;
+        let ended = counts.completed + counts.failed + counts.late;
+        let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        let errors = report.errors_total();
         match self.metric {
             Metric::Latency(phase, statistic) => {
-                let histogram = phase(report);
-                let some = (!histogram.is_empty()).then_some(histogram);
-                match statistic {
-                    Statistic::Mean => some.map(|histogram| histogram.mean()),
-                    Statistic::Min => some.map(|histogram| histogram.min() as f64),
-                    Statistic::Max => some.map(|histogram| histogram.max() as f64),
-                    Statistic::Percentile(percentile) => percentile.of(histogram).map(|value| value as f64),
-                }
+                // Only the response time of a request without an answer is known, and only its least.
+                let is_response = std::ptr::eq(phase(report), &raw const report.response);
+                let unanswered = (is_response && !report.censored.is_empty()).then_some(&report.censored);
+                Range::of(phase(report), unanswered, statistic)
             }
-            Metric::Rate => Some(report.per_second()),
-            Metric::Requests => Some(report.counts.completed as f64),
-            Metric::Errors => Some(report.errors_total() as f64),
-            Metric::ErrorShare => share(report.errors_total()),
-            Metric::Timeouts => Some(report.errors_by(ErrorCause::is_timeout) as f64),
-            Metric::Status(class) => Some(report.status_class(class) as f64),
-            Metric::StatusShare(class) => share(report.status_class(class)),
+            Metric::Rate => Range::known(report.per_second()),
+            Metric::Requests => Range::known(counts.completed as f64),
+            Metric::Errors => Some(Range { least: errors as f64, most: (errors + counts.unfinished) as f64 }),
+            Metric::ErrorShare => {
+                let all = ended + counts.unfinished;
+                let range = |least, most| Range { least, most };
+                share(errors, all)
+                    .zip(share(errors + counts.unfinished, all))
+                    .map(|(least, most)| range(least, most))
+            }
+            Metric::Timeouts => Range::known(report.errors_by(ErrorCause::is_timeout) as f64),
+            Metric::Status(class) => Range::known(report.status_class(class) as f64),
+            Metric::StatusShare(class) => share(report.status_class(class), ended).and_then(Range::known),
         }
+    }
+}
+
+/// What a value is at least and at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    /// Of a value that is known.
+    #[expect(clippy::unnecessary_wraps, reason = "it stands beside values that may be unknown")]
+    fn known(value: f64) -> Option<Self> {
+        Some(Self { least: value, most: value })
+    }
+
+    /// Of a statistic of times; `unanswered` are the ages of requests that had no answer.
+    fn of(times: &Histogram, unanswered: Option<&Histogram>, statistic: Statistic) -> Option<Self> {
+        let Some(unanswered) = unanswered else {
+            let some = (!times.is_empty()).then_some(times);
+            return match statistic {
+                Statistic::Mean => some.map(|times| times.mean()),
+                Statistic::Min => some.map(|times| times.min() as f64),
+                Statistic::Max => some.map(|times| times.max() as f64),
+                Statistic::Percentile(percentile) => percentile.of(times).map(|value| value as f64),
+            }
+            .and_then(Self::known);
+        };
+        let mut all = times.clone();
+        all.merge(unanswered);
+        let forever = f64::INFINITY;
+        Some(match statistic {
+            Statistic::Mean => Self { least: all.mean(), most: forever },
+            // The others cannot be faster than the fastest that was answered but for their age.
+            Statistic::Min if times.is_empty() => Self { least: all.min() as f64, most: forever },
+            Statistic::Min => Self { least: all.min() as f64, most: times.min() as f64 },
+            Statistic::Max => Self { least: all.max() as f64, most: forever },
+            Statistic::Percentile(percentile) => {
+                let least = percentile.of(&all)? as f64;
+                // With all unanswered ones beyond every answer.
+                let rank = (percentile.quantile * all.len() as f64).ceil();
+                let quantile = rank / times.len().max(1) as f64;
+                let most = if quantile > 1.0 { forever } else { times.value_at_quantile(quantile) as f64 };
+                Self { least: least.min(most), most }
+            }
+        })
     }
 }
 
@@ -275,6 +350,34 @@ mod tests {
         assert_eq!(judgement.to_string(), "p99.9<1s cannot be judged (too few samples: 2,000 of 10,000)");
         assert_eq!(judged("connect.p50<1s", &report()).kept, None);
         assert_eq!(judged("errors<1%", &Report::empty("test")).kept, None);
+    }
+
+    #[test]
+    fn requests_without_an_answer_count_as_slow_as_they_are_at_least() {
+        let mut report = report();
+        // 2,000 answers, of which 20 took 30 ms, and as many requests of which nothing came for 7 s.
+        report.counts.unfinished = 20;
+        report.censored.record_n(7_000_000_000, 20).unwrap();
+        let table = [
+            ("p50<20ms", Some(true), "p50<20ms kept (10.0 ms)"),
+            // 21 of 2,020 are beyond it: one of those with 30 ms is the first.
+            ("p99<20ms", Some(false), "p99<20ms missed (30.0 ms)"),
+            ("p99<40ms", Some(true), "p99<40ms kept (30.0 ms)"),
+            ("max<8s", None, "max<8s cannot be judged (at least 7.00 s)"),
+            ("max<6s", Some(false), "max<6s missed (at least 7.00 s)"),
+            ("mean<10ms", Some(false), "mean<10ms missed (at least 79.4 ms)"),
+            ("service.max<40ms", None, "service.max<40ms cannot be judged (nothing was measured)"),
+            ("errors<0.1%", Some(false), "errors<0.1% missed (0.495 %, 20 without an answer)"),
+            ("errors<1%", None, "errors<1% cannot be judged (0.495 %, 20 without an answer)"),
+            ("errors<2%", Some(true), "errors<2% kept (0.495 %, 20 without an answer)"),
+        ];
+        for (text, kept, words) in table {
+            let judgement = judged(text, &report);
+            assert_eq!((judgement.kept, judgement.to_string().as_str()), (kept, words));
+        }
+        report.censored.record_n(7_000_000_000, 10).unwrap();
+        let judgement = judged("p99<20ms", &report);
+        assert_eq!((judgement.kept, judgement.found.as_str()), (Some(false), "at least 7.00 s"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod generator;
 mod network;
+mod overload;
 mod steadiness;
 
 use super::check::{Check, Level};
@@ -23,7 +24,8 @@ impl Trust {
             generator::residency(report),
             generator::little(plan, report),
             generator::slip(plan, report),
-            generator::overload(plan, report),
+            generator::stood_still(report),
+            overload::overload(plan, report),
             steadiness::drift(report),
             steadiness::stolen(report),
             network::connections(plan, report),
@@ -35,13 +37,14 @@ impl Trust {
             (plan.http != HttpVersion::EventStream).then(|| unfinished(report)),
             errors(plan, report),
         ];
-        Self { checks: checks.into_iter().flatten().collect() }
+        Self { checks: checks.into_iter().flatten().map(Check::without_idle_meaning).collect() }
     }
 
     /// Adds the checks that need the target's workers, if they are known.
     #[must_use]
     pub fn with_workers(mut self, plan: &Plan, report: &Report, workers: Option<&Workers>) -> Self {
-        self.checks.extend(workers.and_then(|workers| generator::bottleneck(plan, report, workers)));
+        let bottleneck = workers.and_then(|workers| generator::bottleneck(plan, report, workers));
+        self.checks.extend(bottleneck.map(Check::without_idle_meaning));
         self
     }
 
@@ -140,27 +143,29 @@ fn errors(plan: &Plan, report: &Report) -> Option<Check> {
     let answered: u64 = pages.iter().map(|(_, count)| count).sum();
     let share = |count: u64| count as f64 / ended as f64;
     let all = share(report.errors_total().max(answered + counts.failed).min(ended));
+    let is_most = all >= ERRORS_MOST;
     let meaning = if share(answered) > all / 2.0 {
         let named = pages.iter().take(STATUSES_NAMED_MAX).map(|(status, _)| status.to_string());
         let named: Vec<String> =
             named.chain((pages.len() > STATUSES_NAMED_MAX).then(|| "…".to_owned())).collect();
-        let figures = if all > ERRORS_MOST { "those" } else { "in part those" };
+        let figures = if is_most { "those" } else { "in part those" };
         let text = format!("{} of the answers were errors ({})", percent(share(answered)), named.join(", "));
         format!("{text}: the figures are {figures} of an error page")
     } else {
         let worst = report.errors.iter().max_by_key(|error| error.count);
         let cause = worst.map_or(String::new(), |error| format!(" ({})", error.cause.words()));
-        let what = if all > ERRORS_MOST {
-            "the figures are those of failures"
-        } else {
-            "the rest carried the load alone"
-        };
+        let what =
+            if is_most { "the figures are those of failures" } else { "the rest carried the load alone" };
         format!("{} of the requests failed{cause}: {what}", percent(all))
     };
     Some(
-        Check::graded("errors", "errors", Level::above(all, ERRORS_MANY, ERRORS_MOST))
-            .found(percent(all), format!("{:.0} %", ERRORS_MANY * 100.0))
-            .means(meaning),
+        Check::graded(
+            "errors",
+            "errors",
+            if is_most { Level::Fault } else { Level::above(all, ERRORS_MANY, 1.0) },
+        )
+        .found(percent(all), format!("{:.0} %", ERRORS_MANY * 100.0))
+        .means(meaning),
     )
 }
 

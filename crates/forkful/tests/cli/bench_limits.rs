@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::http::Server;
-use crate::sandbox::Sandbox;
+use crate::http::{Server, WAIT};
+use crate::sandbox::{Guarded, Sandbox};
 
 /// `forkful bench` with a hard descriptor limit.
 fn with_descriptors(limit: u32, args: &[&str], sandbox: &Sandbox) -> Output {
@@ -123,4 +124,27 @@ fn local_ports_that_run_out_are_named() {
     assert_eq!((output.status.code(), &document["trustworthy"]), (Some(6), &false.into()));
     let headline = document["headline"].as_str().unwrap();
     assert!(headline.contains("found no free local port"), "{headline}");
+}
+
+#[test]
+fn what_arrived_while_the_generator_did_not_run_is_in_time_and_its_pause_is_told() {
+    let (sandbox, server) = (Sandbox::new(), Server::start());
+    let url = server.url("/wait");
+    let mut bench = sandbox.command(&["bench", "-c", "4", "-d", "6s", "--timeout", "3s", "--json", &url]);
+    let mut run = Guarded::spawn(bench.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    while server.answered() < 8 {
+        std::thread::sleep(WAIT / 10);
+    }
+    let pid = rustix::process::Pid::from_child(&run.child);
+    let signal = |signal| rustix::process::kill_process(pid, signal).unwrap();
+    signal(rustix::process::Signal::STOP);
+    std::thread::sleep(Duration::from_millis(3_500));
+    signal(rustix::process::Signal::CONT);
+    let text: String = std::iter::from_fn(|| Some(run.next_line()).filter(|line| !line.is_empty())).collect();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["errors"]["total"], 0, "{}", document["errors"]);
+    let checks = document["trust"]["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["key"] == "generator_stood_still").unwrap();
+    assert_eq!(check["level"], "fault", "{check}");
+    assert!(check["meaning"].as_str().unwrap().starts_with("the generator did not run for 3."), "{check}");
 }

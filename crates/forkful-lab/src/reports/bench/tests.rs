@@ -76,6 +76,19 @@ fn what_a_fresh_start_may_make_is_no_difference_that_is_called_one() {
 }
 
 #[test]
+fn seconds_without_an_answer_are_not_left_out() {
+    let mut stalled = run(1000.0, 10);
+    for window in &mut stalled["windows"].as_array_mut().unwrap()[20..60] {
+        (window["completed"], window["p50_ms"]) = (0.into(), Value::Null);
+    }
+    let document = compared(&run(1000.0, 10), &set(stalled, "/requests/per_second", 600.0.into()));
+    assert_eq!(document.gate, Gate::Unknown("a run has seconds without an answer"));
+    assert_eq!((document.figures[0].ratio, document.figures[0].ci95), (Some(0.6), None));
+    let text = text(&document);
+    assert!(text.contains("Nothing was answered in 4 of 10 parts of b.json"), "{text}");
+}
+
+#[test]
 fn short_runs_have_a_ratio_and_no_verdict() {
     let document = compared(&run(1000.0, 4), &run(500.0, 4));
     assert_eq!((document.verdict, document.figures[0].ratio), ("not known", Some(0.5)));

@@ -48,15 +48,17 @@ impl Ticks {
         self.meter.begin(now, times, plan);
         self.next = self.next_sweep.min(self.meter.due());
     }
+
+    /// The thread also wakes up at the end.
+    fn set_next(&mut self, end: Nanos, ended: bool) {
+        let end = if ended { NEVER } else { end };
+        self.next = self.next_sweep.min(self.meter.due()).min(end);
+    }
 }
 
 impl Engine<'_> {
     pub(super) fn tick(&mut self, now: Nanos) {
         self.recorder.end = self.shared.end();
-        if now >= self.ticks.next_sweep {
-            self.ticks.next_sweep = now + self.ticks.sweep_every;
-            self.sweep(now);
-        }
         if !self.ticks.measuring && now >= self.times.measure_from {
             self.ticks.measuring = true;
             // Retransmissions before the measurement do not count.
@@ -71,9 +73,16 @@ impl Engine<'_> {
         if ended {
             self.ticks.meter.end(now);
         }
-        // The thread also wakes up at the end.
-        let end = if ended { NEVER } else { self.recorder.end };
-        self.ticks.next = self.ticks.next_sweep.min(self.ticks.meter.due()).min(end);
+        self.ticks.set_next(self.recorder.end, ended);
+    }
+
+    /// Fails requests that exceeded the timeout, if it is time to look for them.
+    pub(super) fn sweep_if_due(&mut self, now: Nanos) {
+        if now >= self.ticks.next_sweep {
+            self.ticks.next_sweep = now + self.ticks.sweep_every;
+            self.sweep(now);
+            self.ticks.set_next(self.recorder.end, now >= self.recorder.end);
+        }
     }
 
     pub(super) fn last_window(&mut self, now: Nanos) {

@@ -158,23 +158,28 @@ pub(super) fn slip(plan: &Plan, report: &Report) -> Option<Check> {
     )
 }
 
-/// Open loop: the target was too slow, so latencies grow with the length of the run.
-pub(super) fn overload(plan: &Plan, report: &Report) -> Option<Check> {
-    let Load::Open { rate, .. } = plan.load else { return None };
-    if report.offered == 0 {
-        return None;
-    }
-    let answered = report.counts.completed + report.counts.carried_in;
-    // Requests on the wire at the end are no sign of overload; requests waiting to be sent are.
-    let on_its_way = (rate * at(&report.service, 0.5) as f64 / 1e9).ceil() as u64;
-    let share = (answered + on_its_way) as f64 / report.offered as f64;
-    let level = if share < 0.97 || report.unsent * 100 > report.offered { Level::Fault } else { Level::Fine };
+/// Shorter pauses are normal on a machine that others use as well.
+const STILL_MIN: Duration = Duration::from_millis(100);
+/// From this share of the run on, the results are those of the generator's pauses.
+const STILL_FAULT: f64 = 0.2;
+
+/// Whether the generator itself did not run: what it waited for had arrived meanwhile.
+pub(super) fn stood_still(report: &Report) -> Option<Check> {
+    let longest = report.threads.iter().map(|thread| thread.stood_still_max).max()?;
+    let median = Duration::from_nanos(at(&report.response, 0.5));
+    let share = longest.as_secs_f64() / report.elapsed.as_secs_f64().max(1e-9);
+    let level = match longest > STILL_MIN.max(median) {
+        true if share > STILL_FAULT => Level::Fault,
+        true => Level::Warning,
+        false => Level::Fine,
+    };
+    let words = |duration_of: Duration| duration(duration_of.as_nanos() as f64);
     Some(
-        Check::graded("overload", "answered of the rate asked for", level)
-            .found(percent(share.min(1.0)), "97 %")
+        Check::graded("generator_stood_still", "longest time that the generator did not run", level)
+            .found(words(longest), format!("{}, and the median latency", words(STILL_MIN)))
             .means(format!(
-                "the target did not keep up with {rate:.0} requests/s, so latencies only say how long \
-                 the run was; ask for a lower --rate"
+                "the generator did not run for {}: it had no core, or was stopped; the longest latencies are its own",
+                words(longest)
             )),
     )
 }

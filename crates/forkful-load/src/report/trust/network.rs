@@ -132,21 +132,41 @@ pub(super) fn ports(report: &Report) -> Option<Check> {
     )
 }
 
-/// Whether a listener's queue overflowed. Each such connection waits one or three seconds.
+/// How long the kernel waits before it tries to connect again.
+const CONNECT_AGAIN_NS: u64 = 1_000_000_000;
+
+/// Whether a listener's queue overflowed. Each such connection waits one or three seconds. The kernel counts all
+/// listeners of the machine together; those of others are only noted.
 pub(super) fn queues(report: &Report) -> Option<Check> {
     let kernel = report.kernel;
     let overflows = kernel.listen_overflows?.max(kernel.listen_drops.unwrap_or(0));
-    let opened = report.connections.opened.max(1);
-    let level =
-        if overflows == 0 { Level::Fine } else { Level::above(overflows as f64 / opened as f64, 0.0, 0.01) };
+    let connections = report.connections;
+    let attempts = (connections.opened + connections.failed).max(1);
+    let is_ours = connections.syn_retransmits > 0
+        || connections.failed > 0
+        || (!report.connect.is_empty() && report.connect.max() >= CONNECT_AGAIN_NS);
+    let (level, meaning) = match overflows {
+        0 => (Level::Fine, String::new()),
+        _ if is_ours => (
+            Level::above(overflows.min(attempts) as f64 / attempts as f64, 0.0, 0.01),
+            format!(
+                "the target's listen queue overflowed, up to {} times: those connections waited 1 or 3 s for \
+                 the kernel, not for the app (Node.js queues 511)",
+                thousands(overflows)
+            ),
+        ),
+        _ => (
+            Level::Note,
+            format!(
+                "listen queues of this machine overflowed {} times; no connection of this run waited for it",
+                thousands(overflows)
+            ),
+        ),
+    };
     Some(
         Check::graded("listen_queue", "listen queue overflows", level)
             .found(thousands(overflows), "0; 1 % of the connections")
-            .means(format!(
-                "the target's listen queue overflowed {} times: those connections waited 1 or 3 s for \
-                 the kernel, not for the app (Node.js queues 511)",
-                thousands(overflows)
-            )),
+            .means(meaning),
     )
 }
 

@@ -26,12 +26,13 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
     }
     let third = rates.len() / 3;
     let (first, last) = (moments(&rates[..third]), moments(&rates[rates.len() - third..]));
-    let mean = moments(&rates).0;
-    if mean <= 0.0 {
+    // Without answers at the beginning there is nothing to compare with.
+    let base = if first.0 > 0.0 { first.0 } else { moments(&rates).0 };
+    if base <= 0.0 {
         return None;
     }
-    let change = (last.0 - first.0) / mean;
-    let noise = ((first.1 + last.1) / third as f64).sqrt() / mean;
+    let change = (last.0 - first.0) / base;
+    let noise = ((first.1 + last.1) / third as f64).sqrt() / base;
     let significant = change.abs() > ERRORS_OF_MEAN * noise;
     let level = if significant { Level::above(change.abs(), 0.02, 0.2) } else { Level::Fine };
     let word = if change < 0.0 { "fell" } else { "rose" };
@@ -41,11 +42,15 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
                 format!("{:+.1} % (noise ± {:.1} %)", change * 100.0, ERRORS_OF_MEAN * noise * 100.0),
                 "2 % beyond noise",
             )
-            .means(format!(
-                "the rate {word} by {} during the run: the target was still warming up, or was slowed \
-                 down; try --warmup",
-                percent(change.abs())
-            )),
+            .means(if last.0 > 0.0 {
+                format!(
+                    "the rate {word} by {} during the run: the target was still warming up, or was slowed \
+                     down; try --warmup",
+                    percent(change.abs())
+                )
+            } else {
+                "the target answered nothing in the last third of the run".to_owned()
+            }),
     )
 }
 

@@ -120,7 +120,7 @@ pub(crate) struct BenchLoadArgs {
     /// Timeout of a request.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// Stop after this number of errors.
+    /// Stop when there are this many errors; looks ten times a second.
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_errors: Option<u64>,
     /// Threads of the generator (one per eight cores).
