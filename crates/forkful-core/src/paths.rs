@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::random::mixed;
+
 /// Removes `.`, and `..` where that does not lead through a symbolic link to another place. The caller looks whether a path
 /// is such a link.
 pub fn tidied(path: &Path, mut is_link: impl FnMut(&Path) -> bool) -> PathBuf {
@@ -21,10 +23,22 @@ pub fn tidied(path: &Path, mut is_link: impl FnMut(&Path) -> bool) -> PathBuf {
     short
 }
 
-/// The name of an app as part of a file's name, as PM2 writes it.
+/// The most bytes of an app's name in a file's name, which has at most 255 with all that follows.
+const NAME_BYTES_MAX: usize = 160;
+
+/// The name of an app as part of a file's name, as PM2 writes it, but with the letters of every language: PM2 has one file
+/// for all names of as many other letters. A name that is too long ends with a number that is its own.
 pub fn file_name_of(app: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
-    app.chars().map(plain).collect()
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
+    let mut name: String = app.chars().map(plain).collect();
+    if name.len() > NAME_BYTES_MAX {
+        let own =
+            app.bytes().fold(0, |number, byte| mixed(number ^ u64::from(byte).wrapping_add(number << 8)));
+        let end = (0..=NAME_BYTES_MAX).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
+        name.truncate(end);
+        name.push_str(&format!("-{own:016x}"));
+    }
+    name
 }
 
 #[cfg(test)]
@@ -50,5 +64,10 @@ mod tests {
     #[test]
     fn a_name_is_part_of_a_file_name() {
         assert_eq!(file_name_of("@a/b c_1.x"), "-a-b-c_1.x");
+        assert_eq!(["日本", "東京", "größe"].map(file_name_of), ["日本", "東京", "größe"]);
+        let long = |last: &str| file_name_of(&format!("{}{last}", "日".repeat(127)));
+        assert_ne!(long("本"), long("京"));
+        assert!(long("本").len() < 200 && long("本").starts_with(&"日".repeat(50)), "{}", long("本"));
+        assert_eq!(file_name_of(&"a".repeat(128)), "a".repeat(128));
     }
 }

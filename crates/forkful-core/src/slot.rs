@@ -418,15 +418,17 @@ impl Slot {
         self.current().into_iter().chain(successor).chain(leaving)
     }
 
-    /// Unexpected exits in a row after which it was restarted; 0 after a process has lived for
-    /// [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and if no process is wanted.
+    /// Unexpected exits in a row; 0 after a process has lived for [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and if no
+    /// process is wanted.
     pub fn crashes_in_a_row(&self, now: Time) -> u32 {
         let is_settled = match &self.state {
             State::Online(running) | State::Replacing { old: running, .. } => {
                 now.since(running.started) >= crate::restart::STABLE_LIFE
             }
             State::Stopped { .. } | State::Stopping { .. } => true,
-            State::Starting { .. } | State::Backoff { .. } | State::Failed { .. } => false,
+            State::Starting { .. } | State::Backoff { .. } => false,
+            // The counter has those after which it was restarted.
+            State::Failed { .. } => return self.counters.in_a_row.saturating_add(1),
         };
         if is_settled { 0 } else { self.counters.in_a_row }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
+use forkful_api::saved::{SavedApp, SavedState};
 use forkful_api::types::{API_VERSION, ErrorCode};
 use forkful_core::pages::Page;
 use forkful_core::portable;
@@ -150,6 +151,15 @@ pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
         Some(client) => Ok(client),
         None => begun(home).await,
     }
+}
+
+/// The names of the apps that ran when the last daemon was told to end, for a command that starts a daemon without them.
+/// Of a daemon that was killed, [`running`] has told.
+pub(crate) fn ran_before(home: &Home) -> Vec<String> {
+    let text = fs_err::read(home.state()).ok().filter(|_| !home.is_abandoned());
+    let state: Option<SavedState> = text.and_then(|text| serde_json::from_slice(&text).ok());
+    let apps = state.map(|state| state.apps).unwrap_or_default();
+    apps.iter().filter_map(SavedApp::name_in).map(str::to_owned).collect()
 }
 
 /// The daemon, started if needed, for callers that start the apps again.

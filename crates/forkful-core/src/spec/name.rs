@@ -32,7 +32,7 @@ impl AppName {
     /// Checks a name.
     pub fn new(name: impl Into<String>) -> Result<Self, AppNameFault> {
         let name = name.into();
-        if name.is_empty() {
+        if name.trim().is_empty() {
             return Err(AppNameFault::Empty);
         }
         if name.chars().count() > 128 {
@@ -88,7 +88,7 @@ impl fmt::Display for AppName {
 impl fmt::Display for AppNameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("a name needs at least one character"),
+            Self::Empty => f.write_str("a name needs at least one character that is not a space"),
             Self::TooLong => f.write_str("a name has at most 128 characters"),
             Self::BadCharacter(c) => write!(f, "a name cannot hold {c:?}"),
             Self::ReservedAll => f.write_str("`all` means every app and cannot be a name"),

@@ -190,6 +190,10 @@ impl Turn<'_> {
         {
             record.shares.insert(generation);
         }
+        if let Some(record) = self.app.slots.get_mut(&slot) {
+            // It may have tried another port first.
+            record.listen_fault = None;
+        }
         if !lacks_address {
             self.can_serve(slot, generation, ReadySign::Listening);
         }

@@ -176,6 +176,9 @@ impl Turn<'_> {
     fn finish_reload(&mut self, summary: Summary) {
         let Some(reload) = self.app.reload.take() else { return };
         let instances = reload.instances.filter(|_| summary.failure.is_none());
+        if reload.job.is_none() {
+            self.note_old_code(&summary);
+        }
         let failure = summary.failure.map(|failure| {
             let record = self.app.slots.get(&failure.slot.0);
             ReloadFailure {
@@ -194,6 +197,19 @@ impl Turn<'_> {
             self.settled(job);
         }
         self.next_reload();
+    }
+
+    /// Workers that were to be renewed run what they ran before: their reason must not read as if it had come to it.
+    fn note_old_code(&mut self, summary: &Summary) {
+        let Some(failure) = summary.failure.as_ref().filter(|failure| !failure.fault.is_by_command()) else {
+            return;
+        };
+        for SlotNumber(slot) in std::iter::once(&failure.slot).chain(&summary.untouched) {
+            let record = self.app.slots.get_mut(slot);
+            if let Some(why) = record.and_then(|record| record.upkeep.renewed.as_mut()) {
+                why.push_str("; the new worker failed, so this one serves on");
+            }
+        }
     }
 
     fn next_reload(&mut self) {

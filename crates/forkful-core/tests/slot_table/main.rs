@@ -222,6 +222,12 @@ fn crashes_are_told_until_a_process_has_proven_stable() {
     let backoff = State::Backoff { attempt: 1, start_at: at(BOUND_MS), last_exit: Exit::Code(1) };
     assert_eq!(crashed(backoff), 1);
     assert_eq!(crashed(State::Online(running(0, true))), 1);
+    let reason = FailReason::CrashLoop { count: 2, window: std::time::Duration::from_secs(600) };
+    assert_eq!(
+        crashed(State::Failed { reason, last_exit: Exit::Code(1) }),
+        2,
+        "the last one was not followed by a restart"
+    );
     assert_eq!(slot(State::Online(running(0, true)), None).crashes_in_a_row(at(30_000)), 0);
     assert_eq!(crashed(State::Stopped { last_exit: Some(Exit::Code(1)) }), 0);
 }

@@ -55,6 +55,8 @@ fn failed_checks_in_a_row_replace_the_worker_and_the_next_renewal_waits() {
         _ => None,
     });
     assert!(failed.is_some_and(|failure| failure.old_serves), "{effects:?}");
+    let why = driver.app.slot(0).unwrap().upkeep.renewed.clone().unwrap();
+    assert!(why.ends_with("status 503; the new worker failed, so this one serves on"), "{why}");
     for _ in 0..4 {
         assert_eq!(asked(&driver.pass(Duration::from_secs(1))), 1);
         assert!(spawned(&fails(&mut driver)).is_empty());

@@ -120,8 +120,13 @@ impl Part {
         listen_fault: Option<ListenFault>,
         mode_listens: bool,
     ) {
+        // An app that handles the error of its listen runs on, or ends as if its work were done.
+        if let (Outcome::Online { .. } | Outcome::Finished(_), Some(fault)) = (&outcome, &listen_fault) {
+            let hint = fault.hint.as_ref().map_or_else(String::new, |hint| format!(": {hint}"));
+            self.note(format!("{}, and the app handled the error itself{hint}", fault.error));
+        }
         match outcome {
-            Outcome::Online { confirmed: false } if mode_listens => {
+            Outcome::Online { confirmed: false } if mode_listens && listen_fault.is_none() => {
                 let note = "it runs, but has not listened on any port yet; \
                             `forkful describe` shows when it does";
                 self.note(note.to_owned());

@@ -273,9 +273,10 @@ fn reason(record: &SlotRecord, place: &mut Place) -> Option<String> {
             let text = format!("{} consecutive restart; last {}", ordinal(*attempt), ending(last_exit));
             Some(because(text, &mut place.exit_tail))
         }
-        State::Online(running) if !running.confirmed => {
-            Some("it has not said that it is ready: it does not listen on any port".to_owned())
-        }
+        State::Online(running) if !running.confirmed => Some(match listen {
+            Some(fault) => format!("{fault}; it has not said that it is ready"),
+            None => "it has not said that it is ready: it does not listen on any port".to_owned(),
+        }),
         State::Replacing { .. } => Some("a new version is starting".to_owned()),
         State::Stopped { .. } | State::Starting { .. } | State::Online(_) | State::Stopping { .. } => listen,
     }

@@ -130,8 +130,9 @@ impl<F: Files> Shelf<F> {
         Ok(removed)
     }
 
-    /// The newest state that holds an app. A file that is no state is set aside; one that cannot be read at the
-    /// moment is an error, because what is older than it may be wrong.
+    /// The newest state that holds an app, unless the last daemon had no app any more: then nothing is to start. A
+    /// file that is no state is set aside; one that cannot be read at the moment is an error, because what is older
+    /// than it may be wrong.
     pub(crate) fn load(&mut self, source: Source) -> Result<Loaded, String> {
         let (state, previous, dump) = (self.home.state(), self.home.previous_state(), self.home.dump());
         let paths = match source {
@@ -147,6 +148,7 @@ impl<F: Files> Shelf<F> {
                     loaded.path = Some(path);
                     return Ok(loaded);
                 }
+                Ok(Some(_)) if path == self.home.state() => return Ok(loaded),
                 Ok(_) => {}
                 Err(fault @ ReadFault::Broken { .. }) => loaded.broken.push(self.set_aside(&path, &fault)),
                 Err(fault) => return Err(fault.to_string()),

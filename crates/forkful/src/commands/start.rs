@@ -114,10 +114,12 @@ pub(super) async fn perform(
     variables: Option<&BTreeMap<String, String>>,
     how: How<'_>,
 ) -> Result<Exit, Failure> {
+    let mut ran_before = Vec::new();
     let mut client = match connection::running(home).await? {
         Some(client) => client,
         None => {
             targets.check_without_apps()?;
+            ran_before = connection::ran_before(home);
             connection::begun(home).await?
         }
     };
@@ -139,6 +141,15 @@ pub(super) async fn perform(
     let groups = Groups::of(reply.apps, &meanings, how.conflict_hint);
     if let Some(note) = how.note.filter(|_| groups.starts_something()) {
         crate::output::note(note);
+    }
+    ran_before.retain(|name| new.iter().all(|app| app.name != *name));
+    if !ran_before.is_empty() {
+        crate::output::note(&format!(
+            "{} that ran before did not start with this ({}): `forkful resurrect` starts what ran last; without it, a \
+             reboot starts only what runs now",
+            forkful_core::words::count(ran_before.len(), "app"),
+            ran_before.join(", ")
+        ));
     }
     super::unsaved::tell(&new, &ActionReply::of(groups.new.clone()));
     if let Some(variables) = variables {

@@ -336,7 +336,8 @@ impl Lines {
         };
         let crashes = match worker.crashes {
             0 => String::new(),
-            number => format!(", {number} after a crash"),
+            1 => ", 1 crash".to_owned(),
+            number => format!(", {number} crashes"),
         };
         self.pair("restarts", &format!("{}{crashes}{unstable}", worker.restarts));
         self.pair("last renewal", worker.renewed.as_deref().unwrap_or_default());

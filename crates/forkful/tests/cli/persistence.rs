@@ -240,6 +240,34 @@ fn secrets_of_the_caller_are_not_written_unless_asked_for() {
 }
 
 #[test]
+fn apps_that_were_deleted_do_not_come_back_and_apps_that_were_left_out_are_named() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let run = |args: &[&str]| settled(&sandbox.transcript(args));
+    run(&["start", "server.js", "--name", "first"]);
+    run(&["save"]);
+    run(&["delete", "all"]);
+    run(&["kill"]);
+    assert_snapshot!(run(&["resurrect"]), @"
+    exit: 3
+    --- stderr
+    error: there is nothing saved
+
+    hint: `forkful start` starts an app, and what runs is saved by itself
+    ");
+    run(&["resurrect", "--saved"]);
+    assert!(run(&["jlist"]).contains(r#""name":"first""#));
+    run(&["kill"]);
+    let told = run(&["start", "server.js", "--name", "second"]);
+    let note = "note: 1 app that ran before did not start with this (first): `forkful resurrect` starts what ran last; \
+                without it, a reboot starts only what runs now";
+    assert!(told.contains(note), "{told}");
+    run(&["kill"]);
+    // What runs again is not named.
+    assert!(!run(&["start", "server.js", "--name", "second"]).contains("ran before"));
+}
+
+#[test]
 fn saving_and_clearing_have_their_answers() {
     let sandbox = Sandbox::new();
     assert_snapshot!(sandbox.transcript(&["save"]), @"

@@ -206,3 +206,31 @@ fn what_names_no_app_is_refused() {
     warning: mail has no `env_production`: it keeps its environment
     ");
 }
+
+#[test]
+fn a_taken_port_is_named_also_when_the_app_handles_the_error_itself() {
+    let sandbox = Sandbox::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    // As Express 5 does it, with a callback of `listen` that takes the error.
+    let server = format!(
+        "const server = require('node:http').createServer();
+        server.once('error', () => {{}});
+        server.listen({port}, '127.0.0.1');"
+    );
+    sandbox.write("quiet.js", &server);
+    sandbox.write("stays.js", &format!("{server} setInterval(() => {{}}, 1e6);"));
+    let cannot = format!("cannot listen on 127.0.0.1:{port}: it is taken by pid {}", std::process::id());
+    let cannot_v6 = format!("cannot listen on port {port}: it is taken by pid {}", std::process::id());
+    for args in [
+        &["start", "stays.js", "--name", "cluster", "-i", "2", "--listen-timeout", "500"][..],
+        &["start", "stays.js", "--name", "fork"],
+        &["start", "quiet.js", "--name", "finished"],
+    ] {
+        let told = done(&sandbox, args);
+        let is_named = [&cannot, &cannot_v6].iter().any(|text| told.contains(text.as_str()));
+        assert!(is_named && told.contains("the app handled the error itself"), "{args:?}: {told}");
+    }
+    let told = sandbox.told(&sandbox.run(&["describe", "cluster"]));
+    assert!(told.contains("it is taken by pid"), "{told}");
+}
