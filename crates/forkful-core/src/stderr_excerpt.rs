@@ -4,6 +4,7 @@
 
 use crate::ansi;
 use crate::pages::{Hint, Page};
+use crate::words::shell_word;
 
 /// Maximum lines of an excerpt.
 pub const EXCERPT_LINES_MAX: usize = 20;
@@ -59,8 +60,18 @@ pub fn is_heap_limit(cause: &str) -> bool {
     cause.contains("heap out of memory") || cause.contains("heap limit")
 }
 
+/// What failed, and is to be done again once its cause is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt<'a> {
+    Start,
+    /// The old version may serve on: a restart would end it.
+    Reload {
+        app: &'a str,
+    },
+}
+
 /// What to do about a well-known cause; `cwd` is the app's working directory.
-pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
+pub fn next_step(cause: &str, cwd: &str, attempt: Attempt<'_>) -> Option<Hint> {
     let quoted = |after: &str| {
         let rest = cause.split_once(after)?.1;
         let quote = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
@@ -91,12 +102,20 @@ pub fn next_step(cause: &str, cwd: &str) -> Option<Hint> {
         return Some(Page::NodeUpgrade.hint(text));
     }
     if let Some(variable) = missing_variable(cause) {
+        let again = match attempt {
+            Attempt::Start => "forkful restart <app>".to_owned(),
+            Attempt::Reload { app } => format!("forkful reload {}", shell_word(app)),
+        };
         return Some(Page::Environment.hint(format!(
-            "set `{variable}` in `env` or `env_file` of the config, or `{variable}=… forkful restart <app> --update-env`"
+            "set `{variable}` in `env` or `env_file` of the config, or `{variable}=… {again} --update-env`"
         )));
     }
     if cause.contains("SyntaxError") {
-        let text = "correct the syntax error at the place shown above, then start the app again";
+        let again = match attempt {
+            Attempt::Start => "start the app again".to_owned(),
+            Attempt::Reload { app } => format!("reload it again with `forkful reload {}`", shell_word(app)),
+        };
+        let text = format!("correct the syntax error at the place shown above, then {again}");
         return Some(Page::AppFails.hint(text));
     }
     None
@@ -177,7 +196,8 @@ fn lead_in(above: &[String]) -> usize {
 
 /// `lead` without the runtime's own source.
 fn source_of(lead: &[String]) -> &[String] {
-    if lead.first().is_some_and(|line| line.starts_with("node:")) { &[] } else { lead }
+    let is_internal = |line: &String| line.starts_with("node:") || is_in_agent(line);
+    if lead.first().is_some_and(is_internal) { &[] } else { lead }
 }
 
 /// `/srv/app.js:12`, `file:///srv/app.mjs:3` and `node:internal/modules/cjs/loader:1210`.
@@ -240,7 +260,18 @@ fn is_internal_frame(line: &str) -> bool {
         "/node_modules/ts-node/",
         "/node_modules/esbuild/",
     ];
-    is_native_frame(line) || is_frame(line) && MARKS.iter().any(|mark| line.contains(mark))
+    let is_of_runtime = || MARKS.iter().any(|mark| line.contains(mark));
+    is_native_frame(line) || is_frame(line) && (is_of_runtime() || is_in_agent(line))
+}
+
+/// Whether a line names a file of Forkful's agent, which is in a folder `agent-<16 hexadecimal digits>`.
+fn is_in_agent(line: &str) -> bool {
+    const DIGITS: usize = 16;
+    line.match_indices("/agent-").any(|(at, mark)| {
+        let hash = line[at + mark.len()..].split('/').next().unwrap_or_default();
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        hash.len() == DIGITS && hash.bytes().all(is_digit)
+    })
 }
 
 /// ` 1: 0x931db0 node::OOMErrorHandler(…)`, as V8 prints when memory has run out; `   0: <unknown>` of Deno.

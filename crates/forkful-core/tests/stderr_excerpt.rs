@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use forkful_core::stderr_excerpt::{EXCERPT_LINES_MAX, cause, excerpt, next_step};
+use forkful_core::stderr_excerpt::{Attempt, EXCERPT_LINES_MAX, cause, excerpt, next_step};
 use proptest::prelude::*;
 
 const MARK: &str = "\n=== excerpt\n";
@@ -83,12 +83,48 @@ fn a_well_known_cause_has_a_next_step() {
         ),
     ];
     for (cause, step) in steps {
-        assert_eq!(next_step(cause, "/srv").unwrap().text, step, "{cause}");
+        assert_eq!(next_step(cause, "/srv", Attempt::Start).unwrap().text, step, "{cause}");
     }
-    let step = next_step("Error: DATABASE_URL is not set", "/srv").unwrap().text;
+    let step = next_step("Error: DATABASE_URL is not set", "/srv", Attempt::Start).unwrap().text;
     assert!(step.starts_with("set `DATABASE_URL` in `env` or `env_file` of the config"), "{step}");
-    assert_eq!(next_step("Error [ERR_X_Y]: a value is required", "/srv"), None);
-    assert_eq!(next_step("TypeError: x is not a function", "/srv"), None);
+    assert_eq!(next_step("Error [ERR_X_Y]: a value is required", "/srv", Attempt::Start), None);
+    assert_eq!(next_step("TypeError: x is not a function", "/srv", Attempt::Start), None);
+}
+
+#[test]
+fn a_failed_reload_is_to_be_reloaded_as_a_start_ends_the_old_version() {
+    let reload = Attempt::Reload { app: "my api" };
+    let steps = [
+        (
+            "SyntaxError: Unexpected end of input",
+            "correct the syntax error at the place shown above, then reload it again with `forkful reload 'my api'`",
+        ),
+        (
+            "Error: DATABASE_URL is not set",
+            "set `DATABASE_URL` in `env` or `env_file` of the config, or `DATABASE_URL=… forkful reload 'my api' --update-env`",
+        ),
+    ];
+    for (cause, step) in steps {
+        assert_eq!(next_step(cause, "/srv", reload).unwrap().text, step, "{cause}");
+    }
+}
+
+#[test]
+fn frames_of_the_agent_are_folded() {
+    let agent = "/home/me/.forkful/agent-0123456789abcdef";
+    let text = format!(
+        "{agent}/loans.cjs:218\n      throw error\n      ^\n\nError: no database\n    at connect (/srv/app.js:3:9)\n    \
+         at Server.listen ({agent}/loans.cjs:218:13)\n    at node:internal/main:1:1\n    at /srv/agent-7/x.cjs:1:1"
+    );
+    assert_eq!(
+        shown(&text),
+        [
+            "Error: no database",
+            "    at connect (/srv/app.js:3:9)",
+            "    … 2 internal frames",
+            "    at /srv/agent-7/x.cjs:1:1",
+        ]
+    );
 }
 
 proptest! {

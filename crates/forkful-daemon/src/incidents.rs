@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::Duration;
 
-use forkful_api::incidents::{Incident, IncidentList, IncidentSummary};
+use forkful_api::incidents::{Incident, IncidentKind, IncidentList, IncidentSummary};
 use forkful_api::types::{ErrorCode, ErrorReply};
 use forkful_core::incidents::Death;
 use forkful_core::pages::Page;
 use forkful_core::spec::environment::KnownSecrets;
-use forkful_core::stderr_excerpt;
+use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
 use tokio::sync::oneshot;
 
 use crate::command::Reply;
@@ -206,8 +206,12 @@ fn complete(draft: Draft) -> Incident {
     }
     let reason = std::mem::take(&mut incident.summary.reason);
     incident.summary.reason = secrets.redact(reason);
-    let cause = stderr_excerpt::cause(&lines);
-    incident.hint = cause.and_then(|cause| stderr_excerpt::next_step(cause, &cwd)).map(|hint| hint.text);
+    let attempt = match incident.summary.kind {
+        IncidentKind::FailedReload => Attempt::Reload { app: &incident.summary.app },
+        _ => Attempt::Start,
+    };
+    let hint = cause(&lines).and_then(|cause| next_step(cause, &cwd, attempt));
+    incident.hint = hint.map(|hint| hint.text);
     incident.stderr_tail = lines;
     incident
 }
@@ -235,8 +239,6 @@ fn no_such(id: u64) -> ErrorReply {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use forkful_api::incidents::IncidentKind;
 
     use super::*;
 
@@ -275,6 +277,19 @@ mod tests {
         assert_eq!(kept_incident(&home, 20).unwrap().summary.id, 20);
         assert!(kept_incident(&home, 21).is_err());
         assert_eq!(fs_err::read_dir(folder).unwrap().count(), 21);
+    }
+
+    #[test]
+    fn a_failed_reload_is_to_be_reloaded_again() {
+        let hint = |kind| {
+            let (sender, tail) = oneshot::channel();
+            sender.send(vec!["SyntaxError: Unexpected token".to_owned()]).unwrap();
+            let mut draft = draft(Some(tail));
+            draft.incident.summary.kind = kind;
+            complete(draft).hint.unwrap()
+        };
+        assert!(hint(IncidentKind::FailedReload).ends_with("reload it again with `forkful reload api`"));
+        assert!(hint(IncidentKind::CrashLoop).ends_with("start the app again"));
     }
 
     #[test]

@@ -18,9 +18,24 @@ const SHOWN_CHARACTERS_MAX: usize = 60;
 /// Keys with the origin of the environment, or that other commands change.
 const NOT_TOLD: &[&str] = &["env", "env_sources", "instances", "origins"];
 
+const MEBI: u64 = 1 << 20;
+
+/// Fields with another name than the key of the configuration.
+const KEYS: [(&str, &str); 9] = [
+    ("cpu_max_millicores", "cpu_max"),
+    ("log_json", "log_type"),
+    ("log_strip_ansi", "log_ansi"),
+    ("max_memory_bytes", "max_memory_restart"),
+    ("memory_auto", "memory"),
+    ("memory_max_bytes", "memory_max"),
+    ("mode", "exec_mode"),
+    ("program", "interpreter"),
+    ("program_args", "node_args"),
+];
+
 /// One sentence per difference, without a full stop.
 pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
-    let mut told = environment(&before.env, &after.env);
+    let mut told: Vec<String> = environment(&before.env, &after.env).into_iter().collect();
     let (Ok(Value::Object(old)), Ok(Value::Object(new))) =
         (serde_json::to_value(before), serde_json::to_value(after))
     else {
@@ -32,13 +47,20 @@ pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
             continue;
         }
         let (old, new) = (shown(key, earlier), shown(key, value));
+        let key = key_of(key);
         // What differs is a secret, or in a part that is not shown.
         told.push(if old == new { format!("{key}: changed") } else { format!("{key}: {old} → {new}") });
     }
     told
 }
 
-fn environment(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+/// The configuration's key for a field: users know no other name.
+fn key_of(field: &str) -> &str {
+    let known = KEYS.iter().find(|(known, _)| *known == field);
+    known.map_or_else(|| field.strip_suffix("_ms").unwrap_or(field), |(_, key)| *key)
+}
+
+fn environment(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Option<String> {
     let names = |what: &str, mut names: Vec<&String>| {
         names.retain(|name| !is_of_shell(name));
         if names.is_empty() {
@@ -50,7 +72,7 @@ fn environment(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
         if more > 0 {
             text.push(&rest);
         }
-        Some(format!("environment: {what} {}", text.join(", ")))
+        Some(format!("{what} {}", text.join(", ")))
     };
     let added = after.keys().filter(|name| !before.contains_key(*name)).collect();
     let removed = before.keys().filter(|name| !after.contains_key(*name)).collect();
@@ -58,15 +80,27 @@ fn environment(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
         .iter()
         .filter(|(name, value)| before.get(*name).is_some_and(|old| old != *value))
         .map(|(name, _)| name);
-    [names("added", added), names("removed", removed), names("changed", changed.collect())]
-        .into_iter()
-        .flatten()
-        .collect()
+    let named = [names("added", added), names("removed", removed), names("changed", changed.collect())];
+    let named: Vec<String> = named.into_iter().flatten().collect();
+    (!named.is_empty()).then(|| format!("environment: {}", named.join("; ")))
 }
 
 fn shown(key: &str, value: &Value) -> String {
     let text = match value {
         Value::Null => "none".to_owned(),
+        Value::Bool(is_json) if key == "log_json" => if *is_json { "json" } else { "raw" }.to_owned(),
+        Value::Bool(is_stripped) if key == "log_strip_ansi" => {
+            if *is_stripped { "strip" } else { "keep" }.to_owned()
+        }
+        Value::Bool(true) if key == "memory_auto" => "auto".to_owned(),
+        Value::Bool(false) if key == "memory_auto" => "none".to_owned(),
+        Value::Number(number) if key == "cpu_max_millicores" => {
+            number.as_f64().map(|millicores| (millicores / 1e3).to_string()).unwrap_or_default()
+        }
+        Value::Number(number) if key.ends_with("_bytes") => match number.as_u64() {
+            Some(bytes) if bytes > 0 && bytes % MEBI == 0 => format!("{}M", bytes / MEBI),
+            _ => number.to_string(),
+        },
         Value::String(text) => text.clone(),
         Value::Array(items) if key == "args" || key == "program_args" => {
             let words: Vec<String> =
@@ -117,17 +151,19 @@ mod tests {
             command: vec!["./notify.sh".to_owned(), "--token".to_owned(), "abc".to_owned()],
             ..AlertPolicy::of_all_faults()
         });
+        after.program_args = vec!["--no-warnings".to_owned()];
+        after.max_memory_bytes = Some(200 * MEBI);
         after.args = vec!["--token".to_owned(), "def".to_owned(), "-v".to_owned()];
         assert_eq!(
             changes(&before, &after),
             [
-                "environment: added D",
-                "environment: removed C",
-                "environment: changed B",
+                "environment: added D; removed C; changed B",
+                "node_args: none → --no-warnings",
                 "args: --token [redacted] → --token [redacted] -v",
                 "alerts: none → https://hooks.example.com/[redacted], ./notify.sh --token [r…",
-                "kill_timeout_ms: 1600 → 5000",
+                "kill_timeout: 1600 → 5000",
                 "out_file: none → /x.log",
+                "max_memory_restart: none → 200M",
             ]
         );
     }

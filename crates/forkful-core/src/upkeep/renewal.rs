@@ -213,7 +213,7 @@ impl fmt::Display for Cause {
 }
 
 fn mebi(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / f64::from(1 << 20))
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 #[cfg(test)]
@@ -244,6 +244,13 @@ mod tests {
         let age = Renewal { max_age: Some(Duration::from_secs(100)), ..Renewal::default() };
         assert_eq!(due(&age, 0.5, &observed), Some(Cause::Age { age: Duration::from_secs(95) }));
         assert_eq!(due(&age, 0.4, &observed), None);
+    }
+
+    #[test]
+    fn a_cause_tells_its_memory_in_mebibytes() {
+        let cause = Cause::Memory { bytes: 157_286_400, limit: 1 << 20 };
+        let words = "it holds 150.0 MiB, more than the 1.0 MiB that `max_memory_restart` allows";
+        assert_eq!(cause.to_string(), words);
     }
 
     #[test]

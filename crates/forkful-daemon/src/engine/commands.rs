@@ -269,7 +269,8 @@ impl Engine {
     /// Reports the changes of an app by a configuration file.
     fn tell_changes(&mut self, job: JobId, app: AppId, spec: Option<&AppSpec>) {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
-        self.jobs.note(job, app, changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec)));
+        let changes = changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec));
+        self.jobs.note_changes(job, app, changes);
     }
 
     /// Records that a deployment brings another version of an app.

@@ -9,7 +9,7 @@ use forkful_core::jobs::OpenJobs;
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
-use forkful_core::stderr_excerpt::{cause, next_step};
+use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
 use forkful_core::supervisor::{Answer, ReloadResult};
 use tokio::task::JoinHandle;
 
@@ -48,6 +48,10 @@ pub(crate) struct Part {
     pub(crate) pm_ids: Vec<u32>,
     pub(crate) failures: Vec<SlotFailure>,
     pub(crate) notes: Vec<String>,
+    /// How the command changes the app's definition.
+    pub(crate) changes: Vec<String>,
+    /// The command is a reload, and has failed: the app keeps its old definition.
+    pub(crate) is_failed_reload: bool,
     /// A sentence before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
     pub(crate) hint: Option<Hint>,
@@ -156,12 +160,17 @@ impl Part {
     }
 
     pub(crate) fn into_outcome(mut self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
+        if !self.is_failed_reload {
+            self.notes.splice(0..0, self.changes);
+        }
         self.notes.extend(self.killed.note());
+        let attempt =
+            if self.is_failed_reload { Attempt::Reload { app: &self.name } } else { Attempt::Start };
         let first = self.failures.first();
         let (error, hint) = match first {
             None => (None, self.hint),
             Some(failure) => {
-                let (text, hint) = explain(&self.name, &self.cwd, failure, &stderr_tail, ours);
+                let (text, hint) = explain(&self.name, (&self.cwd, attempt), failure, &stderr_tail, ours);
                 let text = match self.preface {
                     Some(preface) => format!("{preface}: {text}"),
                     None => text,
@@ -189,7 +198,7 @@ impl Part {
 
 fn explain(
     app: &str,
-    cwd: &str,
+    (cwd, attempt): (&str, Attempt<'_>),
     failure: &SlotFailure,
     stderr_tail: &[String],
     ours: &Ours,
@@ -212,7 +221,7 @@ fn explain(
         Fault::Exited(exit) => {
             let text = format!("worker {pm_id} ended with {exit} before it was ready");
             match cause(stderr_tail) {
-                Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd).or_else(logs)),
+                Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
                 None if stderr_tail.is_empty() => {
                     let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";
                     (text, Some(Page::AppFails.hint(hint)))
@@ -310,6 +319,13 @@ impl Jobs {
         }
     }
 
+    /// How a command changes the definition of an app that takes part.
+    pub(super) fn note_changes(&mut self, job: JobId, app: AppId, changes: Vec<String>) {
+        if let Some(part) = self.part(job, app) {
+            part.changes = changes;
+        }
+    }
+
     /// What a command is for the trial of an app that takes part.
     pub(super) fn note_trial(&mut self, job: JobId, app: AppId, trial: TrialPart) {
         if let Some(part) = self.part(job, app) {
@@ -367,6 +383,7 @@ impl Jobs {
     /// Records how a reload has ended.
     pub(super) fn note_reloaded(&mut self, job: JobId, app: AppId, result: ReloadResult, apps: &Apps) {
         if let (Some(entry), Some(part)) = (apps.get(&app), self.part(job, app)) {
+            part.is_failed_reload = result.failure.is_some();
             part.note_reloaded(entry, result);
         }
     }
@@ -442,8 +459,8 @@ impl Jobs {
     pub(crate) fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
         let (Some(reply), Some(job)) = (reply, self.open.get(job)) else { return };
         let parts = job.parts.values().map(|part| {
-            let notes = part.notes.clone();
-            Part { notes, name: part.name.clone(), started: part.started, ..Part::default() }
+            let (notes, changes) = (part.notes.clone(), part.changes.clone());
+            Part { notes, changes, name: part.name.clone(), started: part.started, ..Part::default() }
                 .into_outcome(Vec::new(), &Ours::default())
         });
         let apps = job.known.iter().cloned().chain(parts).collect();

@@ -57,8 +57,7 @@ fn a_block_is_chosen_by_the_app_s_name() {
     | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    note: api: environment: added B, DB_PASSWORD
-    note: api: environment: changed A, PORT
+    note: api: environment: added B, DB_PASSWORD; changed A, PORT
     ");
     says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
     // Variables that only the previous block had are removed; values from before are restored.
@@ -70,9 +69,7 @@ fn a_block_is_chosen_by_the_app_s_name() {
     | 0 | api | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
     | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    note: api: environment: added C, OWN
-    note: api: environment: removed B, DB_PASSWORD
-    note: api: environment: changed A, PORT
+    note: api: environment: added C, OWN; removed B, DB_PASSWORD; changed A, PORT
     ");
     says(&sandbox, "A=staging B=- C=staging PORT=4000 OWN=1");
     done(&sandbox, &["reload", "0", "--env", "testing"]);
@@ -112,8 +109,7 @@ fn a_block_that_an_app_does_not_have_is_told_of() {
     | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     --- stderr
     warning: plain has no `env_production`: it keeps its environment
-    note: api: environment: added B, DB_PASSWORD
-    note: api: environment: changed A, PORT
+    note: api: environment: added B, DB_PASSWORD; changed A, PORT
     exit: 0
     --- stdout
     other started (1 worker)
@@ -148,7 +144,7 @@ fn blocks_outlive_the_daemon_and_are_not_shown() {
         json!({ "common": {}, "named": { "production": {}, "staging": {}, "testing": {} } })
     );
     let told = done(&sandbox, &["restart", "api", "--env", "production"]);
-    assert!(told.contains("note: api: environment: added B, DB_PASSWORD\n"), "{told}");
+    assert!(told.contains("note: api: environment: added B, DB_PASSWORD"), "{told}");
     assert!(!told.contains("of-production"), "{told}");
     says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
 }

@@ -51,8 +51,7 @@ fn the_environment_stays_unless_it_is_asked_for() {
     assert_eq!(said(&sandbox, "api"), "A=1 B=1 C=undefined  x");
     let told = done(&sandbox, &["restart", "api", "--update-env"], &[("A", "2"), ("C", "2")]);
     assert_eq!(said(&sandbox, "api"), "A=2 B=1 C=2  x");
-    assert!(told.contains("note: api: environment: added C\n"), "{told}");
-    assert!(told.contains("note: api: environment: changed A\n"), "{told}");
+    assert!(told.contains("note: api: environment: added C; changed A\n"), "{told}");
     done(&sandbox, &["reload", "api", "--env", "B=3"], &[("A", "3")]);
     assert_eq!(said(&sandbox, "api"), "A=2 B=3 C=2  x");
     done(&sandbox, &["reload", "api", "-a", "--env", "B=4"], &[("A", "4"), ("B", "5")]);
@@ -87,10 +86,10 @@ fn options_change_what_they_name_and_nothing_else() {
     | 0 | api | cluster | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    note: api: program_args: none → --no-warnings
+    note: api: node_args: none → --no-warnings
     note: api: args: x → y
-    note: api: mode: fork → cluster
-    note: api: max_memory_bytes: none → 209715200
+    note: api: exec_mode: fork → cluster
+    note: api: max_memory_restart: none → 200M
     ");
     assert_eq!(said(&sandbox, "0"), "A=1 B=1 C=undefined --no-warnings y");
     let after = definition(&sandbox, "api");
@@ -212,7 +211,7 @@ fn a_file_is_the_truth_also_with_options() {
     let told =
         done(&sandbox, &["reload", "forkful.config.json", "--max-memory-restart", "100M"], &[("A", "9")]);
     assert_eq!(said(&sandbox, "api"), "A=9 B=undefined C=file  z");
-    assert!(told.contains("note: api: environment: removed B\n"), "{told}");
+    assert!(told.contains("environment: added C; removed B; changed A\n"), "{told}");
     let after = definition(&sandbox, "api");
     // The command line once set 9 seconds; the file does not.
     assert_eq!((&after["kill_timeout_ms"], &after["max_memory_bytes"]), (&5000.into(), &(100 << 20).into()));

@@ -124,6 +124,23 @@ fn the_number_of_workers_outlives_a_reload_that_fails() {
 }
 
 #[test]
+fn changes_are_told_only_of_a_reload_that_has_made_them() {
+    locally(async {
+        let mut world = World::new();
+        world.start_spec(version("1001", 2)).await;
+        let reload = world.define(Verb::Reload, &silent("1002", Some(Duration::from_millis(50))));
+        world.turn_until_answered().await;
+        let failed = told(reload).await.apps.remove(0);
+        assert_eq!((failed.ok, failed.notes), (false, Vec::new()));
+        let reload = world.define(Verb::Reload, &version("1003", 2));
+        world.turn_until_answered().await;
+        let reloaded = told(reload).await.apps.remove(0);
+        assert_eq!((reloaded.ok, reloaded.notes), (true, vec!["node_args: 1001 → 1003".to_owned()]));
+        world.close().await;
+    });
+}
+
+#[test]
 fn workers_that_serve_on_after_a_failed_reload_keep_the_time_of_their_start() {
     locally(async {
         let mut world = World::new();
