@@ -16,7 +16,6 @@ pub use forkful_core::doctor::{OpenTrial, TrialCommands, TrialState};
 pub use forkful_core::incidents::{Deployment, FixNote, FixStep};
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;
-use forkful_core::spec::INSTANCES_MAX;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
 
@@ -134,10 +133,6 @@ impl ActionRequest {
         if self.instances.is_some() != (verb == Verb::Scale) {
             return Err("`instances` belongs to `scale`, which needs it".to_owned());
         }
-        let is_possible = |number: &u16| (1..=INSTANCES_MAX).contains(number);
-        if matches!(&self.instances, Some(ScaleTarget::Exactly(number)) if !is_possible(number)) {
-            return Err(format!("`scale` needs a number of workers from 1 to {INSTANCES_MAX}"));
-        }
         if self.signal.is_some() != (verb == Verb::Signal) {
             return Err("`signal` belongs to the action `signal`, which needs it".to_owned());
         }
@@ -174,7 +169,7 @@ impl ActionRequest {
 fn scale_target_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "anyOf": [
-            { "type": "integer", "minimum": 1, "maximum": INSTANCES_MAX },
+            { "type": "integer", "minimum": 1, "maximum": forkful_core::spec::INSTANCES_MAX },
             { "type": "string", "pattern": "^([+-]?[0-9]+|max)$" },
             { "type": "null" }
         ]

@@ -111,7 +111,7 @@ fn a_failed_reload_is_to_be_reloaded_as_a_start_ends_the_old_version() {
 
 #[test]
 fn frames_of_the_agent_are_folded() {
-    let agent = "/home/me/.forkful/agent-0123456789abcdef";
+    let agent = "/srv/.forkful/agent-0123456789abcdef";
     let text = format!(
         "{agent}/loans.cjs:218\n      throw error\n      ^\n\nError: no database\n    at connect (/srv/app.js:3:9)\n    \
          at Server.listen ({agent}/loans.cjs:218:13)\n    at node:internal/main:1:1\n    at /srv/agent-7/x.cjs:1:1"

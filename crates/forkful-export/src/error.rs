@@ -39,7 +39,7 @@ impl ExportError {
     /// What the user can do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoPort { .. } => "set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections".to_owned(),
+            Self::NoPort { .. } => "set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections, `--only NAME` exports the others".to_owned(),
             Self::NoImage { .. } => "say `--image registry.example.com/app:1.0`; docs/DOCKER.md shows how an image is built".to_owned(),
             Self::Name { .. } => "rename it in the configuration".to_owned(),
             Self::SameName { .. } => "rename one of them, or choose one with `--only NAME`".to_owned(),

@@ -94,6 +94,15 @@ pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
     }
 }
 
+/// A target where no daemon runs, so that it matches no app.
+pub(crate) fn no_such_app(home: &Home, target: &str) -> Failure {
+    let hint = match home::saved_apps(home) {
+        0 => "no app is running; `forkful start app.js` starts one",
+        _ => "no app is running; `forkful resurrect` starts the saved apps",
+    };
+    Failure::no_such_app(target).hint(hint)
+}
+
 /// Waits for a daemon that may be busy, with a message if it takes long.
 async fn patiently<T>(reached: impl Future<Output = T>) -> T {
     let mut reached = pin!(reached);

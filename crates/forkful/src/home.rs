@@ -55,6 +55,20 @@ pub(crate) fn create(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How many apps `forkful resurrect` would start if no daemon runs; none if that cannot be read.
+pub(crate) fn saved_apps(home: &Home) -> usize {
+    #[derive(serde::Deserialize)]
+    struct Saved {
+        apps: Vec<serde::de::IgnoredAny>,
+    }
+    let number = |path: &PathBuf| {
+        let file = std::io::BufReader::new(fs_err::File::open(path).ok()?);
+        let saved: Saved = serde_json::from_reader(file).ok()?;
+        (!saved.apps.is_empty()).then_some(saved.apps.len())
+    };
+    [home.state(), home.previous_state(), home.dump()].iter().find_map(number).unwrap_or(0)
+}
+
 fn check(home: &Home, metadata: &std::fs::Metadata) -> Result<(), Failure> {
     let path = home.path().display();
     if !metadata.is_dir() {

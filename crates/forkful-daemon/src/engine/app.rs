@@ -11,7 +11,7 @@ use forkful_core::Time;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::memory_kills::MemoryKills;
 use forkful_core::primary_habits::Lack;
-use forkful_core::slot::{Generation, State};
+use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::stalls::Ledger;
 use forkful_core::supervisor::{AppSupervisor, Effect, SlotRecord};
@@ -443,6 +443,14 @@ impl App {
             | State::Failed { .. } => None,
         });
         starts.collect::<Option<Vec<u64>>>()?.into_iter().min()
+    }
+
+    /// In how many of these slots the program has ended with code 0 and is not started again.
+    pub(crate) fn finished(&self, slots: &[u16]) -> usize {
+        let is_finished = |record: &SlotRecord| {
+            record.wanted && matches!(record.slot.state, State::Stopped { last_exit: Some(Exit::Code(0)) })
+        };
+        self.slots().filter(|(slot, record, _)| slots.contains(slot) && is_finished(record)).count()
     }
 }
 

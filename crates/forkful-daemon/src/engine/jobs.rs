@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled, TargetMeaning};
+use forkful_core::doctor::Course;
 use forkful_core::jobs::OpenJobs;
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault, Outcome};
@@ -369,6 +370,7 @@ impl Jobs {
     /// A command failed in a slot.
     pub(super) fn note_failed(&mut self, job: JobId, app: AppId, pm_id: Option<u32>, fault: Fault) {
         if let Some(part) = self.part(job, app) {
+            part.is_failed_reload = matches!(part.trial.course, Course::ByReload(_));
             part.failures.push(SlotFailure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
         }
     }
@@ -384,6 +386,7 @@ impl Jobs {
     pub(super) fn note_reloaded(&mut self, job: JobId, app: AppId, result: ReloadResult, apps: &Apps) {
         if let (Some(entry), Some(part)) = (apps.get(&app), self.part(job, app)) {
             part.is_failed_reload = result.failure.is_some();
+            part.finished += entry.finished(&result.replaced);
             part.note_reloaded(entry, result);
         }
     }

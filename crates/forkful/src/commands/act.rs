@@ -112,6 +112,9 @@ pub(super) const FLUSH: Words<'_> = words(Verb::Flush, "flush", "emptying the lo
 pub(super) const RELOAD_LOGS: Words<'_> =
     words(Verb::ReloadLogs, "reloadLogs", "reopening the logs of", "logs reopened");
 
+/// What a start has done of a new app whose `autostart` is off.
+pub(super) const ADDED: &str = "added, not started";
+
 impl<'a> Words<'a> {
     /// The form for a command that waited, or did not.
     pub(super) fn so_far(self, no_wait: bool) -> &'a str {

@@ -181,7 +181,7 @@ async fn target(home: &Home, request: TargetRequest) -> Result<Option<StartTarge
         None => targets.add_name(text),
     }
     if matches!(connection::found(home).await, Ok(None)) {
-        targets.check_without_apps()?;
+        targets.check_without_apps(home)?;
     }
     Ok(targets.into_targets().pop())
 }

@@ -34,7 +34,7 @@ pub(crate) struct AttachArgs {
 const TYPED_MAX: usize = 16;
 
 pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> {
-    let no_such_app = || Failure::no_such_app(&args.target);
+    let no_such_app = || connection::no_such_app(home, &args.target);
     let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
     let pm_id = worker(&client.list().await?, &args.target)?;
     // A separate connection: the other one is busy with log lines.

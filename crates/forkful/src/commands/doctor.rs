@@ -56,7 +56,7 @@ pub(crate) struct DoctorArgs {
     /// and the profile is written as a flame graph for the browser and as a `.cpuprofile` for the developer tools of Chrome and VS Code.
     #[arg(long, conflicts_with_all = ["ago", "fix"])]
     pub(crate) profile: bool,
-    /// The folder for the files of `--profile`.
+    /// The folder for the files of `--profile`; it is created if needed.
     #[arg(long, value_name = "FOLDER", default_value = ".", hide_default_value = true, requires = "profile")]
     pub(crate) out: PathBuf,
     /// Try the change that would help most (workers, pool, memory of Node.js, balance): measure again for as
@@ -115,7 +115,10 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     {
         let wish =
             profile::Wish { folder: &args.out, length: Duration::from_secs(looks), is_quiet: args.json };
-        let taken = profile::take(client, &targets, view, &wish).await?;
+        let taken = match profile::take(client, &targets, view, &wish).await {
+            Ok(taken) => taken,
+            Err(failure) => return without_profile(&reply, failure, args.json),
+        };
         if !args.json {
             output::print(&profiled::report(&taken, Paint::stdout()))?;
         }
@@ -142,6 +145,14 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
         Some(fix) if !fix.kept => Exit::Failed,
         _ => Exit::Done,
     })
+}
+
+/// No profile could be taken: the verdict was measured all the same. As text, it is printed already.
+fn without_profile(reply: &DoctorReply, failure: Failure, is_json: bool) -> Result<Exit, Failure> {
+    if is_json {
+        output::print_json(reply)?;
+    }
+    Err(failure)
 }
 
 /// The verdict on an app's seconds that ended this long ago.

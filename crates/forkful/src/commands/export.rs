@@ -56,7 +56,7 @@ pub(crate) struct ExportArgs {
     /// KEY=VALUE is a variable that the platform sets; NAME selects the config's block `env_NAME`. Repeatable.
     #[arg(long, value_name = "KEY=VALUE|NAME")]
     pub(crate) env: Vec<String>,
-    /// Port of the app if the configuration has no `port`; the platform sets PORT to it.
+    /// Port of the app, instead of the configuration's `port`; the platform sets PORT to it.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     /// The app does not accept connections.

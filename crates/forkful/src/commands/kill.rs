@@ -9,14 +9,16 @@ use forkful_core::pages::Page;
 use forkful_os::process::Other;
 
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{Home, saved_apps};
+use crate::output::format::count;
 use crate::output::progress::Progress;
 use crate::output::{self, outcome};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  forkful kill          also ends a daemon of another version")]
+  forkful kill          also ends a daemon of another version
+  forkful resurrect     starts its apps again")]
 pub(crate) struct KillArgs {
     /// Print JSON.
     #[arg(long)]
@@ -47,6 +49,10 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     };
     let reply = end(client, pid).await?;
     tell(args, &reply, "the daemon has stopped")?;
+    let saved = saved_apps(home);
+    if saved > 0 && !args.json {
+        output::note(&format!("`forkful resurrect` starts {} again", count(saved, "app")));
+    }
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
 }

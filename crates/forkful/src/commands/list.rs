@@ -8,7 +8,8 @@ use forkful_os::wall_clock::now_ms;
 
 use crate::connection;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::home::{Home, saved_apps};
+use crate::output::format::count;
 use crate::output::table::{Sort, TableShape};
 use crate::output::{self, table};
 
@@ -60,6 +61,12 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
 async fn table(home: &Home) -> Result<AppTable, Failure> {
     match connection::running(home).await? {
         Some(mut client) => Ok(client.table().await?),
-        None => Ok(AppTable::default()),
+        None => Ok(AppTable { notes: saved(home).into_iter().collect(), ..AppTable::default() }),
     }
+}
+
+/// What is saved where no daemon runs. If the last daemon was killed, a warning has said so.
+fn saved(home: &Home) -> Option<String> {
+    let number = Some(saved_apps(home)).filter(|number| *number > 0 && !home.is_abandoned())?;
+    Some(format!("no app is running; `forkful resurrect` starts {}", count(number, "saved app")))
 }

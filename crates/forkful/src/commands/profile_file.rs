@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use forkful_core::date_format::utc;
 
 use crate::exit::{Exit, Failure};
@@ -24,17 +23,13 @@ type Draft = forkful_os::replace::Draft;
 impl ProfileFile {
     /// Begins a file of this name.
     pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
-        let draft = forkful_os::replace::draft(path, MODE, b"");
-        let draft = draft.with_context(|| format!("cannot write {}", path.display()));
-        let draft = draft.map_err(|error| Failure::caused(Exit::Failed, error))?;
+        let draft = forkful_os::replace::draft(path, MODE, b"").map_err(|error| not_written(path, error))?;
         Ok(Self { path: path.to_owned(), draft, bytes: 0 })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self.draft.write_all(bytes);
-        let written = written.with_context(|| format!("cannot write {}", self.path.display()));
         self.bytes += bytes.len() as u64;
-        written.map_err(|error| Failure::caused(Exit::Failed, error))
+        self.draft.write_all(bytes).map_err(|error| not_written(&self.path, error))
     }
 
     /// Gives the file its name, with a counter if a file of that name is there: `a.html`, `a-2.html`. Says the name and how many bytes it has.
@@ -63,7 +58,9 @@ impl ProfileFile {
     }
 }
 
+/// The file cannot be written. The name of the draft, which the library's errors have, says nothing to users.
 fn not_written(path: &Path, error: std::io::Error) -> Failure {
+    let error = if error.raw_os_error().is_some() { error } else { error.kind().into() };
     let error = anyhow::Error::from(error).context(format!("cannot write {}", path.display()));
     Failure::caused(Exit::Failed, error)
 }
@@ -118,6 +115,15 @@ mod tests {
         // What is not kept leaves nothing.
         drop(ProfileFile::begin(&folder.path().join("b")).unwrap());
         assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_error_has_the_name_of_the_file_and_not_of_its_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none/a.cpuprofile");
+        let error = ProfileFile::begin(&path).err().unwrap().error;
+        let told: Vec<String> = error.chain().map(ToString::to_string).collect();
+        assert_eq!(told, [format!("cannot write {}", path.display()), "entity not found".to_owned()]);
     }
 
     #[test]

@@ -12,12 +12,13 @@ use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Deployment, 
 use forkful_config::AppOptions;
 use forkful_core::targets::as_typed;
 
-use super::act::{START, Told, Words, request, tell_and_attach};
+use super::act::{ADDED, START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
 use crate::cli::{ActionArgs, AppOptionArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
+use crate::output::outcome;
 use crate::output::progress::Progress;
 use crate::specs::Specs;
 
@@ -87,8 +88,13 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let is_new = |definition: &AppDefinition| started.apps.iter().any(|app| app.name == definition.name);
     let new: Vec<AppDefinition> = definitions.into_iter().filter(is_new).collect();
     super::unsaved::tell(&new, &started);
-    let groups =
-        vec![(words.so_far(args.action.no_wait), rolled), (START.so_far(args.action.no_wait), started)];
+    let (started, added) = if args.action.no_wait {
+        (started, ActionReply::default())
+    } else {
+        outcome::without_resting(started)
+    };
+    let (done, begun) = (words.so_far(args.action.no_wait), START.so_far(args.action.no_wait));
+    let groups = vec![(done, rolled), (begun, started), (ADDED, added)];
     let told = Told { json: args.action.json, attach: args.attach };
     tell_and_attach(home, &mut client, groups, told).await
 }

@@ -9,8 +9,8 @@ use super::kill;
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use crate::output;
 use crate::output::progress::Progress;
+use crate::output::{self, outcome};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -47,8 +47,13 @@ pub(super) async fn run(home: &Home, args: &ResurrectArgs) -> Result<Exit, Failu
     };
     match reply {
         Ok(reply) => {
-            let done = if args.no_wait { "starting" } else { "resurrected" };
-            tell(&mut client, vec![(done, reply)], args.json).await
+            let groups = if args.no_wait {
+                vec![("starting", reply)]
+            } else {
+                let (started, resting) = outcome::without_resting(reply);
+                vec![("resurrected", started), ("resurrected, stopped as before", resting)]
+            };
+            tell(&mut client, groups, args.json).await
         }
         Err(error) => {
             if !was_running {

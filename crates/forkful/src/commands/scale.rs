@@ -19,7 +19,7 @@ Examples:
   forkful scale api -1
   forkful scale api max     one worker per core that this process may use")]
 pub(crate) struct ScaleArgs {
-    /// A name, id, namespace, `/pattern/` of names, script or config file that matches one app.
+    /// A name, id, namespace, `/pattern/` of names, script or config file; all apps that match are scaled.
     #[arg(value_name = "APP|CONFIG")]
     pub(crate) target: String,
     /// The new number of workers; +N and -N change the current number; `max`.

@@ -16,12 +16,13 @@ use forkful_core::pages::Page;
 use forkful_core::spec::{AppSpec, Balance, Named};
 use forkful_core::start::{IfRunning, Reading, steps};
 
-use super::act::{RESTART, START, Told, tell_and_attach};
+use super::act::{ADDED, RESTART, START, Told, tell_and_attach};
 use crate::cli::{AppArgs, TableArgs};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::format::count;
+use crate::output::outcome;
 use crate::output::progress::Progress;
 use crate::specs::{Specs, default_config, is_config};
 
@@ -118,7 +119,7 @@ pub(super) async fn perform(
     let mut client = match connection::running(home).await? {
         Some(client) => client,
         None => {
-            targets.check_without_apps()?;
+            targets.check_without_apps(home)?;
             ran_before = connection::ran_before(home);
             connection::begun(home).await?
         }
@@ -203,8 +204,12 @@ impl Groups {
     fn told(self, no_wait: bool) -> Vec<(&'static str, ActionReply)> {
         let (start, restart) = (START.so_far(no_wait), RESTART.so_far(no_wait));
         let Self { new, started, restarted, refused } = self;
-        let groups = [(start, new), (start, started), (restart, restarted), (start, refused)];
-        groups.into_iter().map(|(word, apps)| (word, ActionReply::of(apps))).collect()
+        let new = ActionReply::of(new);
+        let (new, added) =
+            if no_wait { (new, ActionReply::default()) } else { outcome::without_resting(new) };
+        let others = [(start, started), (restart, restarted), (start, refused)];
+        let others = others.into_iter().map(|(word, apps)| (word, ActionReply::of(apps)));
+        [(start, new), (ADDED, added)].into_iter().chain(others).collect()
     }
 }
 

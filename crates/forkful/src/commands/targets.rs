@@ -84,7 +84,7 @@ fn with_folder(target: String) -> Result<String, Failure> {
 pub(super) async fn client_for(home: &Home, targets: &[String]) -> Result<Client, Failure> {
     match connection::running(home).await? {
         Some(client) => Ok(client),
-        None => Err(Failure::no_such_app(targets.first().map_or("all", |target| as_typed(target)))),
+        None => Err(connection::no_such_app(home, targets.first().map_or("all", |target| as_typed(target)))),
     }
 }
 

@@ -12,7 +12,7 @@ use super::paint::Paint;
 /// The incidents, newest last.
 pub(crate) fn list(incidents: &[IncidentSummary], paint: Paint) -> String {
     if incidents.is_empty() {
-        return "nothing has happened\n".to_owned();
+        return "no incidents\n".to_owned();
     }
     incidents.iter().map(|incident| entry(incident, paint)).collect()
 }
@@ -129,7 +129,7 @@ mod tests {
         18  2026-03-09 12:30:05  api: failed reload
             not ready\u{1b}[31m
         ");
-        assert_eq!(list(&[], Paint::plain()), "nothing has happened\n");
+        assert_eq!(list(&[], Paint::plain()), "no incidents\n");
     }
 
     #[test]

@@ -244,6 +244,7 @@ fn a_program_that_has_done_its_work_is_finished() {
     note: once: worker 0 ended with exit code 0 and is not started again
     ");
     assert!(stdout(&sandbox.run(&["jlist"])).contains(r#""status":"stopped""#));
+    assert!(sandbox.transcript(&["reload", "once"]).contains("once finished (1 worker)\n"));
     // If requested, it is started again.
     sandbox.transcript(&["start", "once.js", "--name", "loop", "--autorestart", "--no-wait"]);
     let restarts = || {

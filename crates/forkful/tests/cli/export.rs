@@ -21,7 +21,7 @@ fn what_is_missing_is_named_with_what_to_do() {
     --- stderr
     error: app `jobs` has no port, so that nothing can send requests to it
 
-    hint: set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections
+    hint: set `port` in the configuration, or say `--port 3000`; `--no-port` is for an app that takes no connections, `--only NAME` exports the others
     ");
     assert_snapshot!(sandbox.transcript(&["export", "kubernetes", "api"]), @"
     exit: 2

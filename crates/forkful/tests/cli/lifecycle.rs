@@ -132,6 +132,8 @@ fn an_app_on_two_workers_from_start_to_kill() {
 
     hint: `forkful stop` stops all workers of an app
     ");
+    assert_eq!(sandbox.transcript(&["scale", "api", "0"]), sandbox.transcript(&["scale", "api", "-3"]));
+    assert!(done(&sandbox, &["scale", "api", "3"]).starts_with("api has 3 workers already\n"));
     let all_at_once: Vec<_> =
         (0..3).map(|_| sandbox.command(&["scale", "api", "+1", "--no-wait"]).spawn().unwrap()).collect();
     assert!(all_at_once.into_iter().all(|mut child| child.wait().unwrap().success()));

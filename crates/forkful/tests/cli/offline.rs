@@ -37,14 +37,14 @@ fn without_a_daemon_no_target_means_anything() {
     --- stderr
     error: no app or id is called `api`
 
-    hint: `forkful list` shows all apps
+    hint: no app is running; `forkful start app.js` starts one
     ");
     assert_snapshot!(sandbox.transcript(&["delete", "all"]), @"
     exit: 3
     --- stderr
     error: there are no apps
 
-    hint: `forkful list` shows all apps
+    hint: no app is running; `forkful start app.js` starts one
     ");
     for args in [
         &["restart", "api"][..],
@@ -285,7 +285,7 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     --- stderr
     error: no app or id is called `a`
 
-    hint: `forkful list` shows all apps
+    hint: no app is running; `forkful start app.js` starts one
     ");
     assert!(!exists(&sandbox.home()));
 }

@@ -62,7 +62,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
     error: no app or id is called `api`
 
-    hint: `forkful list` shows all apps
+    hint: no app is running; `forkful resurrect` starts the saved apps
     exit: 0
     --- stdout
     new started (1 worker)
@@ -77,8 +77,11 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 1 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
-    sandbox.run(&["kill"]);
-    assert!(!sandbox.transcript(&["list"]).contains("warning"));
+    let killed = sandbox.transcript(&["kill"]);
+    assert!(killed.contains("note: `forkful resurrect` starts 2 apps again\n"), "{killed}");
+    let list = sandbox.transcript(&["list"]);
+    assert!(list.contains("note: no app is running; `forkful resurrect` starts 2 saved apps\n"), "{list}");
+    assert!(!list.contains("warning"));
 }
 
 #[test]
@@ -88,7 +91,8 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
     sandbox.run(&["start", "server.js", "--name", "api", "-i", "2", "--listen-timeout", "60s"]);
     sandbox.run(&["start", "server.js", "--name", "resting"]);
     sandbox.run(&["start", "server.js", "--name", "gone"]);
-    sandbox.run(&["start", "server.js", "--name", "later", "--no-autostart"]);
+    let added = sandbox.transcript(&["start", "server.js", "--name", "later", "--no-autostart"]);
+    assert!(added.contains("later added, not started\n"), "{added}");
     sandbox.run(&["stop", "resting"]);
     sandbox.run(&["delete", "gone"]);
     crash(&sandbox);
@@ -96,8 +100,8 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
     exit: 0
     --- stdout
     api resurrected (2 workers)
-    resting resurrected
-    later resurrected
+    resting resurrected, stopped as before
+    later resurrected, stopped as before
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
@@ -111,8 +115,8 @@ fn apps_come_back_after_a_crash_in_the_states_that_they_had() {
     exit: 0
     --- stdout
     api resurrected (2 workers)
-    resting resurrected
-    later resurrected
+    resting resurrected, stopped as before
+    later resurrected, stopped as before
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 1 | api | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |

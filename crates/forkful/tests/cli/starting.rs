@@ -191,7 +191,7 @@ fn what_names_no_app_is_refused() {
     --- stderr
     error: there are no apps
 
-    hint: `forkful list` shows all apps
+    hint: no app is running; `forkful start app.js` starts one
     "#);
     assert!(online(&sandbox).is_empty());
     assert_snapshot!(settled(&done(&sandbox, &["start", "mail", "--env", "production"])), @"

@@ -24,7 +24,8 @@ pub(super) struct Wish<'a> {
     pub(super) is_quiet: bool,
 }
 
-/// Whether the targets name one app with a worker, and files can be written to the folder: told before anything is measured.
+/// Whether the targets name one app with a worker, and files can be written to the folder, which is created: told before
+/// anything is measured.
 pub(super) async fn check(client: &mut Client, targets: &[String], folder: &Path) -> Result<(), Failure> {
     let found = described(client, targets).await?;
     let [app] = found.as_slice() else {
@@ -32,6 +33,7 @@ pub(super) async fn check(client: &mut Client, targets: &[String], folder: &Path
         return Err(Failure::new(Exit::WrongUse, error).hint("name the app, or a worker by its id"));
     };
     let pm_id = worker_of(app, targets, Load::Cpu)?;
+    fs_err::create_dir_all(folder).map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
     // The draft is gone when it is dropped.
     ProfileFile::begin(&folder.join(name_of(&app.definition.name, pm_id, "cpuprofile")))?;
     Ok(())

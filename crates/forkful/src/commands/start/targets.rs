@@ -13,6 +13,7 @@ use super::{distinct, from_target};
 use crate::commands::targets::check_pattern;
 use crate::connection;
 use crate::exit::{Failure, See};
+use crate::home::Home;
 use crate::output;
 use crate::specs::{Specs, is_config};
 
@@ -117,10 +118,10 @@ impl Targets {
     }
 
     /// Checks the targets where there is no daemon, and thus no app, so that no daemon is started for nothing.
-    pub(crate) fn check_without_apps(&mut self) -> Result<(), Failure> {
+    pub(crate) fn check_without_apps(&mut self, home: &Home) -> Result<(), Failure> {
         for (target, aside) in self.targets.iter().zip(&mut self.asides.0) {
             if let (Some(text), true) = (&target.text, target.apps.is_empty()) {
-                return Err(aside.failure.take().unwrap_or_else(|| Failure::no_such_app(text)));
+                return Err(aside.failure.take().unwrap_or_else(|| connection::no_such_app(home, text)));
             }
         }
         let apps: Vec<AppDefinition> =
