@@ -86,6 +86,11 @@ pub struct ActionRequest {
     #[cfg_attr(test, schemars(length(max = TARGETS_MAX)))]
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Further targets, such as the apps of a configuration file. Those that match nothing are left out, with a warning, unless
+    /// no target matches anything.
+    #[cfg_attr(test, schemars(length(max = TARGETS_MAX)))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional_targets: Vec<String>,
     /// Reply only when done.
     #[serde(default = "yes")]
     pub wait: bool,
@@ -126,8 +131,8 @@ impl ActionRequest {
     /// # Errors
     /// The violated requirement, in a sentence.
     pub fn check(&self, verb: Verb) -> Result<(), String> {
-        let names_none = self.targets.is_empty() && self.definitions.is_empty();
-        if names_none || self.targets.len() > TARGETS_MAX {
+        let targets = self.targets.len() + self.optional_targets.len();
+        if targets + self.definitions.len() == 0 || targets > TARGETS_MAX {
             return Err(format!("an action names 1 to {TARGETS_MAX} targets"));
         }
         if self.instances.is_some() != (verb == Verb::Scale) {

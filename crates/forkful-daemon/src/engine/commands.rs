@@ -167,15 +167,13 @@ impl Engine {
     }
 
     fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
-        let mut forgotten = Vec::new();
-        if verb == Verb::Delete {
-            if let Some(persistence) = &mut self.persistence {
-                forgotten = persistence.forget_carried(&mut request.targets, &self.apps);
-            }
-            if request.targets.is_empty() && !forgotten.is_empty() {
-                let job = self.jobs.begin(Some(reply));
-                return self.jobs.note_all_known(job, forgotten);
-            }
+        let missing = self.roster().take_optional(&mut request);
+        let forgetful = self.persistence.as_mut().filter(|_| verb == Verb::Delete);
+        let forgotten = forgetful.map(|saved| saved.forget_carried(&mut request.targets, &self.apps));
+        let forgotten = forgotten.unwrap_or_default();
+        if request.targets.is_empty() && !forgotten.is_empty() {
+            let job = self.jobs.begin(Some(reply));
+            return self.jobs.note_all_known(job, forgotten);
         }
         let Resolved { selection, mut specs, new, warnings } = match self.roster().resolve(&mut request) {
             Ok(resolved) => resolved,
@@ -190,7 +188,7 @@ impl Engine {
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
         self.jobs.note_all_known(job, forgotten);
-        self.jobs.explain(job, Vec::new(), warnings);
+        self.jobs.explain(job, Vec::new(), [warnings, missing].concat());
         if let Some(verb) = ending(verb) {
             self.stop_in_order(selection, verb, job);
             return self.jobs.answer_at_once(job, at_once);

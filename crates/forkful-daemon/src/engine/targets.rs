@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use forkful_api::types::{ErrorCode, ErrorReply};
+use forkful_api::types::{ActionRequest, ErrorCode, ErrorReply};
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
-use forkful_core::targets::{Target, TargetFault};
+use forkful_core::targets::{Target, TargetFault, as_typed};
 use regex::Regex;
 
 use super::app::{App, AppId};
@@ -59,6 +59,24 @@ impl<'a> Roster<'a> {
             }
         }
         Ok(selection)
+    }
+
+    /// Adds those optional targets of a request that match something, or all if no target does, which is then refused. Returns a
+    /// sentence for each that is left out.
+    pub(super) fn take_optional(self, request: &mut ActionRequest) -> Vec<String> {
+        let is_there = |text: &String| {
+            let is_carried = || self.carried(as_typed(text)).is_some();
+            // A target that is no target is refused later.
+            self.meant(text).map_or(true, |meant| !meant.is_empty() || is_carried())
+        };
+        let (there, missing): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut request.optional_targets).into_iter().partition(is_there);
+        request.targets.extend(there);
+        if request.targets.is_empty() {
+            request.targets = missing;
+            return Vec::new();
+        }
+        missing.iter().map(|text| self.no_such(text).error).collect()
     }
 
     /// Resolves one target.

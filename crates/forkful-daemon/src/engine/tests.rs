@@ -115,6 +115,7 @@ impl World {
 fn request(target: &str) -> ActionRequest {
     ActionRequest {
         targets: vec![target.to_owned()],
+        optional_targets: Vec::new(),
         wait: true,
         instances: None,
         signal: None,

@@ -139,6 +139,7 @@ fn log_line(app: &str, line: String) -> LogLine {
 fn request(targets: &[&str]) -> ActionRequest {
     ActionRequest {
         targets: targets.iter().map(ToString::to_string).collect(),
+        optional_targets: Vec::new(),
         wait: true,
         instances: None,
         signal: None,

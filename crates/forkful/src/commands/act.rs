@@ -8,7 +8,7 @@ use forkful_api::types::{ActionReply, ActionRequest, AppTable, Verb};
 use forkful_core::targets::as_typed;
 use forkful_os::wall_clock::now_ms;
 
-use super::targets::{client_for, expand};
+use super::targets::{client_for, expand, only_without_config};
 use crate::cli::ActionArgs;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -17,11 +17,13 @@ use crate::output::paint::Paint;
 use crate::output::progress::Progress;
 use crate::output::table::{self, TableShape};
 use crate::output::{self, outcome};
+use crate::specs::is_config;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Targets are names, ids, namespaces, `/patterns/` of names, scripts or `all`; several are allowed. A
-config file stands for its apps. A name has precedence over an equal namespace or script.
+config file stands for those of its apps that are there. A name has precedence over an equal
+namespace or script.
 
 Examples:
   forkful stop api
@@ -124,8 +126,15 @@ impl<'a> Words<'a> {
 
 /// `stop`, `delete`, `reset`: actions without special options.
 pub(super) async fn on_targets(home: &Home, args: TargetArgs, words: Words<'_>) -> Result<Exit, Failure> {
-    let targets = expand(args.targets, &args.only)?;
-    act(home, words, request(targets, args.action.no_wait), args.action.json).await
+    let (configs, named): (Vec<String>, Vec<String>) =
+        args.targets.into_iter().partition(|target| is_config(target));
+    if configs.is_empty() && !args.only.is_empty() {
+        return Err(only_without_config());
+    }
+    let of_files = if configs.is_empty() { Vec::new() } else { expand(configs, &args.only)? };
+    let request =
+        ActionRequest { optional_targets: of_files, ..request(expand(named, &[])?, args.action.no_wait) };
+    act(home, words, request, args.action.json).await
 }
 
 /// `reloadLogs`: all log files of all apps.
@@ -151,8 +160,9 @@ pub(super) async fn act(
     request: ActionRequest,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let mut client = client_for(home, &request.targets).await?;
-    let typed: Vec<&str> = request.targets.iter().map(|target| as_typed(target)).collect();
+    let targets = [request.targets.as_slice(), request.optional_targets.as_slice()].concat();
+    let mut client = client_for(home, &targets).await?;
+    let typed: Vec<&str> = targets.iter().map(|target| as_typed(target)).collect();
     let doing = format!("{} {}…", words.doing, typed.join(", "));
     let reply = {
         let progress = Progress::start(doing.clone());
@@ -166,7 +176,8 @@ pub(super) async fn act(
             }
         }
     };
-    let reply = reply.map_err(|error| connection::refused_for(error, &client, &request.targets))?;
+    let reply = reply.map_err(|error| connection::refused_for(error, &client, &targets))?;
+    reply.warnings.iter().for_each(|missing| output::note(missing));
     tell(&mut client, vec![(words.so_far(!request.wait), reply)], json).await
 }
 

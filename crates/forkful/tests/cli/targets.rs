@@ -81,7 +81,10 @@ fn every_verb_takes_every_kind_of_target() {
     assert!(done(&sandbox, &["describe", "/mail/", "0"]).contains("2nd/mail (1 worker)"));
     assert_eq!(done(&sandbox, &["logs", "jobs/mail.js", "--nostream", "--raw"]), "ticking\n");
     assert_eq!(acted(&sandbox, &["delete", "forkful.config.json", "--only", "api-1"]), "api-1");
+    let told = sandbox.transcript(&["stop", "forkful.config.json"]);
+    assert!(told.starts_with("exit: 0\n") && told.contains("note: no app or worker `api-1`\n"), "{told}");
     assert_eq!(acted(&sandbox, &["delete", "jobs/mail.js", "/./"]), "api-2 2nd/mail");
+    assert_eq!(sandbox.run(&["stop", "forkful.config.json"]).status.code(), Some(3));
 }
 
 #[test]
