@@ -64,9 +64,10 @@ pub(crate) fn saved_apps(home: &Home) -> usize {
     let number = |path: &PathBuf| {
         let file = std::io::BufReader::new(fs_err::File::open(path).ok()?);
         let saved: Saved = serde_json::from_reader(file).ok()?;
-        (!saved.apps.is_empty()).then_some(saved.apps.len())
+        Some(saved.apps.len())
     };
-    [home.state(), home.previous_state(), home.dump()].iter().find_map(number).unwrap_or(0)
+    let earlier = || [home.previous_state(), home.dump()].iter().filter_map(number).find(|apps| *apps > 0);
+    number(&home.state()).or_else(earlier).unwrap_or(0)
 }
 
 fn check(home: &Home, metadata: &std::fs::Metadata) -> Result<(), Failure> {
