@@ -134,7 +134,7 @@ test('a deployment is told with its version, and a reload that fails, also to th
 
 test('a changed file whose version does not start is a failed reload, as by a command', async (t) => {
   const forkful = await sandbox(t, NEWEST);
-  const { path } = await forkful.start(serves, { name: 'app', instances: 1, options: ['--watch', '--watch-delay', '20'] });
+  const { path } = await forkful.start(serves, { name: 'app', instances: 1, options: ['--watch', '--watch-delay', '20ms'] });
   const pid = await pidOf(forkful, 'app');
   const found = await waitUntil('the failed reload', async () => {
     // The watch begins in the background: a change may come before it.
