@@ -134,10 +134,10 @@ impl ConfigError {
             .fold(error, |error, hint| error.with_hint(hint.text).with_page(Page::Interpreter))
     }
 
-    /// Several errors: the first, and the number of all.
-    pub(crate) fn several(first: Self, count: usize) -> Self {
-        let all = format!("`forkful validate` shows all {count} faults");
-        let hint = first.hint.map_or(all.clone(), |hint| format!("{hint}; {all}"));
+    /// Several errors: the first. `validate` may find more of them than a start, so that no number is given.
+    pub(crate) fn several(first: Self) -> Self {
+        const ALL: &str = "`forkful validate` shows all faults";
+        let hint = first.hint.map_or(ALL.to_owned(), |hint| format!("{hint}; {ALL}"));
         Self { hint: Some(hint), cause: None, ..first }
     }
 

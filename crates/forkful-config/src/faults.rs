@@ -39,12 +39,12 @@ impl Faults {
         self.found
     }
 
-    /// The value if there is no error; otherwise the first error, with the number of all.
+    /// The value if there is no error; otherwise the first error, which says whether there are more.
     pub(crate) fn or_value<T>(mut self, value: T) -> Result<T, ConfigError> {
         match self.found.len() {
             0 => Ok(value),
             1 => Err(self.found.remove(0)),
-            count => Err(ConfigError::several(self.found.remove(0), count)),
+            _ => Err(ConfigError::several(self.found.remove(0))),
         }
     }
 }

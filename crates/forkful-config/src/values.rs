@@ -16,8 +16,8 @@ use forkful_core::words;
 use serde_json::Value as Json;
 
 use crate::error::{ConfigError, Place};
-use crate::keys::Kind;
-use crate::tree::{Node, Spot, Value};
+use crate::keys::{self, Kind};
+use crate::tree::{Entry, Node, Spot, Value};
 
 use alerts::alerts;
 pub(crate) use instances::{Instances, Number, parse_instances};
@@ -42,11 +42,39 @@ pub(crate) struct Refusal {
     pub(crate) at: Option<Spot>,
     pub(crate) value: String,
     pub(crate) expected: String,
+    /// A key is at fault, and not its value; `expected` says which keys there are.
+    pub(crate) is_unknown_key: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(node: &Node, expected: impl Into<String>) -> Self {
-        Self { below: String::new(), at: node.at, value: node.to_string(), expected: expected.into() }
+        Self {
+            below: String::new(),
+            at: node.at,
+            value: node.to_string(),
+            expected: expected.into(),
+            is_unknown_key: false,
+        }
+    }
+
+    /// A key of an object that has only the `known` ones.
+    pub(crate) fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
+        let expected = match keys::nearest(&keys::snake_case(&entry.key), known.iter().copied()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("the keys are {}", known.join(", ")),
+        };
+        let at = entry.at.or(entry.node.at);
+        Self { at, is_unknown_key: true, ..Self::new(&entry.node, expected) }
+    }
+
+    /// What is at fault, in words that fit after the key.
+    pub(crate) fn told(&self) -> String {
+        let Self { value, expected, .. } = self;
+        if self.is_unknown_key {
+            format!("is an unknown key; {expected}")
+        } else {
+            format!("is {value}; expected {expected}")
+        }
     }
 
     pub(crate) fn below(mut self, part: &str) -> Self {
@@ -57,7 +85,7 @@ impl Refusal {
     /// As a fault of the key at `place`.
     pub(crate) fn of(self, place: Place) -> ConfigError {
         let place = Place { at: self.at.or(place.at), key: format!("{}{}", place.key, self.below), ..place };
-        ConfigError::value(place, &self.value, &self.expected)
+        ConfigError::at(place, self.told())
     }
 }
 

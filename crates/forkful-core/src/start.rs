@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::named;
 use crate::targets::Target;
-use crate::words::count;
+use crate::words::{count, shell_word};
 
 named! {
     /// What to do with an app that is defined and already runs. One that exists and does not run starts again.
@@ -124,7 +124,8 @@ impl Conflict {
     pub fn hint(&self) -> String {
         match self {
             Self::Runs { name, .. } => format!(
-                "`forkful reload {name}` loads new code without losing a request; `--force` starts another copy"
+                "`forkful reload {}` loads new code without losing a request; `--force` starts another copy",
+                shell_word(name)
             ),
             Self::OtherApp { .. } => "`--name` gives this one another name".to_owned(),
         }
@@ -290,5 +291,11 @@ mod tests {
         let other = Conflict::OtherApp { script: "/srv/a.js".to_owned() };
         assert_eq!(other.to_string(), "the name belongs to another app, /srv/a.js, which is running");
         assert!(other.hint().starts_with("`--name`"), "{}", other.hint());
+    }
+
+    #[test]
+    fn a_name_in_a_command_is_quoted_for_the_shell() {
+        let hint = Conflict::Runs { name: "my api".to_owned(), workers: 1 }.hint();
+        assert!(hint.starts_with("`forkful reload 'my api'` loads"), "{hint}");
     }
 }

@@ -88,9 +88,7 @@ impl Settings {
         }
         if let Some(name) = rotation_key(&key) {
             forkful_config::set_log_rotation(&mut LogRotation::default(), name, rotation_value(&value))
-                .map_err(|fault| {
-                    Failure::new(Exit::WrongUse, format!("{key} is {value:?}; expected {fault}"))
-                })?;
+                .map_err(|fault| Failure::new(Exit::WrongUse, format!("{key} {fault}")))?;
         }
         self.values.insert(key, value);
         Ok(())

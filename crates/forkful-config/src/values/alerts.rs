@@ -8,7 +8,7 @@ use super::{Checked, Refusal, flag, names, period, words};
 use crate::tree::{Entry, Node, Value, quoted};
 
 /// The keys of the object.
-const KEYS: &str = "webhook, command, on, every, timeout";
+const KEYS: [&str; 5] = ["webhook", "command", "on", "every", "timeout"];
 
 /// A URL, a command, or an object; null for none.
 pub(super) fn alerts(node: &Node) -> Checked<Json> {
@@ -30,7 +30,8 @@ pub(super) fn alerts(node: &Node) -> Checked<Json> {
     Ok(serde_json::to_value(&alerts).expect("texts and numbers are JSON"))
 }
 
-fn set(alerts: &mut AlertPolicy, Entry { key, node, .. }: &Entry) -> Checked<()> {
+fn set(alerts: &mut AlertPolicy, entry: &Entry) -> Checked<()> {
+    let Entry { key, node, .. } = entry;
     match crate::keys::snake_case(key).as_str() {
         "webhook" => alerts.webhook = Some(webhook(node)?),
         "command" => alerts.command = words(node)?,
@@ -59,11 +60,7 @@ fn set(alerts: &mut AlertPolicy, Entry { key, node, .. }: &Entry) -> Checked<()>
                 return Err(Refusal::new(node, format!("at most {most}s")));
             }
         }
-        _ => {
-            let mut refusal = Refusal::new(node, format!("one of {KEYS}"));
-            refusal.value = format!("the key {}", quoted(key));
-            return Err(refusal);
-        }
+        _ => return Err(Refusal::unknown_key(entry, &KEYS)),
     }
     Ok(())
 }

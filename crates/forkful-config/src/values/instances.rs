@@ -3,7 +3,7 @@
 use forkful_core::spec::INSTANCES_MAX;
 
 use super::{Checked, Refusal, text, whole};
-use crate::tree::{Entry, Node, Value, quoted};
+use crate::tree::{Entry, Node, Value};
 
 /// What `instances` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) const INSTANCES_EXPECTED: &str = r#"a number, "max" or a negative num
 const TO: &str = "..";
 const MIN_EXPECTED: &str = "a number from 1";
 const MAX_EXPECTED: &str = r#"a number from 1, "max" or a negative number"#;
-const KEYS: &str = "min, max";
+const KEYS: [&str; 2] = ["min", "max"];
 
 /// Reads the number of workers; `Err` is what was expected.
 pub(crate) fn parse_instances(text: &str) -> Result<Instances, String> {
@@ -83,7 +83,8 @@ pub(super) fn instances(node: &Node) -> Checked<String> {
 /// `{ min, max }` as `min..max`; the least number is 1 where it is not given.
 fn bounds(node: &Node, entries: &[Entry]) -> Checked<String> {
     let (mut min, mut max) = ("1".to_owned(), None);
-    for Entry { key, node, .. } in entries.iter().filter(|entry| !entry.node.is_null()) {
+    for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
+        let Entry { key, node, .. } = entry;
         let refuse = |expected: &str| Err(Refusal::new(node, expected).below(&format!(".{key}")));
         let given = text(node);
         match (key.as_str(), given) {
@@ -94,11 +95,7 @@ fn bounds(node: &Node, entries: &[Entry]) -> Checked<String> {
                 Err(expected) => return refuse(&expected),
             },
             ("max", _) => return refuse(MAX_EXPECTED),
-            _ => {
-                let mut refusal = Refusal::new(node, format!("one of {KEYS}")).below(&format!(".{key}"));
-                refusal.value = format!("the key {}", quoted(key));
-                return Err(refusal);
-            }
+            _ => return Err(Refusal::unknown_key(entry, &KEYS).below(&format!(".{key}"))),
         }
     }
     let Some((max, of)) = max else {
@@ -152,7 +149,7 @@ mod tests {
         .into_iter()
         .map(|value| {
             let refusal = read(value).unwrap_err();
-            format!("instances{} is {}; expected {}", refusal.below, refusal.value, refusal.expected)
+            format!("instances{} {}", refusal.below, refusal.told())
         })
         .collect();
         insta::assert_snapshot!(refusals.join("\n"), @r#"
@@ -164,7 +161,7 @@ mod tests {
         instances.max is 0; expected a number from 1, "max" or a negative number
         instances.max is 5000; expected at most 1024
         instances.max is a list; expected a number from 1, "max" or a negative number
-        instances.most is the key "most"; expected one of min, max
+        instances.most is an unknown key; the keys are min, max
         instances is "1.."; expected a range such as "1..4" or "1..max"
         instances is "..4"; expected a range such as "1..4" or "1..max"
         instances is "0..4"; expected a range such as "1..4" or "1..max"

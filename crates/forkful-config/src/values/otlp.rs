@@ -4,7 +4,7 @@ use forkful_core::otlp::OtlpPolicy;
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, flag, period};
-use crate::tree::{Node, Value, quoted};
+use crate::tree::{Node, Value};
 
 /// A URL, or an object; null for none.
 pub(super) fn otlp(node: &Node) -> Checked<Json> {
@@ -19,11 +19,7 @@ pub(super) fn otlp(node: &Node) -> Checked<Json> {
                 match crate::keys::snake_case(&entry.key).as_str() {
                     "endpoint" => found = Some(endpoint(&entry.node).map_err(below)?),
                     "interval" => interval = at_least(&entry.node).map_err(below)?,
-                    _ => {
-                        let mut refusal = Refusal::new(&entry.node, "one of endpoint, interval");
-                        refusal.value = format!("the key {}", quoted(&entry.key));
-                        return Err(below(refusal));
-                    }
+                    _ => return Err(below(Refusal::unknown_key(entry, &["endpoint", "interval"]))),
                 }
             }
             found.ok_or_else(|| Refusal::new(node, "an `endpoint`"))?

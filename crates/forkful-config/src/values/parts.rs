@@ -260,9 +260,7 @@ fn health_object(node: &Node, entries: &[Entry], with: impl Fn(Json) -> Json) ->
     for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
         let key = crate::keys::snake_case(&entry.key);
         if !known.contains(&key.as_str()) {
-            let mut refusal = Refusal::new(&entry.node, format!("one of {}", known.join(", ")));
-            refusal.value = format!("the key {}", crate::tree::quoted(&entry.key));
-            return Err(refusal.below(&format!(".{}", entry.key)));
+            return Err(Refusal::unknown_key(entry, &known).below(&format!(".{}", entry.key)));
         }
         given.insert(key, &entry.node);
     }

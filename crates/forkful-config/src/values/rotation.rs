@@ -4,8 +4,7 @@ use forkful_core::logs::{LogRotation, MinFree};
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, bytes, count, duration, flag, parse_bytes};
-use crate::keys::nearest;
-use crate::tree::{Node, Value, quoted};
+use crate::tree::{Entry, Node, Value};
 
 /// The keys of `log_rotate`.
 const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
@@ -20,8 +19,7 @@ pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
         _ if flag(node).is_ok() => {}
         Value::Table(entries) => {
             for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
-                set(&mut rotation, &entry.key, &entry.node)
-                    .map_err(|refusal| refusal.below(&format!(".{}", entry.key)))?;
+                set(&mut rotation, entry).map_err(|refusal| refusal.below(&format!(".{}", entry.key)))?;
             }
         }
         Value::Text(text) if parse_bytes(text).is_some() => rotation.max_size = size(node)?,
@@ -35,13 +33,14 @@ pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
     Ok(serde_json::to_value(&rotation).expect("numbers are JSON"))
 }
 
-/// Sets one key of `log_rotate` from a text; otherwise returns what was expected.
+/// Sets one key of `log_rotate` from a text; otherwise returns what is wrong, in words that fit after the key.
 pub fn set_log_rotation(rotation: &mut LogRotation, key: &str, text: &str) -> Result<(), String> {
-    set(rotation, key, &Node { at: None, value: Value::Text(text.to_owned()) })
-        .map_err(|refusal| refusal.expected)
+    let node = Node { at: None, value: Value::Text(text.to_owned()) };
+    set(rotation, &Entry { key: key.to_owned(), at: None, node }).map_err(|refusal| refusal.told())
 }
 
-fn set(rotation: &mut LogRotation, key: &str, node: &Node) -> Checked<()> {
+fn set(rotation: &mut LogRotation, entry: &Entry) -> Checked<()> {
+    let Entry { key, node, .. } = entry;
     match crate::keys::snake_case(key).as_str() {
         "max_size" => rotation.max_size = size(node)?,
         "max_age" => {
@@ -68,13 +67,7 @@ fn set(rotation: &mut LogRotation, key: &str, node: &Node) -> Checked<()> {
                 _ => MinFree::Bytes(or_off(node)?.unwrap_or(0)),
             }
         }
-        _ => {
-            let nearest = nearest(&crate::keys::snake_case(key), ROTATION_KEYS.iter().copied());
-            let meant = nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
-            let mut refusal = Refusal::new(node, format!("one of {}{meant}", ROTATION_KEYS.join(", ")));
-            refusal.value = format!("the key {}", quoted(key));
-            return Err(refusal);
-        }
+        _ => return Err(Refusal::unknown_key(entry, ROTATION_KEYS)),
     }
     Ok(())
 }

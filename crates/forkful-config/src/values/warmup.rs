@@ -4,10 +4,10 @@ use forkful_core::spec::{WARMUP_PATHS_MAX, WARMUP_REQUESTS_MAX, Warmup};
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, count, flag, names, period};
-use crate::tree::{Entry, Node, Value, quoted};
+use crate::tree::{Entry, Node, Value};
 
 /// The keys of the object.
-const KEYS: &str = "path, paths, requests, timeout";
+const KEYS: [&str; 4] = ["path", "paths", "requests", "timeout"];
 
 /// A path, a list of paths, or an object; null for none.
 pub(super) fn warmup(node: &Node) -> Checked<Json> {
@@ -29,7 +29,8 @@ pub(super) fn warmup(node: &Node) -> Checked<Json> {
     Ok(serde_json::to_value(&warmup).expect("texts and numbers are JSON"))
 }
 
-fn set(warmup: &mut Warmup, Entry { key, node, .. }: &Entry) -> Checked<()> {
+fn set(warmup: &mut Warmup, entry: &Entry) -> Checked<()> {
+    let Entry { key, node, .. } = entry;
     match crate::keys::snake_case(key).as_str() {
         "path" | "paths" => warmup.paths = paths(node)?,
         "requests" => {
@@ -38,11 +39,7 @@ fn set(warmup: &mut Warmup, Entry { key, node, .. }: &Entry) -> Checked<()> {
             warmup.requests = number.ok_or_else(|| Refusal::new(node, expected))?;
         }
         "timeout" => warmup.timeout = period(node)?,
-        _ => {
-            let mut refusal = Refusal::new(node, format!("one of {KEYS}"));
-            refusal.value = format!("the key {}", quoted(key));
-            return Err(refusal);
-        }
+        _ => return Err(Refusal::unknown_key(entry, &KEYS)),
     }
     Ok(())
 }

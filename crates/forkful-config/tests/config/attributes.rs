@@ -50,7 +50,7 @@ fn wrong_values_say_what_was_expected() {
     insta::assert_snapshot!(all.join("\n"), @r#"
     forkful.config.json:1:43: max_memory_restart is "lots"; expected a number of bytes, or a string such as "200M", "1.5G" or "500K"
     forkful.config.json:1:41: maxMemoryRestart is 0; expected more than 0 bytes
-    forkful.config.json:1:37: cron_restart is "61 * * * *"; expected a cron pattern such as "0 3 * * *" (Component error: Number out of bounds)
+    forkful.config.json:1:37: cron_restart is "61 * * * *"; expected a cron pattern such as "0 3 * * *" ("61" is no minute, which is 0 to 59)
     forkful.config.json:1:37: cron_restart is "every day"; expected a cron pattern such as "0 3 * * *" (a cron pattern has 5 or 6 fields, not 2)
     forkful.config.json:1:30: watch is 3; expected true, a path, or a list of paths
     forkful.config.json:1:44: ignore_watch[1] is 3; expected a pattern as in .gitignore, or a regular expression
@@ -66,7 +66,7 @@ fn wrong_values_say_what_was_expected() {
     forkful.config.json:1:31: health is 3; expected a path such as "/healthz", a URL, "tcp", or an object
     forkful.config.json:1:31: health is "https://example.com/"; expected a path such as "/healthz", or a URL of this machine such as "http://127.0.0.1:3000/healthz"
     forkful.config.json:1:31: health is an object; expected exactly one of http, tcp and command
-    forkful.config.json:1:60: health.intervall is the key "intervall"; expected one of http, tcp, command, interval, timeout, start_period, failures, stuck_limit
+    forkful.config.json:1:47: health.intervall is an unknown key; did you mean `interval`?
     forkful.config.json:1:40: health.tcp is 70000; expected a port from 0 to 65535
     forkful.config.json:1:59: health.failures is 0; expected a whole number from 1
     forkful.config.json:1:35: depends_on is an object; expected a text, or a list
@@ -344,7 +344,7 @@ fn rotation_is_on_unless_switched_off_and_every_part_can_be_changed() {
     .map(|value| fault(&format!(r#"{{ "script": "a.js", "log_rotate": {value} }}"#)));
     insta::assert_snapshot!(all.join("\n"), @r#"
     forkful.config.json:1:35: log_rotate is 5; expected true, false, or an object such as { "max_size": "10M", "keep": 5 }
-    forkful.config.json:1:50: log_rotate.max_sizes is the key "max_sizes"; expected one of max_size, max_age, keep, total, compress, min_free (did you mean `max_size`?)
+    forkful.config.json:1:37: log_rotate.max_sizes is an unknown key; did you mean `max_size`?
     forkful.config.json:1:49: log_rotate.max_size is "5"; expected at least 4096 bytes, or false for no bound
     forkful.config.json:1:48: log_rotate.max_age is 5; expected at least a second, or false for never
     forkful.config.json:1:45: log_rotate.keep is 100000; expected at most 10000

@@ -243,7 +243,9 @@ const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
         Verdict::Imbalance => {
             &["Have clients open connections anew: server.maxRequestsPerSocket, a shorter keepAliveTimeout."]
         }
-        Verdict::Unclear(Unclear::NoAgent) => &["Switch the agent on (agent: true), and ask again."],
+        Verdict::Unclear(Unclear::NoAgent) => &[
+            "If the app runs on Node.js, switch the agent on (agent: true), and ask again. Other programs, such as the file server of forkful serve, are measured from outside alone.",
+        ],
         Verdict::Unclear(Unclear::NothingStandsOut) => {
             &["Drive more load if you want to find the limit (forkful bench)."]
         }

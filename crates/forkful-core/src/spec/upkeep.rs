@@ -102,7 +102,8 @@ impl CronPattern {
         }
         match croner::Cron::from_str(text.trim()) {
             Ok(parsed) => Ok(Self { text, parsed }),
-            Err(error) => Err(CronFault(error.to_string().trim_end_matches('.').to_owned())),
+            Err(error) => Err(wrong_field(&text)
+                .unwrap_or_else(|| CronFault(error.to_string().trim_end_matches('.').to_owned()))),
         }
     }
 
@@ -115,6 +116,31 @@ impl CronPattern {
     pub fn pattern(&self) -> &croner::Cron {
         &self.parsed
     }
+}
+
+/// The first field of a cron pattern that is wrong where all others are `*`.
+fn wrong_field(text: &str) -> Option<CronFault> {
+    const FIELDS: [(&str, &str); 6] = [
+        ("second", "0 to 59"),
+        ("minute", "0 to 59"),
+        ("hour", "0 to 23"),
+        ("day of the month", "1 to 31"),
+        ("month", "1 to 12"),
+        ("day of the week", "0 to 7"),
+    ];
+    let written: Vec<&str> = text.split_whitespace().collect();
+    if !(5..=6).contains(&written.len()) {
+        return None;
+    }
+    let known = &FIELDS[FIELDS.len() - written.len()..];
+    let is_wrong = |at: &usize| {
+        let alone: Vec<&str> =
+            written.iter().enumerate().map(|(i, field)| if i == *at { field } else { "*" }).collect();
+        croner::Cron::from_str(&alone.join(" ")).is_err()
+    };
+    let at = (0..written.len()).find(is_wrong)?;
+    let (name, range) = known[at];
+    Some(CronFault(format!("{:?} is no {name}, which is {range}", written[at])))
 }
 
 impl TryFrom<String> for CronPattern {
@@ -226,5 +252,17 @@ mod tests {
             assert!(!fault.is_empty() && !fault.ends_with('.'), "{bad}: {fault}");
         }
         assert!(CronPattern::new("1,".repeat(200)).is_err());
+    }
+
+    #[test]
+    fn the_field_of_a_cron_pattern_that_is_wrong_is_named() {
+        for (bad, fault) in [
+            ("61 * * * *", r#""61" is no minute, which is 0 to 59"#),
+            ("61 * * * * *", r#""61" is no second, which is 0 to 59"#),
+            ("0 24 * * *", r#""24" is no hour, which is 0 to 23"#),
+            ("0 0 * 13 8", r#""13" is no month, which is 1 to 12"#),
+        ] {
+            assert_eq!(CronPattern::new(bad).expect_err(bad).to_string(), fault);
+        }
     }
 }

@@ -11,6 +11,7 @@ use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::looks_app_specific;
 use forkful_core::supervisor::FirstStates;
 use forkful_core::targets::as_typed;
+use forkful_core::words::shell_word;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -129,13 +130,15 @@ impl Persistence {
     pub(crate) fn notes(&self, apps: &Apps) -> Vec<String> {
         let carried = self.carried.iter().map(|carried| {
             let name = &carried.name;
-            format!("{name} does not run: {}; it stays saved until `forkful delete {name}`", carried.fault)
+            let word = shell_word(name);
+            format!("{name} does not run: {}; it stays saved until `forkful delete {word}`", carried.fault)
         });
         let missing = apps.values().filter_map(|app| {
             let (name, names) = (&app.spec().name, missing_variables(app.spec())?);
             Some(format!(
-                "{name} runs without {names}, whose values were not saved: `forkful restart {name} --update-env` \
-                 from a shell that has them"
+                "{name} runs without {names}, whose values were not saved: `forkful restart {} --update-env` \
+                 from a shell that has them",
+                shell_word(name.as_str())
             ))
         });
         let fault = self.writer.fault().map(|fault| format!("the state cannot be saved: {fault}"));

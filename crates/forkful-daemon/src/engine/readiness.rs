@@ -9,6 +9,7 @@ use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
 use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Event, may_listen};
+use forkful_core::words::shell_word;
 use forkful_os::listener::shared_listeners_of;
 use forkful_os::procinfo::{self, ListeningSocket};
 
@@ -143,7 +144,7 @@ impl App {
         let hint = format!(
             "if it is not meant to listen on {missing} any more: `forkful restart {}`, or let the app say \
              itself when it is ready (`wait_ready`)",
-            self.spec().name
+            shell_word(self.spec().name.as_str())
         );
         Some((slot, ListenFault { error, hint: Some(hint) }))
     }

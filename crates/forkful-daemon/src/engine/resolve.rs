@@ -7,6 +7,7 @@ use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, Err
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::AppSpec;
+use forkful_core::words::shell_word;
 
 use super::app::{App, AppId};
 use super::apps::Apps;
@@ -43,7 +44,8 @@ impl Apps {
                 Err(refused) => {
                     let hint = match autoscale {
                         Some(_) => format!(
-                            "`forkful restart {name} -i 2` sets a fixed number, `-i 1..4` other bounds"
+                            "`forkful restart {} -i 2` sets a fixed number, `-i 1..4` other bounds",
+                            shell_word(name.as_str())
                         ),
                         None => "`forkful stop` stops all workers of an app".to_owned(),
                     };
@@ -210,16 +212,17 @@ impl Roster<'_> {
 
     /// Whether neither an app that exists nor a saved app has this name.
     pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
+        let word = shell_word(name);
         if self.find(name).is_some() {
             let hint = Page::AppExists.hint(format!(
-                "`forkful restart {name}` or `forkful reload {name}` for new code; another `--name` for a second app"
+                "`forkful restart {word}` or `forkful reload {word}` for new code; another `--name` for a second app"
             ));
             let error = format!("an app named `{name}` exists already");
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }
         if let Some(carried) = self.carried(name) {
             let error = format!("an app named `{name}` is saved already: {}", carried.fault);
-            let hint = format!("`forkful delete {name}` forgets it; another `--name` for a second app");
+            let hint = format!("`forkful delete {word}` forgets it; another `--name` for a second app");
             let hint = Page::Saved.hint(hint);
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
         }

@@ -14,6 +14,7 @@ use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{ENV_FILE_BYTES_MAX, is_for_other_users, parse_env_file};
 use forkful_core::supervisor::FirstStates;
+use forkful_core::words::shell_word;
 use forkful_os::behalf;
 use tokio::sync::{mpsc, oneshot};
 
@@ -228,7 +229,8 @@ impl Persistence {
         }
         log_line!("forkful: {} is not started and stays saved: {}", carried.name, carried.fault);
         let mut told = outcome(&carried.name, Some(carried.fault.clone()), Vec::new());
-        let hint = format!("it stays saved as it is; `forkful delete {}` forgets it", carried.name);
+        let hint =
+            format!("it stays saved as it is; `forkful delete {}` forgets it", shell_word(&carried.name));
         (told.hint, told.see) = (Some(hint), Some(Page::Saved.url()));
         match self.carried.iter_mut().find(|known| known.name == carried.name) {
             Some(known) => *known = carried,

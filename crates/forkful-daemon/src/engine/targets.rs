@@ -7,6 +7,7 @@ use forkful_api::types::{ActionRequest, ErrorCode, ErrorReply};
 use forkful_core::pages::Page;
 use forkful_core::spec::AppSpec;
 use forkful_core::targets::{Target, TargetFault, as_typed};
+use forkful_core::words::shell_word;
 use regex::Regex;
 
 use super::app::{App, AppId};
@@ -133,7 +134,7 @@ impl<'a> Roster<'a> {
         let name = target.as_ref().ok().and_then(Target::name).unwrap_or(text);
         if let Some(carried) = self.carried(name) {
             let error = format!("`{name}` is saved, but does not run: {}", carried.fault);
-            let hint = Page::Saved.hint(format!("`forkful delete {name}` forgets it"));
+            let hint = Page::Saved.hint(format!("`forkful delete {}` forgets it", shell_word(name)));
             return refuse(ErrorCode::NoSuchTarget, &error, Some(hint));
         }
         let error = match &target {

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, Write as _, stderr, stdout};
 use clap::Args;
 use forkful_api::conversation::StdinRequest;
 use forkful_api::types::{AppList, AppView, LogLine, LogStream, LogsQuery, ModeKind, WorkerView};
+use forkful_core::words::shell_word;
 use tokio::sync::mpsc;
 
 use crate::connection;
@@ -90,7 +91,8 @@ fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
         [one] if one.pid.is_some() => Ok(one.pm_id),
         [one] => {
             let error = format!("worker {} of `{}` is not running", one.pm_id, app.definition.name);
-            Err(Failure::new(Exit::Failed, error).hint(format!("`forkful start {target}` starts it")))
+            Err(Failure::new(Exit::Failed, error)
+                .hint(format!("`forkful start {}` starts it", shell_word(target))))
         }
         many => {
             let ids: Vec<String> = many.iter().map(|worker| worker.pm_id.to_string()).collect();

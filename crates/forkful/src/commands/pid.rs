@@ -2,6 +2,7 @@
 
 use clap::Args;
 use forkful_api::client::ClientError;
+use forkful_core::words::shell_word;
 
 use super::targets::{client_for, expand, workers};
 use crate::connection;
@@ -35,8 +36,9 @@ pub(super) async fn run(home: &Home, args: &PidArgs) -> Result<Exit, Failure> {
     let pids: String = workers.iter().filter_map(|worker| worker.pid).map(|pid| format!("{pid}\n")).collect();
     if pids.is_empty() {
         let target = args.targets.join(", ");
+        let words: Vec<_> = args.targets.iter().map(|target| shell_word(target)).collect();
         return Err(Failure::new(Exit::Failed, format!("no worker of `{target}` runs"))
-            .hint(format!("`forkful start {target}` starts it")));
+            .hint(format!("`forkful start {}` starts it", words.join(" "))));
     }
     output::print(&pids)?;
     Ok(Exit::Done)

@@ -8,6 +8,7 @@ use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
 use forkful_core::metrics::METRICS;
 use forkful_core::outgoing::{HostLoad, HostUse};
 use forkful_core::spec::environment::shown_arguments;
+use forkful_core::words::shell_word;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
 use super::paint::Paint;
@@ -73,7 +74,7 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
         lines.pair("outgoing", &outgoing(host));
     }
     if let Some(cost) = &app.stalls {
-        let command = format!("`forkful stalls {}`", definition.name);
+        let command = format!("`forkful stalls {}`", shell_word(&definition.name));
         lines.pair("stalls", &format!("{} ({command})", stalls::summary(cost)));
     }
     lines.settings(definition);

@@ -8,6 +8,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use forkful_api::types::{AppRows, AppTable, Status, WorkerRow};
 use forkful_core::autoscale::ScaleBounds;
 use forkful_core::spec::NAMESPACE_DEFAULT;
+use forkful_core::words::shell_word;
 
 use super::format;
 use super::look::look;
@@ -345,8 +346,9 @@ pub(crate) fn notes(list: &AppTable, shape: &TableShape) -> Vec<String> {
             other => other.to_string(),
         };
         Some(format!(
-            "{name}: worker {id} is {state}: {}; `forkful describe {name}` shows more",
-            reason(worker)
+            "{name}: worker {id} is {state}: {}; `forkful describe {}` shows more",
+            reason(worker),
+            shell_word(&name)
         ))
     };
     list.apps.iter().filter_map(note).take(NOTES_MAX).collect()

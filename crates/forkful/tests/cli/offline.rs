@@ -261,7 +261,7 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     exit: 2
     --- stderr
     error: cannot read missing.config.js
-    caused by: failed to query resolved metadata `missing.config.js`: No such file or directory (os error 2)
+    caused by: No such file or directory (os error 2)
 
     hint: name a script or a configuration file; `forkful.config.js` is the usual one
     ");

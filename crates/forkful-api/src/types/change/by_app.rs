@@ -75,7 +75,8 @@ impl ByApp {
     pub(super) fn check(&self, name: &str) -> Result<(), ErrorReply> {
         let Some(option) = &self.new_app_only else { return Ok(()) };
         let hint = format!(
-            "`forkful delete {name}` and start it again, or restart it with a config file that changes it"
+            "`forkful delete {}` and start it again, or restart it with a config file that changes it",
+            forkful_core::words::shell_word(name)
         );
         Err(refused(format!("{option} cannot be changed of an app that exists"), hint))
     }

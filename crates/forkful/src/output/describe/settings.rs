@@ -90,7 +90,7 @@ fn plain(field: &str, value: &Value) -> String {
             let pairs: Vec<String> = map
                 .iter()
                 .filter(|(_, value)| !value.is_null() && **value != Value::Array(Vec::new()))
-                .map(|(key, value)| format!("{} {}", key.trim_end_matches("_ms"), plain(key, value)))
+                .map(|(field, value)| format!("{} {}", key_of(field), plain(field, value)))
                 .collect();
             pairs.join(", ")
         }
@@ -98,6 +98,26 @@ fn plain(field: &str, value: &Value) -> String {
     }
 }
 
+/// The key of an object's field, as it is written in a configuration.
+fn key_of(field: &str) -> &str {
+    match field {
+        "failures_max" => "failures",
+        _ => field.trim_end_matches("_ms"),
+    }
+}
+
 fn usual_rotation() -> Value {
     serde_json::to_value(LogRotation::default()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_shown_with_the_keys_of_the_configuration() {
+        let shown = |health: Value| plain("health", &health);
+        assert_eq!(shown(serde_json::json!({ "failures_max": 3 })), "failures 3");
+        assert_eq!(shown(serde_json::json!({ "interval_ms": 5000 })), "interval 5s");
+    }
 }
