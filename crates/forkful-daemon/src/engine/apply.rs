@@ -138,7 +138,7 @@ fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
         notes.extend(changes(before, wanted));
     }
     if step.change == Change::Reload && notes.is_empty() {
-        notes.push("its code is newer than its processes".to_owned());
+        notes.push("a file in its folder is newer than its processes".to_owned());
     }
     PlannedApp { name: name.to_string(), change, notes }
 }
