@@ -57,21 +57,49 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     if let Some(failure) = of_gone(error) {
         return failure;
     }
+    let command = crate::cli::overview::asked().unwrap_or_default();
     // clap's text: the error, tips, the usage and where to find more, separated by blank lines.
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\n\n").map(str::trim);
     let what = parts.next().unwrap_or_default();
     let what =
         what.strip_prefix("error: ").unwrap_or(what).replace("unrecognized subcommand", "unknown command");
-    let tips: Vec<&str> = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+    let takes_arguments = PASSES_ARGUMENTS.contains(&command.as_str());
+    // What is similar is said by `did_you_mean`.
+    let is_of_use =
+        |tip: &&str| !tip.contains("similar ") && (takes_arguments || !tip.starts_with("to pass "));
+    let tips = rendered.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    let tips: Vec<&str> = tips.filter(is_of_use).collect();
     let usage = parts.find_map(|part| part.strip_prefix("Usage: "));
-    let hint = match (did_you_mean(error), tips.is_empty(), usage) {
+    let suggestion = of_other_tools(&command, error).map(str::to_owned).or_else(|| did_you_mean(error));
+    let hint = match (suggestion, tips.is_empty(), usage) {
         (Some(suggestion), ..) => suggestion,
         (None, false, _) => tips.join("; "),
         (None, true, Some(usage)) => format!("the usage is `{usage}`; `--help` shows more"),
         (None, true, None) => "the command's `--help` describes its options".to_owned(),
     };
     Failure::new(Exit::WrongUse, what).hint(hint)
+}
+
+/// Commands that pass arguments after `--` to an app.
+const PASSES_ARGUMENTS: [&str; 4] = ["start", "run", "restart", "reload"];
+
+/// Options that users know from other tools, by the command, with what to use instead.
+const OF_OTHER_TOOLS: [(&str, &str, &str); 3] = [
+    (
+        "logs",
+        "--since",
+        "`--lines 200` shows more lines, and `--timestamp` their times where they are known; `forkful events --since 1h` shows incidents",
+    ),
+    ("startup", "--dry-run", "`--print` only shows the file"),
+    ("unstartup", "--dry-run", "`--print` only shows the file"),
+];
+
+fn of_other_tools(command: &str, error: &clap::Error) -> Option<&'static str> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let known = OF_OTHER_TOOLS.iter().find(|(of, name, _)| (*of, *name) == (command, option.as_str()));
+    known.map(|(.., instead)| *instead)
 }
 
 /// Similar commands, options or values, most similar first.
@@ -91,6 +119,9 @@ fn did_you_mean(error: &clap::Error) -> Option<String> {
         }
     })?;
     let (best, others) = by_similarity(word, found);
+    if !is_near(word, best) {
+        return None;
+    }
     Some(match others.as_slice() {
         [] => format!("did you mean `{best}`?"),
         others => format!("did you mean `{best}`? Similar: {}", others.join(", ")),
@@ -105,6 +136,12 @@ fn by_similarity<'a>(word: &str, mut found: Vec<&'a str>) -> (&'a str, Vec<&'a s
     let best = found.first().copied().unwrap_or_default();
     let close = distance(best) + 1;
     (best, found.into_iter().skip(1).filter(|other| distance(other) <= close).collect())
+}
+
+/// Whether a word may be a slip of the keyboard, or the beginning, of another one.
+fn is_near(word: &str, other: &str) -> bool {
+    let letters = word.trim_start_matches('-').chars().count();
+    other.starts_with(word) || strsim::damerau_levenshtein(word, other) <= (letters / 2).max(1)
 }
 
 /// A command or an option that PM2 has but Forkful has not.
@@ -148,7 +185,17 @@ pub(crate) fn text(
 
 #[cfg(test)]
 mod tests {
-    use super::by_similarity;
+    use super::{by_similarity, is_near};
+
+    #[test]
+    fn a_word_is_not_suggested_for_a_different_one() {
+        for (word, other) in
+            [("--instance", "--instances"), ("--sortt", "--sort"), ("strat", "start"), ("sta", "status")]
+        {
+            assert!(is_near(word, other), "{word} {other}");
+        }
+        assert!(!is_near("--since", "--silent"));
+    }
 
     #[test]
     fn the_most_similar_word_comes_first() {
