@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use forkful_api::incidents::{Incident, IncidentKind, IncidentList, IncidentSummary};
 use forkful_api::types::{ErrorCode, ErrorReply};
-use forkful_core::incidents::Death;
+use forkful_core::incidents::{Death, Role};
 use forkful_core::pages::Page;
 use forkful_core::spec::environment::KnownSecrets;
 use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
@@ -206,8 +206,10 @@ fn complete(draft: Draft) -> Incident {
     }
     let reason = std::mem::take(&mut incident.summary.reason);
     incident.summary.reason = secrets.redact(reason);
+    let is_successor = death.is_some_and(|death| death.role == Role::Successor);
     let attempt = match incident.summary.kind {
         IncidentKind::FailedReload => Attempt::Reload { app: &incident.summary.app },
+        _ if is_successor => Attempt::Reload { app: &incident.summary.app },
         _ => Attempt::Start,
     };
     let hint = cause(&lines).and_then(|cause| next_step(cause, &cwd, attempt));
@@ -239,6 +241,8 @@ fn no_such(id: u64) -> ErrorReply {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use forkful_core::slot::Exit;
 
     use super::*;
 
@@ -281,15 +285,18 @@ mod tests {
 
     #[test]
     fn a_failed_reload_is_to_be_reloaded_again() {
-        let hint = |kind| {
+        let hint = |kind, role: Option<Role>| {
             let (sender, tail) = oneshot::channel();
             sender.send(vec!["SyntaxError: Unexpected token".to_owned()]).unwrap();
             let mut draft = draft(Some(tail));
             draft.incident.summary.kind = kind;
+            draft.death = role.map(|role| Death { exit: Exit::Code(1), role, kernel: None, stuck: None });
             complete(draft).hint.unwrap()
         };
-        assert!(hint(IncidentKind::FailedReload).ends_with("reload it again with `forkful reload api`"));
-        assert!(hint(IncidentKind::CrashLoop).ends_with("start the app again"));
+        let reload = "reload it again with `forkful reload api`";
+        assert!(hint(IncidentKind::FailedReload, None).ends_with(reload));
+        assert!(hint(IncidentKind::Crash, Some(Role::Successor)).ends_with(reload));
+        assert!(hint(IncidentKind::Crash, Some(Role::Serving)).ends_with("start the app again"));
     }
 
     #[test]
