@@ -50,9 +50,9 @@ async function greeters(t, options = []) {
 }
 
 /**
- * Fails unless the busiest worker has at most `most` of the connections that `attempt` opens. `auto` avoids
- * workers that do not answer just then, as a worker without a core does not either; of `exact`, others take
- * over what such a worker does not accept. Then an even spread may take another attempt.
+ * Fails unless the busiest worker has at most `most` of the connections that `attempt` opens. Both modes give
+ * connections only to workers whose event loop has just answered. A worker without a core does not answer;
+ * then an even spread may take another attempt.
  */
 async function evenly(attempt) {
   const spreads = [];

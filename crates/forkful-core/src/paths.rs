@@ -26,8 +26,8 @@ pub fn tidied(path: &Path, mut is_link: impl FnMut(&Path) -> bool) -> PathBuf {
 /// The most bytes of an app's name in a file's name, which has at most 255 with all that follows.
 const NAME_BYTES_MAX: usize = 160;
 
-/// The name of an app as part of a file's name, as PM2 writes it, but with the letters of every language: PM2 has one file
-/// for all names of as many other letters. A name that is too long ends with a number that is its own.
+/// The name of an app as part of a file's name: as PM2 writes it, but with the letters of every language. PM2 writes `-` for
+/// each letter that is not ASCII, so that two apps with such names share files. A long name is cut and ends with a hash.
 pub fn file_name_of(app: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
     let mut name: String = app.chars().map(plain).collect();

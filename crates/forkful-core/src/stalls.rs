@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(of(None, &killed, 50), None);
         assert_eq!(of(Some(3000), &killed, 5000), None);
         assert_eq!(of(Some(3000), &killed, 0), None, "nothing is recorded");
-        assert_eq!(of(Some(3000), &Exit::Code(0), 50), None, "its agent has told of it");
+        assert_eq!(of(Some(3000), &Exit::Code(0), 50), None, "its agent has reported this stall");
     }
 
     fn stall(route: &str, function: &str, milliseconds: u64) -> Stall {

@@ -96,8 +96,8 @@ impl Turn<'_> {
         self.begin_upkeep();
     }
 
-    /// Gives the app this many slots, on behalf of a job or of autoscaling. What waits to be done to the whole app is
-    /// done to new slots, too.
+    /// Gives the app this many slots, on behalf of a job or of autoscaling. A command about the whole
+    /// app that waits is about the new slots, too.
     pub(super) fn scale(&mut self, instances: u16, job: Option<JobId>) {
         let holds_all = self.holds_all();
         for number in self.add_slots(instances) {

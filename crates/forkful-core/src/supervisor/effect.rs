@@ -51,7 +51,7 @@ pub enum Effect {
     FinishedBefore(JobId, u16),
     /// It did not come to what was asked of this slot; comes with [`Effect::Settled`].
     Failed(JobId, Option<u16>, Fault),
-    /// A reload is over: one of a command, which comes with [`Effect::Settled`], or one that began by itself.
+    /// A reload is over. The reload of a command comes with [`Effect::Settled`]; a reload that began by itself has no job.
     Reloaded(#[serde(with = "job_or_zero")] Option<JobId>, ReloadResult),
     /// Look at the sockets of a process and send [`Event::Sockets`](super::Event::Sockets), unless it has ended.
     LookAtSockets(u16, Generation),
@@ -72,7 +72,7 @@ pub enum Effect {
     Notice(Option<u16>, Notice),
 }
 
-/// No job is written as the number 0, which no job has: the form that versions before know, where every reload had one.
+/// Writes "no job" as the number 0, which no job has: earlier versions read a number there.
 mod job_or_zero {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 

@@ -59,7 +59,7 @@ impl Turn<'_> {
         self.app.held = Some(Held { slots, verb, job, were_wanted, were_waiting, first });
     }
 
-    /// Whether what waits is meant for every slot that is to stay.
+    /// Whether the command that waits is about every slot that is to stay.
     pub(super) fn holds_all(&self) -> bool {
         let staying = || self.app.slots.keys().filter(|slot| self.app.stays(**slot));
         self.app.held.as_ref().is_some_and(|held| staying().all(|slot| held.slots.contains(slot)))
@@ -70,7 +70,7 @@ impl Turn<'_> {
         self.app.held.as_ref().is_some_and(|held| held.verb == Verb::Start)
     }
 
-    /// A slot goes by another command: what waits for it has nothing to do there.
+    /// Another command removes a slot: the command that waits leaves this slot out.
     pub(super) fn hold_no_more(&mut self, slot: u16) {
         let Some(held) = &mut self.app.held else { return };
         let before = held.slots.len();
@@ -81,7 +81,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What waits is meant for this slot as well, in which nothing runs.
+    /// The command that waits is about this slot as well, in which nothing runs.
     pub(super) fn hold_also(&mut self, slot: u16) {
         let Some(held) = &mut self.app.held else { return };
         held.slots.push(slot);

@@ -41,7 +41,7 @@ impl Whom {
 impl Turn<'_> {
     /// Begins a reload, or has it wait for the one under way.
     pub(super) fn order_reload(&mut self, order: ReloadOrder) {
-        // The one that waits will start the newest code as well.
+        // The equal reload that waits already will start the newest code as well.
         if order.is_automatic() && self.app.orders.waiting().any(|other| *other == order) {
             return;
         }
@@ -199,7 +199,8 @@ impl Turn<'_> {
         self.next_reload();
     }
 
-    /// Workers that were to be renewed run what they ran before: their reason must not read as if it had come to it.
+    /// An automatic reload has failed: the workers that it did not replace run the old code, and the reason that they show says
+    /// so.
     fn note_old_code(&mut self, summary: &Summary) {
         let Some(failure) = summary.failure.as_ref().filter(|failure| !failure.fault.is_by_command()) else {
             return;
@@ -234,8 +235,8 @@ impl Turn<'_> {
     }
 
     /// Another command takes the app over: reloads that wait will not happen, and the one under way begins no further
-    /// slot and has no say in how many workers there are. Yields how many its definition has, if that is the app's now:
-    /// every worker is replaced, and old ones still leave.
+    /// slot and does not change the number of workers. Returns the number of workers of its definition if every worker has been
+    /// replaced, so that the app has this definition now; `None` otherwise.
     pub(super) fn cancel_reloads(&mut self, by: Verb) -> Option<u16> {
         for order in self.app.orders.clear() {
             self.fail_reload(&order, &Fault::Cancelled { by });

@@ -194,7 +194,7 @@ impl Turn<'_> {
         self.effect(Effect::Changed);
         self.effect(Effect::SlotRemoved(number, Box::new(record)));
         if self.app.slots.is_empty() {
-            // Before the plan hears of it: a reload that is over by this gives an app that goes no workers.
+            // Before the plan is told: this may end a reload, which must not add workers to a deleted app.
             self.cancel_reloads(Verb::Delete);
         }
         self.on_slot_gone(number);

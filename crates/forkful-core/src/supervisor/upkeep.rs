@@ -327,8 +327,8 @@ impl Turn<'_> {
     /// Replaces all workers, one after the other, but for those that somebody has stopped. The clock also starts those that
     /// wait for it.
     pub(super) fn renew(&mut self, by: RenewedBy, why: &str) {
-        // What it depends on is not there yet. The start that waits for it starts what is there then. An hour would not
-        // come again.
+        // The app is not started yet, because it waits for other apps. Its start will run the changed files. A point of its
+        // cron pattern would be missed instead.
         if by == RenewedBy::Files && self.waits_to_start() {
             return;
         }

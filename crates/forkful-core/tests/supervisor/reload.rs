@@ -282,7 +282,7 @@ fn of_automatic_reloads_that_mean_the_same_one_waits() {
     for _ in 0..20 {
         driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
     }
-    // A command is not refused because of them, and begins after the one that waits.
+    // The reload of a command is not refused because of them: it begins after the automatic reload that waits.
     let (last, effects) = driver.reload(None);
     assert!(effects.contains(&Effect::Note(last, Note::WaitedForReload)), "{effects:?}");
     let mut reloads = 0;

@@ -130,9 +130,8 @@ impl<F: Files> Shelf<F> {
         Ok(removed)
     }
 
-    /// The newest state that holds an app, unless the last daemon had no app any more: then nothing is to start. A
-    /// file that is no state is set aside; one that cannot be read at the moment is an error, because what is older
-    /// than it may be wrong.
+    /// The newest state that holds an app; nothing if the last daemon had no app any more. A file that is no state is
+    /// set aside. A file that cannot be read at the moment is an error, because an older state may be wrong.
     pub(crate) fn load(&mut self, source: Source) -> Result<Loaded, String> {
         let (state, previous, dump) = (self.home.state(), self.home.previous_state(), self.home.dump());
         let paths = match source {

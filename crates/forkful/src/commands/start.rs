@@ -146,9 +146,8 @@ pub(super) async fn perform(
     ran_before.retain(|name| new.iter().all(|app| app.name != *name));
     if !ran_before.is_empty() {
         crate::output::note(&format!(
-            "{} that ran before did not start with this ({}): `forkful resurrect` starts what ran last; without it, a \
+            "apps of the last daemon that are not started: {}; `forkful resurrect` starts what ran last; without it, a \
              reboot starts only what runs now",
-            forkful_core::words::count(ran_before.len(), "app"),
             ran_before.join(", ")
         ));
     }

@@ -263,12 +263,12 @@ fn apps_that_were_deleted_do_not_come_back_and_apps_that_were_left_out_are_named
     assert!(run(&["jlist"]).contains(r#""name":"first""#));
     run(&["kill"]);
     let told = run(&["start", "server.js", "--name", "second"]);
-    let note = "note: 1 app that ran before did not start with this (first): `forkful resurrect` starts what ran last; \
+    let note = "note: apps of the last daemon that are not started: first; `forkful resurrect` starts what ran last; \
                 without it, a reboot starts only what runs now";
     assert!(told.contains(note), "{told}");
     run(&["kill"]);
     // What runs again is not named.
-    assert!(!run(&["start", "server.js", "--name", "second"]).contains("ran before"));
+    assert!(!run(&["start", "server.js", "--name", "second"]).contains("of the last daemon"));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn waiting(seconds: impl Fn(f64) -> f64) -> Vec<Window> {
     windows(|_| 1_000).into_iter().map(with_time).collect()
 }
 
-/// 10,000 requests/s to a target that answers so many, one after the other; the rest is answered after the end.
+/// 10,000 requests/s to a target that answers `capacity` requests/s; the other requests are answered after the end.
 fn at_capacity(plan: &mut Plan, report: &mut Report, capacity: f64) {
     open(plan, report, 10_000.0);
     report.counts.completed = (capacity * 10.0) as u64;
