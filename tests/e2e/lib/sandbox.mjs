@@ -2,7 +2,7 @@
 // that fails if any process is left behind.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -190,7 +190,10 @@ export class Sandbox {
   script(body, name) {
     this.lastScript += 1;
     const path = join(this.directory, name ?? `app-${this.lastScript}.cjs`);
-    writeFileSync(path, `'use strict';\nconst { report } = require(${JSON.stringify(CONTROL)});\n(${body})({ require, report, module });\n`);
+    // At once, so that a worker that begins meanwhile never reads half a script; next to the directory, where no app watches.
+    const whole = `${this.directory}.script`;
+    writeFileSync(whole, `'use strict';\nconst { report } = require(${JSON.stringify(CONTROL)});\n(${body})({ require, report, module });\n`);
+    renameSync(whole, path);
     return path;
   }
 
