@@ -122,6 +122,11 @@ impl AppSpec {
         !self.autostart && self.renewal.cron.is_some()
     }
 
+    /// Whether the memory of each worker has a limit.
+    pub fn limits_workers_memory(&self) -> bool {
+        self.renewal.max_memory_bytes.is_some() || self.memory_auto
+    }
+
     /// An app with nothing but a name: everything has its default, and the program is still unknown.
     pub fn new(name: AppName) -> Self {
         Self {

@@ -261,6 +261,11 @@ impl AppGroup {
         }
     }
 
+    /// Memory that counts for its limit, in bytes: with all of the page cache.
+    pub fn charged_memory(&self) -> Option<u64> {
+        self.memory.as_ref().and_then(charged_memory_of)
+    }
+
     /// How often the kernel has killed one of its processes for lack of memory; `None` if the kernel does not
     /// count it.
     pub fn out_of_memory_kills(&self) -> Option<u64> {
@@ -371,13 +376,21 @@ fn no_controller(name: &str) -> io::Error {
 }
 
 fn memory_of(tree: &Tree) -> Option<u64> {
-    let (used, cached) = match tree.version {
-        Version::Two => (tree.number("memory.current")?, tree.field("memory.stat", "inactive_file")),
-        Version::One => {
-            (tree.number("memory.usage_in_bytes")?, tree.field("memory.stat", "total_inactive_file"))
-        }
-    };
-    Some(used.saturating_sub(cached.unwrap_or(0)))
+    let cached = tree.field(
+        "memory.stat",
+        match tree.version {
+            Version::Two => "inactive_file",
+            Version::One => "total_inactive_file",
+        },
+    );
+    Some(charged_memory_of(tree)?.saturating_sub(cached.unwrap_or(0)))
+}
+
+fn charged_memory_of(tree: &Tree) -> Option<u64> {
+    tree.number(match tree.version {
+        Version::Two => "memory.current",
+        Version::One => "memory.usage_in_bytes",
+    })
 }
 
 fn cpu_time_of(tree: &Tree) -> Option<Duration> {

@@ -61,7 +61,9 @@ pub enum Effect {
         generation: Generation,
         path: String,
     },
-    /// Look at the memory of the workers and send [`Event::Observed`](super::Event::Observed).
+    /// Look at the memory of the workers and send [`Event::Observed`](super::Event::Observed). If the app's memory
+    /// limit is used up, ask them whether their event loops turn, and send [`Event::Stalled`](super::Event::Stalled) for
+    /// each that owes an answer.
     Observe,
     /// Ask a worker whether it is well, and send [`Event::Health`](super::Event::Health).
     AskHealth(u16, Generation),

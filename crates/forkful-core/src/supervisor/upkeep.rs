@@ -12,6 +12,7 @@ use crate::slot::{Generation, State};
 use crate::spec::{AppSpec, HealthCheck};
 use crate::upkeep::health::{Health, Verdict};
 use crate::upkeep::renewal::{self, Cause, LOOK_EVERY, MemorySample, Observed, OwnMemory, Pause};
+use crate::upkeep::thrashing::Stall;
 
 /// A worker whose channel is busy is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
@@ -146,7 +147,7 @@ impl Turn<'_> {
         let now = self.context.now;
         if self.app.next_look.is_some_and(|at| at <= now) {
             self.app.next_look = Some(next_look(now));
-            if looks_at_memory(&self.app.spec) {
+            if self.app.spec.limits_workers_memory() || has_memory_limit(&self.app.spec) {
                 self.effect(Effect::Observe);
             } else {
                 self.look_at_workers(&[]);
@@ -307,6 +308,18 @@ impl Turn<'_> {
         if limit.is_none_or(|limit| silent < limit) {
             return;
         }
+        self.kill_stuck(slot, generation, report);
+    }
+
+    /// The event loop of a worker stands still, and the app's memory limit is used up. If the worker cannot go on, it is
+    /// killed: the kernel may not do so for minutes.
+    pub(super) fn on_stall(&mut self, slot: u16, generation: Generation, stall: Stall) {
+        if stall.is_thrashing() {
+            self.kill_stuck(slot, generation, stall.to_string());
+        }
+    }
+
+    fn kill_stuck(&mut self, slot: u16, generation: Generation, report: String) {
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
         let Some(current) = record.upkeep.of(generation).filter(|current| !current.is_stuck) else { return };
         current.is_stuck = true;
@@ -364,15 +377,16 @@ fn more_urgent(one: Due, other: Due) -> Due {
     if other.1.urgency() > one.1.urgency() { other } else { one }
 }
 
-/// Whether the memory of workers matters.
-fn looks_at_memory(spec: &AppSpec) -> bool {
-    spec.renewal.max_memory_bytes.is_some() || spec.memory_auto
+/// Whether all processes of the app together have a limit of memory.
+fn has_memory_limit(spec: &AppSpec) -> bool {
+    spec.limits.memory_bytes.is_some()
 }
 
 /// Whether workers have to be looked at from time to time.
 fn has_limits(spec: &AppSpec) -> bool {
     let renewal = &spec.renewal;
-    looks_at_memory(spec) || renewal.max_requests.is_some() || renewal.max_age.is_some()
+    let memory = spec.limits_workers_memory() || has_memory_limit(spec);
+    memory || renewal.max_requests.is_some() || renewal.max_age.is_some()
 }
 
 /// All apps are looked at in the same moment, so that one reading of `/proc` serves all.

@@ -212,7 +212,8 @@ impl fmt::Display for Cause {
     }
 }
 
-fn mebi(bytes: u64) -> String {
+/// A number of bytes in words, such as `12.3 MiB`.
+pub fn mebi(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 

@@ -6,6 +6,7 @@ use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, HealthCheck, HealthProbe};
 use forkful_core::supervisor::{Effect, Event, Notice, Observation, RenewedBy};
 use forkful_core::upkeep::renewal::OwnMemory;
+use forkful_core::upkeep::thrashing::Stall;
 
 use crate::driver::{Driver, spawned, spec};
 
@@ -113,6 +114,34 @@ fn a_loop_that_stands_still_for_longer_than_its_limit_is_killed_once() {
     assert!(driver.step(silent(2)).is_empty());
     assert!(driver.step(silent(3)).contains(&Effect::Kill(0, FIRST)));
     assert!(driver.step(silent(9)).is_empty());
+}
+
+#[test]
+fn a_worker_that_thrashes_in_its_memory_limit_is_killed_once_without_any_setting() {
+    let mut app = spec("app", 2);
+    app.limits.memory_bytes = Some(200 << 20);
+    let mut driver = Driver::online(app);
+    let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::Observe).count();
+    assert_eq!(looks(&driver.pass(Duration::from_secs(3))), 3);
+    assert!(driver.step(Event::Observed(Vec::new())).is_empty());
+    let stalled = |seconds, major_faults| {
+        let stall = Stall {
+            silent: Duration::from_secs(seconds),
+            major_faults,
+            counted_for: Duration::from_secs(seconds),
+            used_bytes: 199 << 20,
+            limit_bytes: 200 << 20,
+        };
+        Event::Stalled { slot: 1, generation: FIRST, stall }
+    };
+    assert!(driver.step(stalled(9, 900)).is_empty());
+    assert!(driver.step(stalled(60, 0)).is_empty(), "it computes");
+    let effects = driver.step(stalled(10, 1000));
+    let [Effect::Notice(Some(1), notice), Effect::Kill(1, FIRST)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(notice.to_string().starts_with("killed: its event loop stood still for 10.0 s"), "{notice}");
+    assert!(driver.step(stalled(11, 1100)).is_empty());
 }
 
 #[test]

@@ -95,11 +95,7 @@ impl Engine {
             Effect::Report(slot, report) => self.report(app, slot, &report, now),
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation, now),
             Effect::WarmUp { slot, generation, path } => self.warm_up((app, slot, generation), &path, now),
-            Effect::Observe => {
-                self.apps.plan_memory(app, now);
-                let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
-                self.tell_some(app, event);
-            }
+            Effect::Observe => self.observe(app, now),
             Effect::AskHealth(slot, generation) => self.ask_worker((app, slot, generation), now),
             Effect::LookWhetherStuck(slot, generation) => {
                 let entry = self.apps.get(&app);
@@ -160,6 +156,13 @@ impl Engine {
     }
 
     /// Asks a worker whether it is well.
+    fn observe(&mut self, app: AppId, now: Time) {
+        self.apps.plan_memory(app, now);
+        let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
+        let stalls = self.apps.get_mut(app).map(|entry| entry.stalled_workers(now)).unwrap_or_default();
+        self.inbox.events.extend(event.into_iter().chain(stalls).map(|event| (app, event)));
+    }
+
     fn ask_worker(&mut self, key: ProcessKey, now: Time) {
         let (starts, back) = (&mut self.starts, &self.inbox.back);
         let entry = self.apps.get_mut(key.0);

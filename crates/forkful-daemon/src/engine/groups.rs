@@ -6,6 +6,7 @@
 use forkful_core::Time;
 use forkful_core::spec::{AppSpec, ResourceLimits};
 use forkful_core::supervisor::SlotRecord;
+use forkful_core::upkeep::renewal;
 use forkful_os::cgroup::{AppGroup, GroupLimits, GroupUsage, Groups, LimitError, Membership, WorkerGroup};
 use forkful_os::tree::Mark;
 
@@ -110,7 +111,8 @@ impl App {
         let is_new = self.memory_kills.explain(kills, now);
         let why = match self.spec().limits.memory_bytes {
             Some(bytes) => {
-                format!("the kernel killed it: its app had used all of its `memory_max` of {bytes} bytes")
+                let limit = renewal::mebi(bytes);
+                format!("the kernel killed it: its app had used all of its `memory_max` of {limit}")
             }
             None => "the kernel killed it: memory had run out".to_owned(),
         };

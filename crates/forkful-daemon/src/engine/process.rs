@@ -114,6 +114,8 @@ pub(crate) struct Doubt {
     pub(crate) asked: Time,
     /// CPU time that the process had used when this was noticed.
     pub(crate) used: Duration,
+    /// Major page faults that it had had then.
+    pub(crate) major_faults: u64,
 }
 
 impl Process {

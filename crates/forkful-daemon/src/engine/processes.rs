@@ -200,8 +200,11 @@ impl Processes {
         snapshot.map(|snapshot| snapshot.pids(&process.child, process.mark)).unwrap_or_default()
     }
 
-    /// Looks at the memory of an app's workers.
+    /// Looks at the memory of an app's workers, if each of them has a limit.
     pub(super) fn observe(&mut self, entry: &App, now: Time) -> Event {
+        if !entry.spec().limits_workers_memory() {
+            return Event::Observed(Vec::new());
+        }
         // Looks that come sooner than usual take the trees as they were found before.
         let is_fresh = |(taken, _): &(Time, _)| now.since(*taken) < LOOK_EVERY / 2;
         if !self.snapshot.as_ref().is_some_and(is_fresh) {

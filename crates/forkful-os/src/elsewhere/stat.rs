@@ -175,3 +175,8 @@ pub struct Scheduled {
 pub fn scheduled(_pid: u32) -> io::Result<Scheduled> {
     Err(crate::portable::unsupported())
 }
+
+/// They are not known.
+pub fn major_faults(_pid: u32) -> io::Result<u64> {
+    Err(crate::portable::unsupported())
+}

@@ -90,6 +90,20 @@ pub(crate) fn is_of_this_user(pid: u32) -> bool {
     std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == crate::identity::euid())
 }
 
+/// Major page faults of all threads of the process so far: pages that were not in memory and were read from a disk.
+pub fn major_faults(pid: u32) -> io::Result<u64> {
+    let mut buffer = [0; 1024];
+    let read = read_some(&format!("/proc/{pid}/stat"), &mut buffer)?;
+    major_faults_in(&buffer[..read]).ok_or_else(|| Errno::INVAL.into())
+}
+
+/// Field 12 of a stat file.
+fn major_faults_in(text: &[u8]) -> Option<u64> {
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    fields.split_ascii_whitespace().nth(12 - 3)?.parse().ok()
+}
+
 /// When the process started, in the kernel's ticks since boot.
 pub fn start_time(pid: u32) -> io::Result<u64> {
     Ok(read_stat(pid)?.start_time)
@@ -255,10 +269,12 @@ mod tests {
         let expected =
             Stat { pid: 42, state: b'Z', parent: 7, group: 8, session: 9, threads: 3, start_time: 123_456 };
         assert_eq!(stat, expected);
+        assert_eq!(major_faults_in(text), Some(3));
         assert!(stat.is_living(), "other threads run on");
         assert!(!Stat { threads: 1, ..stat }.is_living());
         for broken in [&b""[..], b"42", b"42 (x", b"42 (x) S 1", b"x (y) S 1 1 1"] {
             assert_eq!(Stat::parse(broken), None);
+            assert_eq!(major_faults_in(broken), None);
         }
     }
 
@@ -284,6 +300,7 @@ mod tests {
     fn a_process_that_is_gone_is_an_error_and_an_empty_line() {
         let gone = u32::try_from(i32::MAX).unwrap();
         assert!(read_stat(gone).is_err());
+        assert!(major_faults(gone).is_err() && major_faults(std::process::id()).is_ok());
         assert_eq!(cpu_time(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert!(resident_bytes(gone).is_err());
         assert_eq!(command_line(gone), "");

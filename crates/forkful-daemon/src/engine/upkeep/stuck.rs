@@ -5,9 +5,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::Event;
+use forkful_core::upkeep::thrashing::{self, Stall};
+use forkful_os::cgroup::AppGroup;
 use forkful_os::procinfo;
 
 use super::super::app::{App, Doubt};
@@ -24,13 +27,58 @@ impl App {
         now: Time,
     ) -> Option<Event> {
         let worker = self.worker(slot, generation)?;
+        let Doubt { since, .. } = self.doubt_of(worker, now)?;
+        Some(Event::Owes { slot, generation, since })
+    }
+
+    /// Probes a worker's event loop; what is known of it if it owes an answer.
+    fn doubt_of(&mut self, worker: WorkerId, now: Time) -> Option<Doubt> {
         let since = self.primary.ask_whether_it_turns(worker, now)?;
         let process = self.process_of(worker)?;
-        if process.doubt.is_none_or(|doubt| doubt.since != since) {
-            let used = procinfo::cpu_time(process.child.pid).unwrap_or_default();
-            process.doubt = Some(Doubt { since, asked: now, used });
+        let pid = process.child.pid;
+        let first = || Doubt {
+            since,
+            asked: now,
+            used: procinfo::cpu_time(pid).unwrap_or_default(),
+            major_faults: procinfo::major_faults(pid).unwrap_or_default(),
+        };
+        Some(*process.doubt.insert(process.doubt.filter(|doubt| doubt.since == since).unwrap_or_else(first)))
+    }
+
+    /// Its workers that owe an answer while its memory limit is used up.
+    pub(in crate::engine) fn stalled_workers(&mut self, now: Time) -> Vec<Event> {
+        let used = self.group.as_ref().and_then(AppGroup::charged_memory);
+        let Some((limit_bytes, used_bytes)) = self.spec().limits.memory_bytes.zip(used) else {
+            return Vec::new();
+        };
+        if !thrashing::is_used_up(used_bytes, limit_bytes) {
+            return Vec::new();
         }
-        Some(Event::Owes { slot, generation, since })
+        let online = self.slots().filter_map(|(slot, record, place)| {
+            let process = place.processes.get(&record.online()?).filter(|process| process.ended.is_none())?;
+            // What does not speak Node's protocol would owe an answer for ever.
+            self.primary.has_agent(process.worker).then_some((
+                slot,
+                record.online()?,
+                process.worker,
+                process.child.pid,
+            ))
+        });
+        let online: Vec<_> = online.collect();
+        let stall_of = |(slot, generation, worker, pid)| {
+            let doubt = self.doubt_of(worker, now)?;
+            let stall = Stall {
+                silent: now.since(doubt.since),
+                major_faults: procinfo::major_faults(pid)
+                    .unwrap_or_default()
+                    .saturating_sub(doubt.major_faults),
+                counted_for: now.since(doubt.asked),
+                used_bytes,
+                limit_bytes,
+            };
+            Some(Event::Stalled { slot, generation, stall })
+        };
+        online.into_iter().filter_map(stall_of).collect()
     }
 
     /// A worker without an answer has reached its limit: the supervisor is told how long it has been silent.
