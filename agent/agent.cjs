@@ -515,6 +515,7 @@ const sampling = {
  * @property {(object: any, description: string) => any} hidden what an object of Node's holds under a symbol
  * @property {(server: any) => any[]} http1Sockets the sockets of a server's HTTP/1 connections
  * @property {(response: any) => void} refuseReuse makes a response say `Connection: close`, unless its headers were sent
+ * @property {WeakMap<any, any>} pipelined connections whose clients have sent a request while another was under way: the response to the last such request
  * @property {any} requestStart the channel of each HTTP/1 request; set once the agent watches
  * @property {import('./requests.cjs').Requests['listen']} listenToRequests sets a listener for HTTP/1 requests
  * @property {typeof setTimeout} timer
@@ -528,7 +529,7 @@ const sampling = {
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, pipelined: new WeakMap(), requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */

@@ -29,6 +29,10 @@ class Drain {
     /** Connections that we have ended, and when. @type {Map<any, number>} */
     this.ended = new Map();
     this.closedIdle = 0;
+    /** The response to the last request of each connection. @type {WeakMap<any, any>} */
+    this.newest = new WeakMap();
+    /** Responses that say `Connection: close` because of us. @type {WeakSet<any>} */
+    this.marked = new WeakSet();
     /**
      * Whether the drain does not wait for connections that we must not close: those of a server that was closed to new ones,
      * or of a process that is not told to disconnect.
@@ -40,10 +44,12 @@ class Drain {
   start() {
     // From here on each response tells its client not to reuse the connection. Responses in progress
     // are found by `look`; responses whose headers were already sent leave an idle connection, which gets the grace.
-    const { guarded, learn, refuseReuse, requestStart, sessions } = this.agent;
-    requestStart.subscribe(guarded(({ response, server }) => {
+    const { guarded, learn, requestStart, sessions } = this.agent;
+    requestStart.subscribe(guarded(({ response, server, socket }) => {
       learn(server);
-      refuseReuse(response);
+      this.allowReuse(this.newest.get(socket));
+      this.newest.set(socket, response);
+      this.refuseReuse(response);
     }));
     for (const session of sessions) announce(session);
     if (this.closesIdle) this.sweep();
@@ -52,10 +58,34 @@ class Drain {
 
   /** Marks the responses in progress. */
   markAll() {
-    const { http1Sockets, refuseReuse, servers } = this.agent;
+    const { http1Sockets, servers } = this.agent;
     for (const server of servers) {
-      for (const socket of http1Sockets(server)) refuseReuse(socket._httpMessage);
+      for (const socket of http1Sockets(server)) this.mark(socket);
     }
+  }
+
+  /**
+   * Marks the last response in progress of a connection. A client that pipelines has sent further requests, which the app executes as well:
+   * a connection that ended with an earlier response would end without theirs.
+   */
+  mark(socket) {
+    if (!this.newest.has(socket)) {
+      const waiting = this.agent.pipelined.get(socket);
+      const newest = waiting && !waiting.writableFinished ? waiting : socket._httpMessage;
+      if (newest) this.newest.set(socket, newest);
+    }
+    this.refuseReuse(this.newest.get(socket));
+  }
+
+  refuseReuse(response) {
+    if (!response || !response.shouldKeepAlive || response.headersSent) return;
+    this.agent.refuseReuse(response);
+    this.marked.add(response);
+  }
+
+  /** A further request of the same connection has come. */
+  allowReuse(response) {
+    if (response && !response.headersSent && this.marked.delete(response)) response.shouldKeepAlive = true;
   }
 
   /** Checks all connections once; repeats itself until it can answer the primary. */
@@ -93,7 +123,7 @@ class Drain {
   }
 
   lookAtHttp1(at) {
-    const { http1Sockets, refuseReuse, servers } = this.agent;
+    const { http1Sockets, servers } = this.agent;
     let open = 0;
     let total = 0;
     for (const server of servers) {
@@ -102,7 +132,7 @@ class Drain {
         if (this.ended.has(socket)) continue;
         open += 1;
         if (socket._httpMessage) {
-          refuseReuse(socket._httpMessage);
+          this.mark(socket);
           this.quiet.delete(socket);
         } else {
           this.consider(socket, at);

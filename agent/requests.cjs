@@ -131,6 +131,7 @@ function watchRequests(agent, { performance }, wake) {
       socket.on('close', onClose);
     }
     socket[UNDER_WAY] += 1;
+    if (socket[UNDER_WAY] > 1) agent.pipelined.set(socket, response);
   };
   const done = (ms, status) => {
     counts.ended += 1;

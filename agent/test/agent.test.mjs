@@ -1,113 +1,25 @@
-// The agent on every supported Node version, against a primary that is this test: a drain answers what was
-// asked, closes what is quiet, leaves what is not its own, and the app never notices that it is there.
+// The agent on every supported Node version, against a primary that is this test: what it tells, and that the app never notices that it is there.
+// drain.test.mjs is about drains.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import http2 from 'node:http2';
-import https from 'node:https';
 import net from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import tls from 'node:tls';
-import { fileURLToPath } from 'node:url';
+import { describe, test } from 'node:test';
 
-import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
-import { writeCertificate } from '../../tests/e2e/lib/tls.mjs';
+import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil, within } from '../../tests/e2e/lib/wait.mjs';
+import { SERVER, client, connect, directory, launch, serve, sync } from './lib/worker.mjs';
 
-const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
-const SERVER = fileURLToPath(new URL('fixtures/server.cjs', import.meta.url));
-
-/** A grace that no test outlives: what happens must not have waited for it. */
-const LONG_MS = 600_000;
-/** A grace that is over soon. */
-const SHORT_MS = 150;
 const HOUR_MS = 3_600_000;
 
 /** The rows of docs/METRICS.md that agents measure: their names. */
 const METRICS = [...readFileSync(new URL('../../docs/METRICS.md', import.meta.url), 'utf8').matchAll(/^\| `(\w+)` \|.*\| agent \|/gm)].map(([, name]) => name);
 /** What the daemon makes of counters and histograms of two reports. */
 const DERIVED = /_per_s$|^http_latency_|^http_requests_total$|^gc_/;
-
-let directory;
-before(() => {
-  directory = mkdtempSync(join(tmpdir(), 'forkful-agent-'));
-  writeCertificate(directory);
-});
-after(() => rmSync(directory, { recursive: true, force: true }));
-
-/** Starts a program under the agent, and keeps what it says. */
-function launch(t, major, script, args = [], env = {}) {
-  const child = fork(script, args, {
-    execPath: nodeBinary(major),
-    execArgv: ['--require', AGENT],
-    env: { ...process.env, TLS_DIRECTORY: directory, ...env },
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  });
-  const worker = { child, said: [], internal: [], output: '' };
-  child.on('message', (message) => worker.said.push(message));
-  child.on('internalMessage', (message) => worker.internal.push(message));
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
-  worker.exited = once(child, 'exit');
-  worker.heard = (what, predicate) => waitUntil(what, () => worker.said.find(predicate));
-  worker.drain = (graceMs) => child.send({ cmd: 'NODE_FORKFUL', act: 'drain', grace_ms: graceMs });
-  worker.drained = () => waitUntil('drained', () => worker.internal.find((m) => m.act === 'drained'));
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await worker.exited;
-  });
-  return worker;
-}
-
-/** Starts the server of a kind. */
-async function serve(t, major, kind) {
-  const worker = launch(t, major, SERVER, [kind]);
-  const { port } = await worker.heard('a port', (m) => m.port);
-  return { ...worker, port };
-}
-
-/** One request on a keep-alive agent of its own. */
-function client(t, kind) {
-  const protocol = kind === 'https' ? https : http;
-  const agent = new protocol.Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false });
-  t.after(() => agent.destroy());
-  const get = (port, path) => new Promise((resolve, reject) => {
-    const request = protocol.get({ host: '127.0.0.1', port, path, agent }, async (response) => {
-      try {
-        let body = '';
-        for await (const text of response) body += text;
-        resolve({ body, connection: response.headers.connection, reused: request.reusedSocket });
-      } catch (error) {
-        reject(error);
-      }
-    });
-    request.on('error', reject);
-  });
-  return { get, agent };
-}
-
-/** A plain connection that keeps what it reads and how it ended. */
-async function connect(t, port) {
-  const socket = net.connect({ host: '127.0.0.1', port });
-  const seen = { socket, text: '', ended: false, error: null };
-  socket.on('data', (text) => { seen.text += text; });
-  socket.on('end', () => { seen.ended = true; });
-  socket.on('error', (error) => { seen.error = error; });
-  t.after(() => socket.destroy());
-  await once(socket, 'connect');
-  return seen;
-}
-
-/** Waits until the worker has taken all that it was sent before this. */
-async function sync(worker) {
-  const mark = `sync ${Math.random()}`;
-  worker.child.send(mark);
-  await worker.heard('an echo', (m) => m.got === mark);
-}
 
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
@@ -468,173 +380,6 @@ for (const major of MAJORS) {
       assert.equal(worker.internal.filter((m) => m.act === 'hello').length, 1);
     });
 
-    for (const kind of ['http', 'https']) {
-      test(`${kind}: a request under way is answered, and its connection closed`, async (t) => {
-        const worker = await serve(t, major, kind);
-        const { get } = client(t, kind);
-        assert.equal((await get(worker.port, '/now')).connection, 'keep-alive');
-        const held = get(worker.port, '/held');
-        await worker.heard('the request', (m) => m.asked === '/held');
-        worker.drain(LONG_MS);
-        await sync(worker);
-        worker.child.send('answer');
-        assert.deepEqual(await within('the answer', held), { body: 'held', connection: 'close', reused: true });
-        assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
-      });
-
-      test(`${kind}: a quiet connection may be used once more during the grace`, async (t) => {
-        const worker = await serve(t, major, kind);
-        const { get } = client(t, kind);
-        await get(worker.port, '/now');
-        worker.drain(LONG_MS);
-        await sync(worker);
-        assert.deepEqual(await get(worker.port, '/now'), { body: 'now', connection: 'close', reused: true });
-        assert.equal((await worker.drained()).idle, 0);
-      });
-
-      test(`${kind}: a quiet connection is ended after the grace`, async (t) => {
-        const worker = await serve(t, major, kind);
-        const { get, agent } = client(t, kind);
-        await get(worker.port, '/now');
-        const [socket] = Object.values(agent.freeSockets)[0];
-        const errors = [];
-        socket.on('error', (error) => errors.push(error));
-        const ended = once(socket, 'close');
-        worker.drain(SHORT_MS);
-        await within('the end', ended);
-        assert.deepEqual(errors, []);
-        assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 1, busy: 0 });
-      });
-    }
-
-    for (const kind of ['http', 'https']) {
-      test(`${kind}: a request that crosses the end of its connection is not executed`, async (t) => {
-        const worker = await serve(t, major, kind);
-        const options = { host: '127.0.0.1', port: worker.port, allowHalfOpen: true, rejectUnauthorized: false };
-        const fresh = kind === 'https' ? tls.connect(options) : net.connect(options);
-        const used = kind === 'https' ? tls.connect(options) : net.connect(options);
-        let text = '';
-        const ends = [];
-        for (const [name, socket] of [['fresh', fresh], ['used', used]]) {
-          t.after(() => socket.destroy());
-          // After its end a server may reset the connection; the request is not answered in any case.
-          socket.on('error', () => {});
-          socket.on('data', (more) => { if (name === 'used') text += more; });
-          socket.on('end', () => socket.write(`GET /crossing-${name} HTTP/1.1\r\nHost: a\r\n\r\n`));
-          ends.push(once(socket, 'end'));
-        }
-        used.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
-        await waitUntil('an answer', () => text.includes('now'));
-        await sync(worker);
-        worker.drain(SHORT_MS);
-        await within('both ends', Promise.all(ends));
-        await worker.drained();
-        await sync(worker);
-        assert.deepEqual(worker.said.filter((m) => m.asked).map((m) => m.asked), ['/now']);
-        assert.equal(worker.output, '');
-      });
-    }
-
-    test('a response whose head is out is finished, and its connection ended after the grace', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const { get } = client(t, 'http');
-      const slow = get(worker.port, '/streamed');
-      await worker.heard('the request', (m) => m.asked === '/streamed');
-      worker.drain(SHORT_MS);
-      await sync(worker);
-      worker.child.send('answer');
-      assert.deepEqual(await within('the answer', slow), { body: 'headtail', connection: 'keep-alive', reused: false });
-      assert.equal((await worker.drained()).idle, 1);
-    });
-
-    test('a connection that was never used may send its first request during the grace', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const young = await connect(t, worker.port);
-      await sync(worker);
-      worker.drain(LONG_MS);
-      await sync(worker);
-      young.socket.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
-      await waitUntil('the end', () => young.ended);
-      assert.match(young.text, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*now/);
-      assert.equal((await worker.drained()).idle, 0);
-    });
-
-    test('a connection whose client does not close is closed all the same', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const socket = net.connect({ host: '127.0.0.1', port: worker.port, allowHalfOpen: true });
-      t.after(() => socket.destroy());
-      socket.resume();
-      await once(socket, 'connect');
-      await sync(worker);
-      worker.drain(SHORT_MS);
-      await within('FIN', once(socket, 'end'));
-      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 1, busy: 0 });
-    });
-
-    test('an upgraded connection is counted and left', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const upgraded = await connect(t, worker.port);
-      upgraded.socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
-      await waitUntil('the upgrade', () => upgraded.text.includes('101 Switching'));
-      worker.drain(SHORT_MS);
-      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 1 });
-      upgraded.socket.write('still here');
-      await waitUntil('the echo', () => upgraded.text.endsWith('still here'));
-    });
-
-    test('an address that is given up refuses new connections; open ones are served', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const { get } = client(t, 'http');
-      await get(worker.port, '/now');
-      const upgraded = await connect(t, worker.port);
-      upgraded.socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
-      await waitUntil('the upgrade', () => upgraded.text.includes('101 Switching'));
-      worker.drain(LONG_MS);
-      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain', closes: [1, null, String(worker.port)] });
-      await sync(worker);
-      await assert.rejects(once(net.connect({ host: '127.0.0.1', port: worker.port }), 'connect'), { code: 'ECONNREFUSED' });
-      assert.deepEqual(await get(worker.port, '/now'), { body: 'now', connection: 'close', reused: true });
-      upgraded.socket.write('still here');
-      await waitUntil('the echo', () => upgraded.text.endsWith('still here'));
-      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 0);
-      upgraded.socket.end();
-      assert.equal((await worker.drained()).busy, 0);
-      assert.equal(worker.output, '');
-    });
-
-    test('a drain without connections is over at once', async (t) => {
-      const worker = await serve(t, major, 'http');
-      worker.drain(LONG_MS);
-      worker.drain(LONG_MS);
-      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
-      await sync(worker);
-      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 1);
-    });
-
-    for (const kind of ['h2c', 'h2']) {
-      test(`${kind}: streams under way are answered, the client is told to go, the session ends`, async (t) => {
-        const worker = await serve(t, major, kind);
-        const scheme = kind === 'h2' ? 'https' : 'http';
-        const session = http2.connect(`${scheme}://127.0.0.1:${worker.port}`, { rejectUnauthorized: false });
-        t.after(() => session.destroy());
-        const told = once(session, 'goaway');
-        const closed = once(session, 'close');
-        const stream = session.request({ ':path': '/held' });
-        let body = '';
-        stream.on('data', (text) => { body += text; });
-        const ended = once(stream, 'end');
-        await worker.heard('the request', (m) => m.asked === '/held');
-        worker.drain(SHORT_MS);
-        const [code, lastStream] = await within('GOAWAY', told);
-        assert.deepEqual([code, lastStream], [0, 2 ** 31 - 1]);
-        worker.child.send('answer');
-        await within('the answer', ended);
-        assert.equal(body, 'held');
-        await within('the end of the session', closed);
-        assert.equal((await worker.drained()).busy, 0);
-      });
-    }
-
     test('streams of HTTP/2 are requests, those of a session before the first report, too', async (t) => {
       const worker = await serve(t, major, 'h2c');
       const session = http2.connect(`http://127.0.0.1:${worker.port}`);
@@ -661,40 +406,6 @@ for (const major of MAJORS) {
       await sync(worker);
       assert.equal(last().requests, 2);
       assert.equal(worker.output, '');
-    });
-
-    test('a server that closes and listens again is drained, and the app is not warned of anything', async (t) => {
-      const script = join(directory, `again-${major}.cjs`);
-      await writeFile(script, `
-        const server = require('http2').createServer((_request, response) => response.end('now'));
-        const again = (round) => server.listen(0, '127.0.0.1', () => {
-          if (round === 15) process.send({ port: server.address().port });
-          else server.close(() => require('net').createServer().listen(0, function () { this.close(() => again(round + 1)); }));
-        });
-        again(0);`);
-      const worker = launch(t, major, script);
-      const { port } = await worker.heard('a port', (m) => m.port);
-      const session = http2.connect(`http://127.0.0.1:${port}`);
-      t.after(() => session.destroy());
-      const told = once(session, 'goaway');
-      await once(session.request({ ':path': '/' }).resume(), 'end');
-      worker.drain(SHORT_MS);
-      await within('GOAWAY', told);
-      await worker.drained();
-      assert.equal(worker.output, '');
-    });
-
-    test('on a bare disconnect, responses under way close their connection', async (t) => {
-      const worker = await serve(t, major, 'http');
-      const { get } = client(t, 'http');
-      const held = get(worker.port, '/held');
-      await worker.heard('the request', (m) => m.asked === '/held');
-      worker.child.send({ cmd: 'NODE_CLUSTER', act: 'disconnect' });
-      await sync(worker);
-      worker.child.send('answer');
-      assert.equal((await within('the answer', held)).connection, 'close');
-      await sync(worker);
-      assert.equal(worker.internal.filter((m) => m.act === 'drained').length, 0);
     });
   });
 }
