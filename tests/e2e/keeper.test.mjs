@@ -351,6 +351,7 @@ test('without its keeper a daemon goes on; after both are killed the next start 
   const keeper = parentOf(daemon);
   process.kill(keeper, 'SIGKILL');
   await waitUntil('the keeper to end', () => !isLiving(keeper));
+  await waitUntil('the note', async () => (await forkful.ok(['list'])).stderr.includes('the keeper has ended: apps would not survive a crash of this daemon'));
   assert.equal(await forkful.daemonPid(), daemon);
   assert.deepEqual(await pids(), before);
   await forkful.ok(['reload', 'app']);

@@ -169,6 +169,32 @@ test(`no counter falls over ${KILLS} kills of workers and the death of the daemo
   assert.ok(sum(samples, 'forkful_http_requests_total') > 0);
 });
 
+test('all that a worker writes is counted, also by processes that end at once', async (t) => {
+  const forkful = await sandbox(t);
+  const writes = ({ require }) => { require('fs').writeSync(1, `${'x'.repeat(99)}\n`.repeat(100)); process.exitCode = 1; };
+  await forkful.fails(['start', forkful.script(writes), '--name', 'short', '--max-restarts', '3']);
+  const serves = ({ require }) => {
+    process.stdout.write('four\n');
+    require('http').createServer((_request, response) => response.end()).listen(Number(process.env.PORT));
+  };
+  await forkful.start(serves, { name: 'long', instances: 1, env: { PORT: String(await freePort()) } });
+  const counted = async () => {
+    const samples = samplesOf((await scrape(forkful)).text);
+    return ['short', 'long'].map((app) => [...samples].filter(([series]) => series.startsWith('forkful_log_bytes_total') && series.includes(`app="${app}"`)).reduce((all, [, value]) => all + value, 0));
+  };
+  await waitUntil('all bytes', async () => {
+    const [short, long] = await counted();
+    return short === 30_000 && long === 5;
+  });
+  // A daemon that follows goes on.
+  process.kill(await forkful.daemonPid(), 'SIGKILL');
+  await forkful.ok(['restart', 'long']);
+  await waitUntil('the bytes of both processes', async () => {
+    const [short, long] = await counted();
+    return short === 30_000 && long === 10;
+  });
+});
+
 test('no request of a worker that leaves is missing in its counts, however young it is', async (t) => {
   const forkful = await sandbox(t);
   const socket = join(forkful.directory, 'counted.sock');

@@ -57,7 +57,7 @@ pub struct WorkerRow {
     pub status: Status,
     /// Restarts, asked for or not.
     pub restarts: u32,
-    /// Unexpected exits that led to a restart or to giving up; part of `restarts`.
+    /// Unexpected exits that led to a restart, which `restarts` counts as well, or to giving up.
     #[serde(default)]
     pub crashes: u32,
     /// When the present process was started (or, when there is none, the last one).

@@ -128,7 +128,7 @@ pub struct WorkerView {
     pub status: Status,
     /// Restarts, asked for or not.
     pub restarts: u32,
-    /// Unexpected exits that led to a restart or to giving up; part of `restarts`.
+    /// Unexpected exits that led to a restart, which `restarts` counts as well, or to giving up.
     #[serde(default)]
     pub crashes: u32,
     /// Unstable exits in the window.

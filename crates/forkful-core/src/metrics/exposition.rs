@@ -22,7 +22,17 @@ pub enum Format {
 impl Format {
     /// The format for a client that accepts these types.
     pub fn accepted(accept: &str) -> Self {
-        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
+        let quality = |wanted: &str| {
+            let ranges = accept.split(',').filter_map(|range| {
+                let mut parts = range.split(';').map(str::trim);
+                let is_wanted = parts.next()?.eq_ignore_ascii_case(wanted);
+                let quality = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f64>().ok());
+                is_wanted.then_some(quality.unwrap_or(1.0))
+            });
+            ranges.fold(0.0, f64::max)
+        };
+        let open = quality("application/openmetrics-text");
+        if open > 0.0 && open >= quality("text/plain") { Self::OpenMetrics } else { Self::Prometheus }
     }
 
     /// The Content-Type of the response.
@@ -308,7 +318,20 @@ mod tests {
     fn a_client_gets_what_it_accepts() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
         assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
-        assert_eq!(Format::accepted("*/*"), Format::Prometheus);
+        for accepted in [
+            "application/openmetrics-text",
+            "text/plain;q=0.2, Application/OpenMetrics-Text; version=1.0.0; q=0.2",
+        ] {
+            assert_eq!(Format::accepted(accepted), Format::OpenMetrics, "{accepted}");
+        }
+        for accepted in [
+            "*/*",
+            "",
+            "text/plain, application/openmetrics-text;q=0",
+            "text/plain,application/openmetrics-text;q=0.5",
+        ] {
+            assert_eq!(Format::accepted(accepted), Format::Prometheus, "{accepted}");
+        }
         assert!(Format::OpenMetrics.content_type().starts_with("application/openmetrics-text"));
     }
 }

@@ -51,6 +51,11 @@ impl Totals {
         self.living[at].1.raise(counts);
     }
 
+    /// More was counted of the slot, and of none of its processes.
+    pub fn add(&mut self, more: &Readings) {
+        self.ended.values.add(more);
+    }
+
     /// A process has ended.
     pub fn end(&mut self, generation: Generation) {
         if let Ok(at) = self.find(generation) {
@@ -123,9 +128,11 @@ mod tests {
         assert_eq!(requests(&totals), (Some(11.0), 11), "no worker can take anything back");
         totals.note(two, &counted(5.0));
         assert_eq!(requests(&totals), (Some(15.0), 15));
+        totals.add(&Readings::of(&[("http_requests_total", 2.0)]));
+        assert_eq!(requests(&totals).0, Some(17.0));
         let (ended, living) = totals.parts();
         let resumed = Totals::resume(ended.clone(), living.to_vec(), |_| false);
-        assert_eq!(requests(&resumed), (Some(15.0), 15), "nobody lives any more");
+        assert_eq!(requests(&resumed), (Some(17.0), 15), "nobody lives any more");
         assert!(resumed.parts().1.is_empty());
     }
 }

@@ -129,7 +129,9 @@ impl Engine {
             }
             Command::Metrics { target, format, reply } => {
                 let (chosen, now) = (self.measured(target.as_ref()), self.clock.now());
-                answer(reply, chosen.map(|chosen| metrics_page(&mut self.apps, &chosen, format, now)));
+                let page =
+                    |chosen: Vec<AppId>| metrics_page(&mut self.apps, &self.logs, &chosen, format, now);
+                answer(reply, chosen.map(page));
             }
             other => self.on_command(other),
         }

@@ -178,11 +178,13 @@ impl Engine {
         }
     }
 
-    /// Notes for the user about the saved state, log files, and unmet expectations of apps, for every list.
+    /// Notes for the user about the saved state, the keeper, log files, and unmet expectations of apps, for every list.
     pub(super) fn notes(&self) -> Vec<String> {
         let saved = self.persistence.as_ref().map(|persistence| persistence.notes(&self.apps));
         let faults = self.apps.log_faults(&self.logs);
-        saved.unwrap_or_default().into_iter().chain(faults).chain(self.apps.lack_notes()).collect()
+        let keeper = self.processes.keeper_note();
+        let notes = saved.unwrap_or_default().into_iter().chain(keeper).chain(faults);
+        notes.chain(self.apps.lack_notes()).collect()
     }
 
     fn save(&mut self, request: &SaveRequest, reply: Reply<SaveReply>) {

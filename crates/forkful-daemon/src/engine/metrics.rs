@@ -103,6 +103,25 @@ pub(crate) struct ProcessMetrics {
     pub(super) peers: Peers,
 }
 
+/// What a worker has written, over all its processes, since this daemon knows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LogCounts {
+    bytes: u64,
+    dropped_lines: u64,
+}
+
+impl LogCounts {
+    fn of(logs: &LogService, pm_id: u32) -> Self {
+        Self { bytes: logs.bytes(pm_id), dropped_lines: logs.dropped_lines(pm_id) }
+    }
+
+    fn since(self, before: Self) -> Readings {
+        let bytes = self.bytes.saturating_sub(before.bytes);
+        let dropped = self.dropped_lines.saturating_sub(before.dropped_lines);
+        Readings::of(&[("log_bytes_total", bytes as f64), ("log_lines_dropped_total", dropped as f64)])
+    }
+}
+
 impl ProcessMetrics {
     /// Its agent has reported.
     pub(super) fn on_report(&mut self, report: Box<AgentReport>, now: Time) {
@@ -178,6 +197,16 @@ impl App {
         self.metrics.own.write_down();
     }
 
+    /// Counts what its workers have written since the last time. That is counted for each slot and not for a process: what
+    /// the last process of a slot wrote arrives after its end, and during a reload two of them write.
+    pub(super) fn count_log(&mut self, logs: &LogService) {
+        for (slot, place) in &mut self.places {
+            let now = LogCounts::of(logs, place.pm_id);
+            let more = now.since(std::mem::replace(&mut place.logged, now));
+            self.metrics.totals.entry(*slot).or_default().add(&more);
+        }
+    }
+
     /// Looks at all its processes, if it is time; says whether it was.
     pub(super) fn take_samples(
         &mut self,
@@ -188,6 +217,7 @@ impl App {
         if self.metrics.next.is_none_or(|next| next > now) {
             return false;
         }
+        self.count_log(logs);
         let Self { supervisor, places, primary, metrics, group, .. } = self;
         let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
@@ -196,7 +226,6 @@ impl App {
         metrics.turns.begin();
         let pressure = metrics.pressure.look(group.as_ref(), machine, now);
         for (slot, place) in places.iter_mut() {
-            let pm_id = place.pm_id;
             for (generation, process) in
                 place.processes.iter_mut().filter(|(_, process)| process.ended.is_none())
             {
@@ -205,8 +234,6 @@ impl App {
                 let outside = process.metrics.outside.get_or_insert_with(|| Outside::new(pid));
                 let account = Account {
                     throttling,
-                    log_bytes: logs.bytes(pm_id),
-                    dropped_log_lines: logs.dropped_lines(pm_id),
                     queued: primary.queued(process.worker),
                     memory_limit: supervisor.spec().limits.memory_bytes,
                 };

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::Back;
 use super::app::{App, AppId, Place};
 use super::clock::wall_ms;
+use crate::logs::LogService;
 use crate::webhook;
 
 /// A request takes at most so long.
@@ -59,11 +60,12 @@ impl App {
     }
 
     /// What is to be sent now, if it is time. What it counts is written down first, so that no counter falls when another daemon goes on.
-    pub(super) fn otlp_order(&mut self, now: Time) -> Option<OtlpOrder> {
+    pub(super) fn otlp_order(&mut self, logs: &LogService, now: Time) -> Option<OtlpOrder> {
         let otlp = self.spec().otlp.clone()?;
         if !self.metrics.otlp.begin(otlp.interval, now) {
             return None;
         }
+        self.count_log(logs);
         self.write_counts();
         let spec = self.spec();
         let exported = Exported {

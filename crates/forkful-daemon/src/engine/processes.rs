@@ -122,6 +122,15 @@ impl Processes {
         self.keeping.has_untold_loss()
     }
 
+    /// What the user should know of a keeper that was lost.
+    pub(super) fn keeper_note(&self) -> Option<String> {
+        let loss = self.keeping.loss()?;
+        Some(format!(
+            "{loss}: apps would not survive a crash of this daemon; `forkful kill` and then `forkful resurrect` start \
+             another keeper, and the apps with it"
+        ))
+    }
+
     /// Takes what the keeper says. When it is lost, workers that it had are nobody's children any more: how they end is
     /// not known then, and workers that are started from now on are ours.
     pub(super) fn hear_keeper(&self, is_being_started: impl Fn(u32) -> bool) {

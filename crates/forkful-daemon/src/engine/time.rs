@@ -45,7 +45,7 @@ impl Engine {
             self.supervise_some(app, load.map(Event::Load));
         }
         if let Some(entry) = self.apps.get_mut(app)
-            && let Some(order) = entry.otlp_order(now)
+            && let Some(order) = entry.otlp_order(&self.logs, now)
         {
             order.send(app, self.inbox.back.clone());
             self.apps.note_unwritten(app);

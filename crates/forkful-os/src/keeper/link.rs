@@ -320,6 +320,11 @@ impl Keeping {
         self.0.as_ref().map(|link| link.socket.as_fd())
     }
 
+    /// Why the keeper is lost, if it is.
+    pub fn loss(&self) -> Option<Loss> {
+        self.0.as_ref().and_then(|link| link.loss.found())
+    }
+
     /// Whether the keeper was lost and nobody has been told: [`Self::take_news`] tells.
     pub fn has_untold_loss(&self) -> bool {
         self.0.as_ref().is_some_and(|link| link.loss.is_untold())

@@ -47,8 +47,12 @@ pub(super) struct LossBook {
 }
 
 impl LossBook {
+    pub(super) fn found(&self) -> Option<Loss> {
+        self.loss.get().copied()
+    }
+
     pub(super) fn is_lost(&self) -> bool {
-        self.loss.get().is_some()
+        self.found().is_some()
     }
 
     pub(super) fn note(&self, loss: Loss) {

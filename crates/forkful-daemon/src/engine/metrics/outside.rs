@@ -19,8 +19,8 @@ pub(super) struct Outside {
     last: Option<Look>,
     /// When the values that cost more are read next.
     rare_from: Instant,
-    /// What has come since this daemon follows the process.
-    since: Counted,
+    /// For how long its CPU quota has stopped it, since the process was first seen: the kernel's counter is older.
+    throttled: Duration,
 }
 
 /// A look.
@@ -36,38 +36,23 @@ struct Look {
 pub(super) struct Account {
     /// Of its control group.
     pub(super) throttling: Option<Throttling>,
-    /// Of its worker, since it was first seen.
-    pub(super) log_bytes: u64,
-    pub(super) dropped_log_lines: u64,
     /// Connections in its queues.
     pub(super) queued: u32,
     /// What its app's group may use.
     pub(super) memory_limit: Option<u64>,
 }
 
-/// Counters whose source is older than the process, or younger.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    throttled: Duration,
-    log_bytes: u64,
-    dropped_log_lines: u64,
-}
-
 impl Outside {
     pub(super) fn new(pid: u32) -> Self {
         let (meter, rare_from) = (Meter::new(pid), Instant::now() + AT_FIRST);
-        Self { pid, meter, last: None, rare_from, since: Counted::default() }
+        Self { pid, meter, last: None, rare_from, throttled: Duration::ZERO }
     }
 
     /// Goes on where a daemon before was, with the counters that it has written down.
     pub(super) fn resume(pid: u32, counters: &Readings) -> Self {
-        let known = |name: &str| counters.get(name).unwrap_or(0.0);
-        let since = Counted {
-            throttled: Duration::from_secs_f64(known("cpu_throttled_seconds_total").min(1e9)),
-            log_bytes: known("log_bytes_total") as u64,
-            dropped_log_lines: known("log_lines_dropped_total") as u64,
-        };
-        Self { since, rare_from: Instant::now(), ..Self::new(pid) }
+        let throttled = counters.get("cpu_throttled_seconds_total").unwrap_or(0.0);
+        let throttled = Duration::from_secs_f64(throttled.min(1e9));
+        Self { throttled, rare_from: Instant::now(), ..Self::new(pid) }
     }
 
     /// Whether it is time to read the values that cost more to read.
@@ -91,9 +76,10 @@ impl Outside {
         }
         if let Some(before) = &self.last {
             add_rates(before, &look, &mut readings);
-            self.since.add(&before.account, account);
+            let throttled = |account: &Account| account.throttling.unwrap_or_default().time;
+            self.throttled += throttled(account).saturating_sub(throttled(&before.account));
         }
-        self.since.add_to(&mut readings);
+        readings.take("cpu_throttled_seconds_total", self.throttled.as_secs_f64());
         self.last = Some(look);
         if !forkful_os::portable::KNOWS_THREADS_AND_QUEUES {
             readings = readings.only(is_known_everywhere);
@@ -134,21 +120,6 @@ const OF_LINUX: [&str; 6] = [
     "run_queue_wait",
     "run_queue_wait_seconds_total",
 ];
-
-impl Counted {
-    fn add(&mut self, before: &Account, now: &Account) {
-        let throttled = |account: &Account| account.throttling.unwrap_or_default().time;
-        self.throttled += throttled(now).saturating_sub(throttled(before));
-        self.log_bytes += now.log_bytes.saturating_sub(before.log_bytes);
-        self.dropped_log_lines += now.dropped_log_lines.saturating_sub(before.dropped_log_lines);
-    }
-
-    fn add_to(self, readings: &mut Readings) {
-        readings.take("cpu_throttled_seconds_total", self.throttled.as_secs_f64());
-        readings.take("log_bytes_total", self.log_bytes as f64);
-        readings.take("log_lines_dropped_total", self.dropped_log_lines as f64);
-    }
-}
 
 /// Whether a metric is known on other systems than Linux, too. A zero in its place would look like a measurement.
 fn is_known_everywhere(metric: &Metric) -> bool {
@@ -246,14 +217,16 @@ mod tests {
     #[test]
     fn what_was_counted_before_the_first_look_is_not_the_processs() {
         let mut outside = Outside::new(std::process::id());
-        let account = |log_bytes| Account { log_bytes, dropped_log_lines: 1, ..Account::default() };
+        let account = |ms| Account {
+            throttling: Some(Throttling { time: Duration::from_millis(ms), ..Throttling::default() }),
+            ..Account::default()
+        };
         assert!(!outside.is_due(), "not while it starts");
         let first = outside.look(&account(1000), false).unwrap();
-        assert_eq!(first.get("log_bytes_total"), Some(0.0));
+        assert_eq!(first.get("cpu_throttled_seconds_total"), Some(0.0));
         assert!(first.get("main_thread_cpu").is_none() && first.get("memory_bytes").is_some());
-        let second = outside.look(&account(1010), false).unwrap();
-        assert_eq!(second.get("log_bytes_total"), Some(10.0));
-        assert_eq!(second.get("log_lines_dropped_total"), Some(0.0));
+        let second = outside.look(&account(1250), false).unwrap();
+        assert_eq!(second.get("cpu_throttled_seconds_total"), Some(0.25));
         let is_asked = |readings: &Readings| {
             ["open_files", "memory_virtual_bytes", "memory_data_bytes"]
                 .iter()

@@ -9,6 +9,7 @@ use crate::engine::app::{App, AppId, Place};
 use crate::engine::app_metrics::MetricsOrder;
 use crate::engine::apps::Apps;
 use crate::engine::outgoing::hosts_of;
+use crate::logs::LogService;
 
 const BUILD: Family = gauge("forkful_build_info", "The version of Forkful.");
 const WORKERS: Family = gauge("forkful_app_workers", "Workers that an app has.");
@@ -53,9 +54,16 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
 }
 
 /// The page with some apps. What it counts is written down first, so that no counter falls when another daemon goes on.
-pub(crate) fn metrics_page(apps: &mut Apps, chosen: &[AppId], format: Format, now: Time) -> MetricsOrder {
+pub(crate) fn metrics_page(
+    apps: &mut Apps,
+    logs: &LogService,
+    chosen: &[AppId],
+    format: Format,
+    now: Time,
+) -> MetricsOrder {
     for id in chosen {
         if let Some(entry) = apps.get_mut(*id) {
+            entry.count_log(logs);
             entry.write_counts();
         }
         apps.note_unwritten(*id);

@@ -56,8 +56,11 @@ impl Records {
         }
     }
 
-    /// Writes down what a slot has counted, where anything is recorded of it.
+    /// Writes down what a slot has counted, if it has counted anything: of processes that end at once, nothing else is recorded.
     pub(super) fn write_totals(&mut self, slot: u16, totals: Totals, reloads: [u64; 2]) {
+        if !self.slots.contains_key(&slot) && totals.sum().values.iter().any(|(_, value)| value > 0.0) {
+            self.resume(slot);
+        }
         let Some(((app, history), of_slot)) = self.place.as_ref().zip(self.slots.get(&slot)) else { return };
         let head = Head { app: app.0, slot, ticks: of_slot.recorder.ticks(), reloads, totals };
         if let Err(error) = history.write_head(of_slot.area, &head) {

@@ -128,6 +128,18 @@ struct OfReport {
 }
 
 impl Call {
+    /// The app that it is about, if it is about one that has to run.
+    pub(super) fn one_app(&self) -> Option<&str> {
+        match self {
+            Self::DescribeApp { app }
+            | Self::Doctor { app, .. }
+            | Self::Act { app, .. }
+            | Self::Scale { app, .. } => Some(app),
+            Self::AppLogs(wanted) => Some(&wanted.app),
+            _ => None,
+        }
+    }
+
     /// Reads the arguments of a call. The error is a sentence, which may repeat what the client sent.
     pub(super) fn read(tool: ToolName, arguments: Value) -> Result<Self, String> {
         let act = |verb, arguments| {

@@ -46,6 +46,9 @@ pub(super) async fn call(home: &Home, reports: Option<&Path>, call: Call) -> Res
 }
 
 async fn asked(mut client: Client, call: Call) -> Result<Value, String> {
+    if let Some(app) = call.one_app() {
+        find(&mut client, app).await?;
+    }
     match call {
         Call::ListApps => value(client.table().await),
         Call::DescribeApp { app } => {
@@ -69,6 +72,20 @@ async fn asked(mut client: Client, call: Call) -> Result<Value, String> {
             value(client.action(Verb::Scale, &request).await)
         }
         Call::LabReports { .. } => Err("reports need no daemon".to_owned()),
+    }
+}
+
+/// Fails unless there is an app with this name or a worker with this id. A program may write something else that a target may be, such as
+/// `all`, a namespace or a pattern, and would then stop more than it means.
+async fn find(client: &mut Client, app: &str) -> Result<(), String> {
+    let list = client.list().await.map_err(|error| refused(&error))?;
+    let mut workers = list.apps.iter().flat_map(|found| &found.workers);
+    let is_there = list.apps.iter().any(|found| found.definition.name == app)
+        || workers.any(|worker| worker.pm_id.to_string() == app);
+    if is_there {
+        Ok(())
+    } else {
+        Err(format!("there is no app `{app}`; `app` is one name or the id of one worker"))
     }
 }
 
