@@ -33,6 +33,8 @@ class Drain {
     this.newest = new WeakMap();
     /** Responses that say `Connection: close` because of us. @type {WeakSet<any>} */
     this.marked = new WeakSet();
+    /** Responses whose requests have not arrived to their end. @type {WeakSet<any>} */
+    this.uploads = new WeakSet();
     /**
      * Whether the drain does not wait for connections that we must not close: those of a server that was closed to new ones,
      * or of a process that is not told to disconnect.
@@ -78,9 +80,19 @@ class Drain {
   }
 
   refuseReuse(response) {
-    if (!response || !response.shouldKeepAlive || response.headersSent) return;
+    if (!response || !response.shouldKeepAlive || response.headersSent || this.marked.has(response)) return;
+    if (isUploading(response.req)) {
+      // Node.js destroys a connection with its last response; what the client was still sending would make that a reset, and the
+      // client would lose the response.
+      if (!this.uploads.has(response)) {
+        this.uploads.add(response);
+        response.req.once('end', this.agent.guarded(() => this.refuseReuse(response)));
+      }
+      return;
+    }
     this.agent.refuseReuse(response);
     this.marked.add(response);
+    closeWithHead(response, () => this.marked.has(response));
   }
 
   /** A further request of the same connection has come. */
@@ -127,12 +139,16 @@ class Drain {
     let open = 0;
     let total = 0;
     for (const server of servers) {
+      const between = betweenRequests(this.agent.hidden(server, 'http.server.connections'));
       for (const socket of http1Sockets(server)) {
         total += 1;
         if (this.ended.has(socket)) continue;
         open += 1;
         if (socket._httpMessage) {
           this.mark(socket);
+          this.quiet.delete(socket);
+        } else if (socket.bytesRead > 0 && !between.has(socket)) {
+          // A part of a request is there. Node.js waits for the rest for as long as `headersTimeout` and `requestTimeout` say.
           this.quiet.delete(socket);
         } else {
           this.consider(socket, at);
@@ -191,6 +207,42 @@ class Drain {
     for (const server of servers) all += server._connections || 0;
     return Math.max(0, all - http1 - sessions.size);
   }
+}
+
+/** A body up to this size arrives with its head, or soon after. */
+const SMALL_BODY_BYTES = 65_536;
+
+/** Whether a large body, or one of unknown size, is still on its way. */
+function isUploading(request) {
+  if (!request || request.complete) return false;
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  return encoding !== undefined || Number(length ?? 0) > SMALL_BODY_BYTES;
+}
+
+/**
+ * Has the head of a response say `Connection: close` also where the app sets the header `Connection` itself.
+ * @param {any} response
+ * @param {() => boolean} applies
+ */
+function closeWithHead(response, applies) {
+  const store = response._storeHeader;
+  if (typeof store !== 'function') return;
+  response._storeHeader = function storeHeader(...given) {
+    const result = store.apply(this, given);
+    if (!this._last && applies() && typeof this._header === 'string' && this.statusCode !== 101) {
+      this._header = this._header.replace(/\r\nconnection: *keep-alive *(?=\r\n)/i, '\r\nConnection: close').replace(/\r\nkeep-alive:[^\r\n]*/i, '');
+      if (/\r\nConnection: close\r\n/.test(this._header)) {
+        this._last = true;
+        this.shouldKeepAlive = false;
+      }
+    }
+    return result;
+  };
+}
+
+/** The connections that have sent no part of a request since the last one. @param {any} list Node's list of a server's connections */
+function betweenRequests(list) {
+  return new Set(list && typeof list.idle === 'function' ? list.idle().map((parser) => parser.socket) : []);
 }
 
 /**

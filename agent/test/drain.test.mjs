@@ -7,6 +7,7 @@ import http2 from 'node:http2';
 import net from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 
 import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
@@ -85,6 +86,58 @@ for (const major of MAJORS) {
         if (seen !== before) assert.match(heads.pop(), /^connection: close/im);
         for (const head of heads) assert.doesNotMatch(head, /^connection: close/im);
       }
+    });
+
+    test('a response whose app asks for a kept connection closes it all the same', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const clients = ['/kept', '/set'].map((path) => ({ path, get: client(t, 'http').get }));
+      for (const { path, get } of clients) assert.match((await get(worker.port, path)).connection, /^keep-alive$/i);
+      worker.drain(LONG_MS);
+      await sync(worker);
+      for (const { path, get } of clients) {
+        const { body, connection, reused } = await get(worker.port, path);
+        assert.deepEqual([body, connection, reused], [path.slice(1), 'close', true]);
+      }
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
+    });
+
+    test('a response that comes before the end of a large request is not cut off', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const kept = await connect(t, worker.port);
+      const post = 'POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n';
+      worker.drain(LONG_MS);
+      await sync(worker);
+      kept.socket.write(post);
+      await waitUntil('the answer', () => kept.text.endsWith('now'));
+      for (let sent = 0; sent < 20_000_000; sent += 100_000) {
+        if (!kept.socket.write('x'.repeat(100_000))) await once(kept.socket, 'drain');
+      }
+      assert.equal(kept.error, null);
+      // The next request ends the connection.
+      kept.socket.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
+      await waitUntil('the end', () => kept.ended);
+      assert.equal(kept.error, null);
+      assert.deepEqual(kept.text.split('HTTP/1.1 ').slice(1).map((answer) => [answer.slice(0, 3), /^connection: close/im.test(answer)]), [['200', false], ['200', true]]);
+    });
+
+    test('a request whose head has come in part is waited for', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const [first, later] = await Promise.all([1, 2].map(() => connect(t, worker.port)));
+      later.socket.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
+      await waitUntil('the answer', () => later.text.endsWith('now'));
+      for (const { socket } of [first, later]) socket.write('GET /now HTTP/1.1\r\nHost: a\r\nCookie: a');
+      // Both parts have been read by then.
+      await client(t, 'http').get(worker.port, '/now');
+      await sync(worker);
+      worker.drain(SHORT_MS);
+      await sleep(4 * SHORT_MS);
+      for (const { socket } of [first, later]) socket.write('\r\n\r\n');
+      for (const seen of [first, later]) {
+        await waitUntil('the end', () => seen.ended);
+        assert.equal(seen.error, null);
+        assert.match(seen.text, /connection: close[^]*now$/i);
+      }
+      await worker.drained();
     });
 
     for (const kind of ['http', 'https']) {

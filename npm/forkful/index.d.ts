@@ -108,7 +108,7 @@ export interface App {
   stop_exit_codes?: number | number[];
   /** Reload when files change: in the working directory (`true`), or at the given paths. */
   watch?: boolean | string | string[];
-  /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules` and files whose names begin with a dot are never watched. */
+  /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is. */
   ignore_watch?: string | string[];
   /** Debounce before reloading: time without further changes. */
   watch_delay?: number | string;

@@ -87,7 +87,7 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   await waitUntil('the next worker', async () => { const [now] = await forkful.jlist('limited'); return now.pid > 0 && now.pid !== worker.pid; });
   const app = JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0];
   // The kernel may take so long that Forkful kills the worker.
-  const [, byKernel] = /SIGKILL: (?:(the kernel killed it: its app had used all of its `memory_max` of 200\.0 MiB)|its event loop stood still .* of its `memory_max` of 200\.0 MiB)/
+  const [, byKernel] = /SIGKILL: (?:(the kernel killed it: its app had used all of its `memory_max` of 200\.0 MiB)|killed by Forkful: its event loop stood still .* of its `memory_max` of 200\.0 MiB)/
     .exec(app.workers[0].last_exit) ?? assert.fail(app.workers[0].last_exit);
   assert.ok(!byKernel || app.usage.out_of_memory_kills >= 1);
   // Another limit applies to the next process.

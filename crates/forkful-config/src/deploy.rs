@@ -69,7 +69,10 @@ pub struct DeployHooks {
 
 /// The keys of a block, in kebab-case as PM2 writes them.
 const KEYS: &[(&str, &str)] = &[
-    ("host", "Host or list of hosts; `localhost` is this machine, without ssh."),
+    (
+        "host",
+        "Host or list of hosts; `localhost` is this machine, without ssh unless `user`, `key` or `port` is given.",
+    ),
     ("user", "Login name; by default ssh's."),
     ("key", "Private key file for ssh."),
     ("port", "Port of ssh; by default ssh's."),

@@ -23,7 +23,13 @@ function sourceOf(what) {
   throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
 }
 
+/** JSON has no regular expressions: they are written as the command reads them of a configuration in JavaScript. */
+function withPatterns(_key, value) {
+  return value instanceof RegExp ? { $regexp: value.source } : value;
+}
+
 /** The request for definitions, to the native program. */
+
 function definitionsRequest(source, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false } = {}) {
   return {
     ...source,
@@ -61,7 +67,7 @@ async function definitionsOfText(home, text, app, context) {
 
 async function definitionsFrom(home, source, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
   const request = definitionsRequest(source, { cwd, env, envName, only, codeChanges });
-  const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request), binary });
+  const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request, withPatterns), binary });
   warnings.forEach((text) => onWarning?.(text));
   return JSON.parse(stdout);
 }

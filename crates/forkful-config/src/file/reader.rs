@@ -167,6 +167,12 @@ impl Reader<'_> {
             }
             let Some(name) = self.faults.take(read).flatten() else { continue };
             if let Some(first) = given.insert(name, origin) {
+                // PM2 has files that give a key and its alias.
+                let is_same =
+                    |other: &&Entry| other.key == first.written && other.node.value == entry.node.value;
+                if first.written != entry.key && entries.iter().any(|other| is_same(&other)) {
+                    continue;
+                }
                 let place = self.place(entry.at, &join_key(key, &entry.key));
                 let message = format!("is given twice, the other time as `{}`", first.written);
                 self.faults.add(ConfigError::at(place, message).with_hint("keep one of the two"));

@@ -155,6 +155,11 @@ fn one_thing_said_twice_is_refused() {
     forkful.config.json:2:2: script is given twice, the other time as `script`
     hint: keep one of the two
     ");
+    // As PM2's users have it: the key and its alias, alike.
+    let alike = r#"{ "script": "a.js", "merge_logs": true, "combine_logs": true }"#;
+    assert!(parse(alike, Format::Json, Path::new("f.json")).is_ok());
+    let told = fault(&alike.replace("s\": true }", "s\": false }"));
+    assert!(told.contains("combine_logs is given twice, the other time as `merge_logs`"), "{told}");
     insta::assert_snapshot!(fault("[{ \"script\": \"a.js\" },\n{ \"script\": \"b/a.js\" }]"), @r#"
     forkful.config.json:2:1: [1] has the name "a", which another app has already
     hint: give each app its own `name`; for more workers of one app use `instances`

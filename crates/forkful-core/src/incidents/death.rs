@@ -24,6 +24,11 @@ pub enum Role {
     Disconnected,
 }
 
+/// The reason of a process that was ended because it was not ready in time, in words.
+pub fn not_ready(waited: Duration) -> String {
+    format!("not ready within {} s, so Forkful ended it", waited.as_secs_f64())
+}
+
 /// The role of a process in its slot; `None` if a command stopped it.
 pub fn role(slot: &Slot, generation: Generation) -> Option<Role> {
     // An ending process closes its channel too; the daemon stopped it only if it continued to run after that.
@@ -70,9 +75,7 @@ impl Death {
             return format!("killed by Forkful: {report}");
         }
         match role {
-            Role::NotReady { waited } => {
-                return format!("not ready within {} s, so Forkful ended it", waited.as_secs_f64());
-            }
+            Role::NotReady { waited } => return not_ready(*waited),
             Role::Disconnected => return format!("it closed its channel, so Forkful ended it ({exit})"),
             Role::Serving | Role::Replaced | Role::Successor => {}
         }

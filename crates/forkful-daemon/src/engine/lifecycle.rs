@@ -176,12 +176,13 @@ impl Engine {
         if let Some(cause) = &cause {
             log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
         }
-        let dying = entry.dying(slot, generation, &ended.exit, cause.clone());
+        let told = cause.clone().or_else(|| entry.own_kill(slot, generation));
+        let dying = entry.dying(slot, generation, &ended.exit, cause);
         if let Some(process) = entry.remove_process(slot, generation) {
             self.processes.bury(*process);
         }
         let Some(place) = entry.places.get_mut(&slot) else { return };
-        place.exit_cause = cause;
+        place.exit_cause = told;
         // Asked for now, because the next process begins with an empty tail.
         place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
         let dying = dying.map(|draft| draft.with_tail(self.logs.stderr_tail(place.pm_id)));

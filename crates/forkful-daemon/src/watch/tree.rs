@@ -160,11 +160,15 @@ fn read(folder: &Path) -> Option<Gitignore> {
     file.is_file().then(|| Gitignore::new(file).0)
 }
 
-/// Absolute patterns below the working directory are anchored there.
+/// Absolute patterns below the working directory are anchored there, and so are those that begin with `./`, as chokidar reads them.
 fn relative(line: &str, cwd: &Path) -> String {
-    match Path::new(line).strip_prefix(cwd) {
-        Ok(rest) if !rest.as_os_str().is_empty() => format!("/{}", rest.display()),
-        Ok(_) | Err(_) => line.to_owned(),
+    if let Some(rest) = line.strip_prefix('!') {
+        return format!("!{}", relative(rest, cwd));
+    }
+    match (Path::new(line).strip_prefix(cwd), line.strip_prefix("./")) {
+        (Ok(rest), _) if !rest.as_os_str().is_empty() => format!("/{}", rest.display()),
+        (_, Some(rest)) if !rest.is_empty() => format!("/{rest}"),
+        _ => line.to_owned(),
     }
 }
 
@@ -239,6 +243,9 @@ mod tests {
         std::fs::create_dir(root.join("cache")).expect("made");
         std::fs::write(root.join("app.js"), "").expect("written");
         let absolute = root.join("cache").display().to_string();
-        assert_eq!(walked(root, vec![WatchIgnore::Glob(absolute)], vec![]), ["/", "app.js"]);
+        for pattern in [absolute.as_str(), "./cache", "./cac*"] {
+            let ignore = vec![WatchIgnore::Glob(pattern.to_owned())];
+            assert_eq!(walked(root, ignore, vec![]), ["/", "app.js"], "{pattern}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use forkful_api::types::{AppDefinition, StartRequest, StartStep, StartTarget};
 use forkful_config::{AppOptions, Format};
 use forkful_core::pages::Page;
 use forkful_core::start::IfRunning;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::act::tell;
 use crate::connection;
@@ -84,7 +84,10 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     if imported.config["apps"].as_array().is_none_or(Vec::is_empty) {
         return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
     }
-    let definitions = definitions(&imported.config, args)?;
+    let (definitions, left_out) = definitions(&imported.config, args)?;
+    for (name, why) in &left_out {
+        output::warn(&format!("{name} is not imported: {why}"));
+    }
     if is_running && args.stop_pm2 {
         stop_pm2(&pm2_home)?;
     }
@@ -110,7 +113,8 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
         );
     }
     let done = if pm2_goes_on { "imported, stopped" } else { "imported" };
-    tell(&mut client, vec![(done, reply)], args.json).await
+    let exit = tell(&mut client, vec![(done, reply)], args.json).await?;
+    Ok(if left_out.is_empty() || exit != Exit::Done { exit } else { Exit::Failed })
 }
 
 fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
@@ -155,9 +159,35 @@ fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec
     }
 }
 
-/// Apps from a configuration, checked as if a user had written it.
-fn definitions(config: &Value, args: &ImportPm2Args) -> Result<Vec<AppDefinition>, Failure> {
-    let specs = Specs::new(&[], &args.only)?;
+/// The apps that were imported, and those that could not be, with the reason.
+type Checked = (Vec<AppDefinition>, Vec<(String, String)>);
+
+/// Apps from a configuration, checked as if a user had written it. PM2 keeps apps whose files are gone; these do not keep the others back.
+fn definitions(config: &Value, args: &ImportPm2Args) -> Result<Checked, Failure> {
+    let whole = match definitions_of(config, &args.only) {
+        Ok(apps) => return Ok((apps, Vec::new())),
+        Err(failure) => failure,
+    };
+    let name_of = |app: &Value| app["name"].as_str().unwrap_or_default().to_owned();
+    let apps = config["apps"].as_array().map_or(&[][..], Vec::as_slice);
+    let wanted = apps.iter().filter(|app| args.only.is_empty() || args.only.contains(&name_of(app)));
+    let (mut good, mut left_out) = (Vec::new(), Vec::new());
+    for app in wanted {
+        match definitions_of(&json!({ "apps": [app] }), &[]) {
+            Ok(definitions) => good.extend(definitions),
+            Err(failure) => {
+                // Its place is one in a text that nobody has.
+                let why = failure.error.to_string();
+                let why = why.split_once("apps[0].").map_or(why.as_str(), |(_, fault)| fault);
+                left_out.push((name_of(app), why.to_owned()));
+            }
+        }
+    }
+    if good.is_empty() { Err(whole) } else { Ok((good, left_out)) }
+}
+
+fn definitions_of(config: &Value, only: &[String]) -> Result<Vec<AppDefinition>, Failure> {
+    let specs = Specs::new(&[], only)?;
     let file = forkful_config::parse(&config.to_string(), Format::Json, Path::new("pm2"))?;
     let apps = specs.resolved(file, &AppOptions::default())?;
     Ok(apps.iter().map(AppDefinition::from).collect())
@@ -166,7 +196,11 @@ fn definitions(config: &Value, args: &ImportPm2Args) -> Result<Vec<AppDefinition
 fn show(config: &Value, show_env: bool) -> Result<Exit, Failure> {
     let mut config = config.clone();
     if !show_env {
-        pm2::redact(&mut config);
+        let masked = pm2::redact(&mut config);
+        if !masked.is_empty() {
+            let names = masked.into_iter().collect::<Vec<_>>().join(", ");
+            output::note(&format!("values of secrets are masked: {names}; `--show-env` prints them"));
+        }
     }
     output::print_json(&config)?;
     Ok(Exit::Done)

@@ -213,6 +213,13 @@ fn a_version_that_fails_or_is_not_healthy_is_taken_back_where_that_is_wanted() {
     );
     shop.deploy(&["live", "setup"]);
     shop.commit("broken");
+    let first = Shop::new(r#""host": "localhost", "post-deploy": "echo >> runs; false", "rollback": true"#);
+    first.deploy(&["live", "setup"]);
+    let told = first.deploy(&["live"]);
+    assert!(
+        told.contains("was not deployed: post-deploy failed; there is no other version to go back to"),
+        "{told}"
+    );
     assert_snapshot!(shop.deploy(&["live"]), @"
     exit: 1
     --- stderr

@@ -132,6 +132,7 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
     }
     --- stderr
     note: pm2-logrotate is a module of PM2 and is left out; logs are rotated here without one
+    note: values of secrets are masked: API_TOKEN; `--show-env` prints them
     "#);
     assert_snapshot!(import(&[]), @"
     exit: 0
@@ -166,4 +167,29 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
 
     hint: it must be what `pm2 save` wrote
     ");
+}
+
+#[test]
+fn an_app_that_cannot_be_imported_does_not_keep_the_others_back() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let work = sandbox.work().display().to_string();
+    let app = |name: &str, script: &str| {
+        serde_json::json!({
+            "name": name, "pm_exec_path": format!("{work}/{script}"), "pm_cwd": work, "exec_mode": "fork_mode",
+            "exec_interpreter": "node", "status": "stopped", "env": { "PATH": std::env::var("PATH").unwrap() },
+        })
+    };
+    let list = [app("api", "server.js"), app("old", "gone.js"), app("7", "server.js")];
+    sandbox.write("dump.json", &serde_json::json!(list).to_string());
+    let told = sandbox.transcript(&["import", "pm2", "--file", "dump.json"]);
+    assert!(told.starts_with("exit: 1\n--- stdout\napi imported"), "{told}");
+    assert!(
+        told.contains("warning: old is not imported: script \"")
+            && told.contains("/gone.js\" does not exist"),
+        "{told}"
+    );
+    assert!(told.contains("warning: 7 is not imported: name cannot be \"7\": a number"), "{told}");
+    let none = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--only", "old"]);
+    assert!(none.starts_with("exit: 2\n"), "{none}");
 }

@@ -41,6 +41,7 @@ deploy() {
   broken=$(git rev-parse --short HEAD)
   reason=$why
   [ "$rollback" = yes ] || fail "$broken was not deployed: $reason"
+  [ "$before" != "$(git rev-parse HEAD)" ] || fail "$broken was not deployed: $reason; there is no other version to go back to"
   if activate "$before"; then
     fail "$broken was not deployed: $reason; back at $(git log -1 --format='%h %s')"
   fi

@@ -1,6 +1,6 @@
 //! Converts PM2's process list to a configuration as a user would write it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -243,8 +243,9 @@ fn environment(processes: &[&Value]) -> Map<String, Value> {
     env
 }
 
-/// Masks the values of secrets.
-pub(super) fn redact(config: &mut Value) {
+/// Masks the values of secrets; returns their names.
+pub(super) fn redact(config: &mut Value) -> BTreeSet<String> {
+    let mut masked = BTreeSet::new();
     for app in config["apps"].as_array_mut().into_iter().flatten() {
         for (key, block) in app.as_object_mut().into_iter().flatten() {
             if key != "env" && !key.starts_with("env_") {
@@ -252,11 +253,16 @@ pub(super) fn redact(config: &mut Value) {
             }
             for (name, value) in block.as_object_mut().into_iter().flatten() {
                 if let Value::String(text) = value {
-                    *text = shown_value(name, text).to_owned();
+                    let shown = shown_value(name, text).to_owned();
+                    if shown != *text {
+                        masked.insert(name.clone());
+                    }
+                    *text = shown;
                 }
             }
         }
     }
+    masked
 }
 
 #[cfg(test)]
