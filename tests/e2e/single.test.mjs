@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
 import net from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -182,6 +183,36 @@ for (const major of MAJORS) {
     assert.equal(lent.closed.at(-1), 'listening again', 'the app has come to its end');
   });
 }
+
+test('a server that removes the file of its unix socket before it listens is reached after each restart', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const removes = ({ require }) => {
+    require('fs').rmSync(process.env.SOCKET, { force: true });
+    require('http').createServer((_request, response) => response.end(String(process.pid))).listen(process.env.SOCKET);
+  };
+  const socketPath = join(forkful.directory, 'app.sock');
+  await forkful.start(removes, { name: 'app', instances: 1, options: ['-x'], env: { SOCKET: socketPath } });
+  const answered = () => new Promise((resolve) => {
+    http.get({ socketPath, agent: false }, async (response) => resolve(Number(await response.setEncoding('utf8').toArray().then((parts) => parts.join('')))))
+      .on('error', () => resolve(undefined));
+  });
+  const reached = async (what) => {
+    const [{ pid }] = await forkful.jlist('app');
+    assert.equal(await answered(), pid, what);
+    return pid;
+  };
+  await reached('the start');
+  for (const command of ['restart', 'reload', 'restart']) {
+    await forkful.ok([command, 'app']);
+    await reached(command);
+  }
+  const before = await reached('the last one');
+  process.kill(before, 'SIGKILL');
+  await waitUntil('the next process', async () => ![before, undefined].includes(await answered()));
+  await reached('a crash');
+  await forkful.ok(['delete', 'app']);
+  assert.ok(!existsSync(socketPath));
+});
 
 test('a new version that does not listen is given up, and the one instance serves on', async (t) => {
   const { forkful, path, load, pid, answers } = await underLoad(t, express, { major: NEWEST, options: ['--listen-timeout', '2s'] });

@@ -224,7 +224,10 @@ impl Primary {
 
     fn unbind(&mut self, id: ListeningId, told: bool) {
         let Some(listening) = self.listenings.remove(&id) else { return };
-        self.by_key.remove(&listening.key);
+        // Another one may have its key, see `Listening::has_lost_its_file`.
+        if self.by_key.get(&listening.key) == Some(&id) {
+            self.by_key.remove(&listening.key);
+        }
         for (member, watch) in listening.watched.iter().enumerate() {
             if *watch != Watch::Not {
                 let _gone = self.reactor.remove(listening.socket(member));

@@ -145,6 +145,11 @@ impl Listening {
         Ok(index)
     }
 
+    /// Whether it is a unix socket whose path leads to it no longer: somebody has removed its file.
+    pub(crate) fn has_lost_its_file(&self) -> bool {
+        matches!(&self.source, Source::Single { file: Some(file), .. } if !file.is_still_there())
+    }
+
     /// The file of a unix socket.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {

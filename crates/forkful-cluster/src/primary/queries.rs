@@ -70,7 +70,11 @@ impl Primary {
     /// The listening for a query.
     fn find_or_bind(&mut self, id: WorkerId, query: &Query, now: Time) -> io::Result<ListeningId> {
         let key = ListenKey::of(query);
+        let is_lost = |id: &ListeningId| self.listenings.get(id).is_some_and(Listening::has_lost_its_file);
         let found = match self.by_key.get(&key).copied() {
+            // The process has removed the file of an earlier one, as servers do that find a file left over. Clients reach
+            // only a new one.
+            Some(found) if self.config.lends && is_lost(&found) => self.bind(key, query, now)?,
             Some(found) if self.dispatcher.holds(id, found) || self.is_kept_from(id, found, query) => {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }

@@ -100,7 +100,8 @@ impl SocketFile {
         &self.path
     }
 
-    fn is_still_there(&self) -> bool {
+    /// Whether the path still leads to this socket.
+    pub fn is_still_there(&self) -> bool {
         look(&self.folder, name_of(&self.path)).is_ok_and(|(_, found)| {
             found.file_type().is_socket() && (found.dev(), found.ino()) == (self.device, self.inode)
         })
