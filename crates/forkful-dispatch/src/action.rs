@@ -58,6 +58,8 @@ pub enum Event {
     },
     /// A query for this address failed.
     NotHeld(ListeningId),
+    /// The app listens on another address of the same port, which cannot be bound beside this one.
+    GiveWay(ListeningId),
     /// The worker reports that it is listening.
     Listens {
         worker: WorkerId,

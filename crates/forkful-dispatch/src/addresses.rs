@@ -130,6 +130,18 @@ impl Dispatcher {
         }
     }
 
+    /// Whether the app has closed an address, so that it may be released at once where it is in the way of another one.
+    pub fn may_give_way(&self, id: ListeningId, now: Time) -> bool {
+        let unheld_until = self.listenings.get(&id).and_then(|listening| listening.unheld_until);
+        unheld_until.is_some_and(|until| until <= now + CLOSED_GRACE) && !self.is_held(id)
+    }
+
+    pub(crate) fn give_way(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        if self.may_give_way(id, now) {
+            self.remove_listening(id, false, out);
+        }
+    }
+
     fn is_held(&self, id: ListeningId) -> bool {
         self.workers.values().any(|worker| worker.holds.contains_key(&id))
     }

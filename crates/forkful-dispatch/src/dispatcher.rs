@@ -137,6 +137,7 @@ impl Dispatcher {
                 self.on_held(worker, listening, member, reply, now, out);
             }
             Event::NotHeld(listening) => self.drop_if_new(listening, out),
+            Event::GiveWay(listening) => self.give_way(listening, now, out),
             Event::Listens { worker, listening } => self.on_listens(worker, listening, now, out),
             Event::Closed { worker, listening } => self.on_closed(worker, listening, now, out),
             Event::Leaves { worker, ack } => self.on_leaves(worker, ack, now, out),

@@ -28,7 +28,7 @@ pub use adopted::{AdoptedGroup, shared_listeners_of};
 pub use alone::{AdoptedGroup, MEMBERS_MAX, Steer, TcpGroup, shared_listeners_of};
 #[cfg(target_os = "linux")]
 pub use group::{MEMBERS_MAX, TcpGroup};
-pub use query::{accept, cookie, is_bound_to, local_addr, queue_length, unprivileged_from};
+pub use query::{accept, cookie, end, is_bound_to, local_addr, queue_length, unprivileged_from};
 pub use single::{bind_tcp_shared, bind_udp, listen_again};
 #[cfg(target_os = "linux")]
 pub use steer::Steer;

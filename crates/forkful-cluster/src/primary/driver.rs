@@ -252,6 +252,7 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Greeted(_)
         | Event::Held { .. }
         | Event::NotHeld(_)
+        | Event::GiveWay(_)
         | Event::Listens { .. }
         | Event::Closed { .. }
         | Event::Leaves { .. }

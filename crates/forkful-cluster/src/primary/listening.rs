@@ -145,6 +145,27 @@ impl Listening {
         Ok(index)
     }
 
+    /// Has none of its sockets listen any more, whoever has copies of them: another socket can have the port at once.
+    pub(crate) fn end(&self) {
+        for member in 0..self.watched.len() {
+            // What was no listening TCP socket has nothing to end.
+            let _nothing = listener::end(self.socket(member));
+        }
+    }
+
+    /// The port that it has.
+    pub(crate) fn port(&self) -> Option<Port> {
+        let address = match &self.source {
+            Source::Group(group) => group.local_addr(),
+            Source::Single { socket, .. } => listener::local_addr(socket.as_fd()).ok()?,
+        };
+        match self.key.kind() {
+            AddressKind::Tcp4 | AddressKind::Tcp6 => Some(Port::Tcp(address.port())),
+            AddressKind::Udp4 | AddressKind::Udp6 => Some(Port::Udp(address.port())),
+            AddressKind::Unix | AddressKind::Descriptor => None,
+        }
+    }
+
     /// Whether it is a unix socket whose path leads to it no longer: somebody has removed its file.
     pub(crate) fn has_lost_its_file(&self) -> bool {
         matches!(&self.source, Source::Single { file: Some(file), .. } if !file.is_still_there())

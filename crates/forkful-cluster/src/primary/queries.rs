@@ -111,13 +111,33 @@ impl Primary {
         if self.listenings.len() >= LISTENINGS_MAX {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
-        let mut listening = Listening::bind(query, &self.config)?;
+        let mut listening = match Listening::bind(query, &self.config) {
+            Err(error) if error.raw_os_error() == Some(EADDRINUSE) => {
+                self.give_way(query, now);
+                Listening::bind(query, &self.config)?
+            }
+            bound => bound?,
+        };
         let id = self.dispatcher.add_listening(listening.as_new(), now);
         listening.keep(0, id, &self.config);
         self.has_changed = true;
         self.listenings.insert(id, listening);
         self.by_key.insert(key, id);
         Ok(id)
+    }
+
+    /// Releases what the app has closed of a port: it stays bound for a while, in case that the app listens on it again.
+    fn give_way(&mut self, query: &Query, now: Time) {
+        let Some(port) = listening::port_of(query) else { return };
+        let of_port = self.listenings.iter().filter(|(_, listening)| listening.port() == Some(port));
+        let of_port: Vec<ListeningId> = of_port.map(|(id, _)| *id).collect();
+        for id in of_port {
+            if self.dispatcher.may_give_way(id, now) {
+                // The keeper has its sockets for a moment longer.
+                self.listenings.get(&id).into_iter().for_each(Listening::end);
+                self.step(Event::GiveWay(id), now);
+            }
+        }
     }
 
     fn answer_query(&mut self, id: WorkerId, held: ListeningId, ack: u64, now: Time) -> io::Result<()> {

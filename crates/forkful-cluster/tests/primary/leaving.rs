@@ -11,7 +11,7 @@ use forkful_os::channel;
 use serde_json::{Value, json};
 
 use super::client::{connect_all, own_host, tcp};
-use super::world::serving;
+use super::world::{World, serving};
 
 const HELLO: &str = r#"{"cmd":"NODE_FORKFUL","act":"hello","version":1,"can":["drain"]}"#;
 const DRAINED: &str = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
@@ -160,6 +160,23 @@ fn an_address_that_the_app_has_closed_everywhere_is_given_up_after_a_second() {
     world.advance(Duration::from_millis(1));
     TcpListener::bind(address).unwrap();
     assert_eq!(world.primary.addresses().count(), 0);
+}
+
+#[test]
+fn an_address_that_the_app_has_closed_is_not_in_the_way_of_another_one_with_its_port() {
+    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    let mut world = World::new(Balance::Exact);
+    let worker = world.spawn();
+    let first = world.listen(worker, &tcp(own_host(), port));
+    let everywhere = tcp("0.0.0.0", port);
+    let refused = world.ask(worker, &everywhere);
+    assert_eq!(world.reply(worker, refused).errno(), Some(-98), "the first one is open");
+    let key = world.reply(worker, first).key();
+    world.worker(worker).close_server(&key);
+    world.settle();
+    let second = world.listen(worker, &everywhere);
+    assert_eq!(world.address(worker, second).port(), port);
+    assert_eq!(world.primary.addresses().count(), 1);
 }
 
 #[test]

@@ -44,6 +44,11 @@ pub fn unprivileged_from() -> u16 {
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
 }
 
+/// Has a TCP listener listen no more, through whichever copy of it. With `SO_REUSEADDR` another one can be bound to its port then.
+pub fn end(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::shutdown(fd, rustix::net::Shutdown::Both)?)
+}
+
 /// The number of established connections in a TCP listener's queue.
 pub fn queue_length(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let (info, _) = tcp_info(fd)?;
