@@ -60,6 +60,12 @@ impl SocketFile {
         (self.device, self.inode)
     }
 
+    /// Whether the path still leads to this socket.
+    pub fn is_still_there(&self) -> bool {
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -67,9 +73,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let is_ours = std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode));
-        if is_ours {
+        if self.is_still_there() {
             let _removed = std::fs::remove_file(&self.path);
         }
     }
