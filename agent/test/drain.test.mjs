@@ -126,7 +126,7 @@ for (const major of MAJORS) {
       later.socket.write('GET /now HTTP/1.1\r\nHost: a\r\n\r\n');
       await waitUntil('the answer', () => later.text.endsWith('now'));
       for (const { socket } of [first, later]) socket.write('GET /now HTTP/1.1\r\nHost: a\r\nCookie: a');
-      // Both parts have been read by then.
+      // When the worker has answered a later request, it has read both incomplete heads.
       await client(t, 'http').get(worker.port, '/now');
       await sync(worker);
       worker.drain(SHORT_MS);

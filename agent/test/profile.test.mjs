@@ -1,46 +1,23 @@
 // Profiles on every supported Node version: what goes into the stream is a whole CPU profile or heap snapshot, its reader can leave at any moment,
 // and neither the app's own sessions nor the stall ledger notice.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+import { directory, launch as launchScript } from './lib/worker.mjs';
 
-const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
 const BUSY = fileURLToPath(new URL('fixtures/busy.cjs', import.meta.url));
 
 const { watchUtilization } = createRequire(import.meta.url)('../reports.cjs');
 
-let directory;
-before(() => { directory = mkdtempSync(join(tmpdir(), 'forkful-profile-')); });
-after(() => rmSync(directory, { recursive: true, force: true }));
-
-/** Starts the busy program under the agent, and keeps what it says. */
-function launch(t, major, options = {}) {
-  const child = fork(BUSY, options.args ?? [], {
-    execPath: nodeBinary(major),
-    execArgv: ['--require', AGENT, ...(options.execArgv ?? [])],
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  });
-  const worker = { child, said: [], internal: [], output: '' };
-  child.on('message', (message) => worker.said.push(message));
-  child.on('internalMessage', (message) => worker.internal.push(message));
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
-  worker.exited = once(child, 'exit');
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await worker.exited;
-  });
-  return worker;
-}
+/** Starts the busy program under the agent. */
+const launch = (t, major, { args, execArgv } = {}) => launchScript(t, major, BUSY, args, {}, execArgv);
 
 let streams = 0;
 

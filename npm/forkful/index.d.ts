@@ -289,7 +289,7 @@ export interface WorkerView {
   pid: number | null;
   status: Status;
   restarts: number;
-  /** Unexpected exits after which the worker was restarted or given up, of which `restarts` counts the first kind as well. */
+  /** Unexpected exits after which the worker was restarted (`restarts` counts these as well) or given up. */
   crashes: number;
   unstable_restarts: number;
   started_at_ms: number | null;

@@ -166,7 +166,7 @@ test('what makes no sense is refused with the reason', async (t) => {
   for (const [name, given, why] of [
     ['describe_app', { app: 'nobody' }, /no app `nobody`/],
     // Other targets that a command takes: all apps, a pattern, a namespace.
-    ...['stop_app', 'restart_app', 'app_logs', 'doctor'].flatMap((tool) => ['all', '/./', 'default', 'a*'].map((app) => [tool, { app }, /`app` is one name or the id of one worker/])),
+    ...['stop_app', 'restart_app', 'app_logs', 'doctor'].flatMap((tool) => ['all', '/./', 'default', 'a*'].map((app) => [tool, { app }, /`app` is the name of one app or the id of one worker/])),
     ['scale_app', { app: 'all', workers: 1 }, /there is no app `all`/],
     ['describe_app', {}, /missing field `app`/],
     ['describe_app', { app: 'api', more: 1 }, /unknown field `more`/],

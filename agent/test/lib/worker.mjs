@@ -27,10 +27,10 @@ before(() => {
 after(() => rmSync(directory, { recursive: true, force: true }));
 
 /** Starts a program under the agent, and keeps what it says. */
-export function launch(t, major, script, args = [], env = {}) {
+export function launch(t, major, script, args = [], env = {}, execArgv = []) {
   const child = fork(script, args, {
     execPath: nodeBinary(major),
-    execArgv: ['--require', AGENT],
+    execArgv: ['--require', AGENT, ...execArgv],
     env: { ...process.env, TLS_DIRECTORY: directory, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });

@@ -13,7 +13,7 @@ use crate::slot::{Exit, FailReason, State};
 use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
 use crate::words;
 
-pub use death::{Death, Role, not_ready, role};
+pub use death::{Death, Role, by_forkful, role};
 pub use deployment::Deployment;
 pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, surplus};
 

@@ -54,7 +54,7 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `nodejs_gc_duration_seconds` | histogram by `kind`: pauses of the garbage collector; with more than 20 a second, one second of five is measured and the others are estimated from it, except while `describe` or `doctor` looks at the app |
 | `nodejs_version_info`, `process_start_time_seconds` | of the worker's process |
 | `forkful_worker_up`, `forkful_worker_blocked_seconds` | whether a worker is online; for how long its event loop has not answered |
-| `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | all restarts, and those of them that crashes caused, with the crash after which a worker is given up; `forkful list` shows crashes by themselves and in ↺ the other restarts |
+| `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | all restarts; all crashes, whether the worker was restarted or given up. `forkful list` shows crashes in a column of their own, and in ↺ the restarts that no crash caused |
 | `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result`, those that begin by themselves (`watch`, `cron_restart`, limits) among them |
 | `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |
 | `forkful_outgoing_connections` | by `host`, such as `db:5432`: connections that a worker has opened itself; at most 16 hosts of a worker, those with most connections |

@@ -24,9 +24,15 @@ pub enum Role {
     Disconnected,
 }
 
-/// The reason of a process that was ended because it was not ready in time, in words.
-pub fn not_ready(waited: Duration) -> String {
-    format!("not ready within {} s, so Forkful ended it", waited.as_secs_f64())
+/// Why Forkful ended a process that stood still (`stuck` says what it was doing) or was not ready in time, in words; `None` if it did not.
+pub fn by_forkful(stuck: Option<&str>, role: Role) -> Option<String> {
+    match (stuck, role) {
+        (Some(report), _) => Some(format!("killed by Forkful: {report}")),
+        (None, Role::NotReady { waited }) => {
+            Some(format!("not ready within {} s, so Forkful ended it", waited.as_secs_f64()))
+        }
+        (None, Role::Disconnected | Role::Serving | Role::Replaced | Role::Successor) => None,
+    }
 }
 
 /// The role of a process in its slot; `None` if a command stopped it.
@@ -71,13 +77,11 @@ impl Death {
     /// The reason in words. `excerpt` is the end of its stderr with the error line first.
     pub fn reason(&self, excerpt: &[String]) -> String {
         let Self { exit, role, kernel, stuck } = self;
-        if let Some(report) = stuck {
-            return format!("killed by Forkful: {report}");
+        if let Some(reason) = by_forkful(stuck.as_deref(), *role) {
+            return reason;
         }
-        match role {
-            Role::NotReady { waited } => return not_ready(*waited),
-            Role::Disconnected => return format!("it closed its channel, so Forkful ended it ({exit})"),
-            Role::Serving | Role::Replaced | Role::Successor => {}
+        if *role == Role::Disconnected {
+            return format!("it closed its channel, so Forkful ended it ({exit})");
         }
         if let Some(kernel) = kernel {
             return kernel.clone();

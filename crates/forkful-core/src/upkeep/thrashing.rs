@@ -11,8 +11,8 @@ use super::renewal::mebi;
 /// A worker is killed if its event loop has stood still for this long. The kernel usually decides in less.
 pub const SILENT_FOR: Duration = Duration::from_secs(10);
 
-/// The fewest major page faults per second. A process that computes for long, or waits, has none; one that thrashes
-/// has had more than 100 wherever it was measured.
+/// The fewest major page faults per second of a worker that thrashes. A worker that computes for long, or waits, has no
+/// major page faults; workers that thrashed had more than 100 per second wherever they were measured.
 const FAULTS_PER_SECOND_MIN: u64 = 10;
 
 /// What an event loop that stands still goes with.

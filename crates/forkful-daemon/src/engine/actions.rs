@@ -155,7 +155,7 @@ impl Engine {
         self.tell_some(app, outcome.map(|outcome| Event::Warmed { slot, generation, outcome }));
     }
 
-    /// Asks a worker whether it is well.
+    /// Looks at the memory of an app's workers, and whether they stand still because it is used up.
     fn observe(&mut self, app: AppId, now: Time) {
         self.apps.plan_memory(app, now);
         let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
@@ -163,6 +163,7 @@ impl Engine {
         self.inbox.events.extend(event.into_iter().chain(stalls).map(|event| (app, event)));
     }
 
+    /// Asks a worker whether it is well.
     fn ask_worker(&mut self, key: ProcessKey, now: Time) {
         let (starts, back) = (&mut self.starts, &self.inbox.back);
         let entry = self.apps.get_mut(key.0);

@@ -21,8 +21,7 @@ use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::log_files::{SpecialFiles, log_files};
-use super::metrics::AppMetrics;
-use super::metrics::LogCounts;
+use super::metrics::{AppMetrics, LogCounts};
 use super::upkeep::AppUpkeep;
 
 pub(crate) use super::process::{Bonds, Doubt, Ended, Process, Stdin, Workers};

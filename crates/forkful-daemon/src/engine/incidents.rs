@@ -9,7 +9,7 @@ use forkful_api::incidents::{
 };
 use forkful_api::types::{LogStream, split_targets};
 use forkful_core::Time;
-use forkful_core::incidents::{Death, Noticed, Role, follows, is_done, not_ready, role};
+use forkful_core::incidents::{Death, Noticed, Role, by_forkful, follows, is_done, role};
 use forkful_core::slot::{Exit, Generation, Report, State};
 use forkful_core::spec::environment::{REDACTED, shown_value};
 use forkful_core::targets::as_typed;
@@ -27,13 +27,8 @@ use crate::logs::LogService;
 impl App {
     /// Why the daemon ended a process, if it did so by itself.
     pub(super) fn own_kill(&self, slot: u16, generation: Generation) -> Option<String> {
-        if let Some(report) = self.places.get(&slot)?.stuck.as_ref() {
-            return Some(format!("killed by Forkful: {report}"));
-        }
-        match role(&self.supervisor.slot(slot)?.slot, generation)? {
-            Role::NotReady { waited } => Some(not_ready(waited)),
-            Role::Disconnected | Role::Serving | Role::Replaced | Role::Successor => None,
-        }
+        let role = role(&self.supervisor.slot(slot)?.slot, generation)?;
+        by_forkful(self.places.get(&slot)?.stuck.as_deref(), role)
     }
 
     /// What is known of a process that has ended and is about to be forgotten; `None` when somebody asked for its end. `kernel`

@@ -104,7 +104,7 @@ pub(crate) struct ProcessMetrics {
 }
 
 /// What a worker has written, over all its processes, since this daemon knows it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogCounts {
     bytes: u64,
     dropped_lines: u64,
@@ -202,8 +202,10 @@ impl App {
     pub(super) fn count_log(&mut self, logs: &LogService) {
         for (slot, place) in &mut self.places {
             let now = LogCounts::of(logs, place.pm_id);
-            let more = now.since(std::mem::replace(&mut place.logged, now));
-            self.metrics.totals.entry(*slot).or_default().add(&more);
+            let before = std::mem::replace(&mut place.logged, now);
+            if now != before || !self.metrics.totals.contains_key(slot) {
+                self.metrics.totals.entry(*slot).or_default().add(&now.since(before));
+            }
         }
     }
 

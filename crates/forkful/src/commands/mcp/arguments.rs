@@ -128,7 +128,7 @@ struct OfReport {
 }
 
 impl Call {
-    /// The app that it is about, if it is about one that has to run.
+    /// The name of the app, or the id of the worker, without which the call makes no sense.
     pub(super) fn one_app(&self) -> Option<&str> {
         match self {
             Self::DescribeApp { app }

@@ -85,7 +85,7 @@ async fn find(client: &mut Client, app: &str) -> Result<(), String> {
     if is_there {
         Ok(())
     } else {
-        Err(format!("there is no app `{app}`; `app` is one name or the id of one worker"))
+        Err(format!("there is no app `{app}`; `app` is the name of one app or the id of one worker"))
     }
 }
 
