@@ -92,7 +92,22 @@ class Drain {
     }
     this.agent.refuseReuse(response);
     this.marked.add(response);
-    closeWithHead(response, () => this.marked.has(response));
+    closeWithHead(response, () => this.marked.has(response), () => this.refuseFurther(response));
+  }
+
+  /**
+   * A request behind the head of the last response could be executed, but not answered: its client sends it again elsewhere. The end of
+   * the request that is answered may still be on its way, and the next ones may have come with it.
+   */
+  refuseFurther({ req }) {
+    const socket = req?.socket;
+    if (!socket || socket.destroyed) return;
+    if (socket.parser) socket.parser.onIncoming = skip;
+    const refuse = () => {
+      if (req.complete && !socket.destroyed) ignoreInput(socket);
+    };
+    if (req.complete) refuse();
+    else this.agent.immediate(this.agent.guarded(refuse));
   }
 
   /** A further request of the same connection has come. */
@@ -223,19 +238,22 @@ function isUploading(request) {
  * Has the head of a response say `Connection: close` also where the app sets the header `Connection` itself.
  * @param {any} response
  * @param {() => boolean} applies
+ * @param {() => void} done the head is made, and the connection ends with this response
  */
-function closeWithHead(response, applies) {
+function closeWithHead(response, applies, done) {
   const store = response._storeHeader;
   if (typeof store !== 'function') return;
   response._storeHeader = function storeHeader(...given) {
     const result = store.apply(this, given);
-    if (!this._last && applies() && typeof this._header === 'string' && this.statusCode !== 101) {
+    if (!applies()) return result;
+    if (!this._last && typeof this._header === 'string' && this.statusCode !== 101) {
       this._header = this._header.replace(/\r\nconnection: *keep-alive *(?=\r\n)/i, '\r\nConnection: close').replace(/\r\nkeep-alive:[^\r\n]*/i, '');
       if (/\r\nConnection: close\r\n/.test(this._header)) {
         this._last = true;
         this.shouldKeepAlive = false;
       }
     }
+    if (this._last) done();
     return result;
   };
 }
@@ -259,6 +277,12 @@ function ignoreInput(socket) {
 }
 
 function ignore() {}
+
+/** Takes a request from the parser in place of Node.js, and gives it to nobody. @param {any} incoming */
+function skip(incoming) {
+  incoming.upgrade = false;
+  return 0;
+}
 
 /** Tells an HTTP/2 client to open its next streams elsewhere; streams in transit are still served. */
 function announce(session) {

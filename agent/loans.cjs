@@ -118,10 +118,20 @@ class Loans {
     const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
     this.last += 1;
     const awaited = new Awaited(this, server, args, place);
+    const query = { cmd: CLUSTER, act: 'queryServer', seq: this.last, index: 0, backlog, data: null, ...place };
+    const before = this.lastAskedFor(place);
     this.asked.set(this.last, awaited);
     server._handle = awaited;
-    this.agent.post({ cmd: CLUSTER, act: 'queryServer', seq: this.last, index: 0, backlog, data: null, ...place });
+    // The app may have closed that server in the meantime: the place is free again when the answer has come.
+    if (before) before.then = () => this.agent.post(query);
+    else this.agent.post(query);
     return true;
+  }
+
+  /** The last request for a place that has no answer yet. */
+  lastAskedFor({ address, port, addressType }) {
+    const isSame = ({ place }) => place.address === address && place.port === port && place.addressType === addressType;
+    return [...this.asked.values()].reverse().find(isSame);
   }
 
   /** A message of the primary's to a worker. */
@@ -129,12 +139,8 @@ class Loans {
     if (message.ack !== undefined) {
       const awaited = this.asked.get(message.ack);
       if (awaited) this.asked.delete(message.ack);
-      const isGranted = handle && message.errno === 0;
-      // A daemon that takes over may answer a request that the previous daemon has answered.
-      if (this.lent.has(message.key)) return handle?.close();
-      if (isGranted) this.keep(message.key, handle);
-      if (awaited) awaited.settle(isGranted ? handle : null);
-      else if (isGranted) handle.close();
+      this.answered(awaited, message, handle);
+      awaited?.then?.();
     } else if (message.act === 'newconn') {
       const server = this.lent.get(message.key);
       this.agent.post({ cmd: CLUSTER, ack: message.seq, accepted: server !== undefined });
@@ -143,6 +149,17 @@ class Loans {
     } else if (message.act === 'disconnect' && !this.agent.isLeaving()) {
       this.agent.leave();
     }
+  }
+
+  /** The primary has lent a socket, or not. */
+  answered(awaited, { key, errno }, handle) {
+    // A daemon that takes over may answer a request that the previous daemon has answered.
+    const isKnown = this.lent.has(key);
+    if (isKnown) handle?.close();
+    const isGranted = handle && errno === 0 && !isKnown;
+    if (isGranted) this.keep(key, handle);
+    if (awaited) awaited.settle(isGranted ? handle : null);
+    else if (isGranted) handle.close();
   }
 
   /** The primary is told when the app closes a socket. */
@@ -172,6 +189,8 @@ class Awaited {
     this.scope = new AsyncResource('FORKFULLISTEN');
     if (place.port < 0) this.getsockname = undefined;
     this.isOver = false;
+    /** What follows the answer. @type {(() => void) | undefined} */
+    this.then = undefined;
   }
 
   getsockname(out) {
@@ -197,6 +216,16 @@ class Awaited {
     if (typeof callback === 'function') process.nextTick(callback);
   }
 
+  /** Connections arrive in the context of the listen (AsyncLocalStorage), as they do with a handle that the listen itself has made. */
+  keepScope(handle) {
+    const { scope } = this;
+    const taken = handle?.onconnection;
+    if (typeof taken !== 'function') return;
+    handle.onconnection = function (...args) {
+      return scope.runInAsyncScope(taken, this, ...args);
+    };
+  }
+
   /** Continues the listen: on the lent handle, or on a handle of the process itself. */
   settle(handle) {
     clearTimeout(this.timeout);
@@ -216,6 +245,7 @@ class Awaited {
       args[2] = found.family === 'IPv6' ? 6 : 4;
     }
     this.scope.runInAsyncScope(way.listen, server, ...args);
+    this.keepScope(handle);
     if (mode && server._handle) server._handle.fchmod(mode);
     if (way.tells && handle && server._handle === handle) way.agent.post({ cmd: CLUSTER, act: 'listening', ...place });
   }

@@ -183,7 +183,7 @@ class Sampler {
   /**
    * The function that blocked the event loop in each of these times; begins another profile.
    * @param {{ from: number, to: number }[]} times
-   * @returns {({ name: string, stack: string[], callers: string, isStart: boolean, isOwn: boolean } | undefined)[]} `callers`: the function and those that called it
+   * @returns {({ name: string, stack: string[], callers: string, isStart: boolean, isTimer: boolean, isOwn: boolean } | undefined)[]} `callers`: the function and those that called it
    */
   read(times) {
     if (!this.session) return [];
@@ -233,7 +233,13 @@ function placeOf(samples, from, to) {
   const texts = frames.map(textOf).filter((text, index, all) => text !== all[index - 1]);
   // Which of a function's callers ran is the same in each sample; what it called is not.
   const callers = frames.slice(frames.indexOf(named)).filter(isOfApp).map(textOf).join('\n');
-  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), callers, isStart: frames.some(isRequestStart), isOwn: isOwn(named) };
+  return { name: textOf(named), stack: texts.slice(0, FRAMES_MAX), callers, isStart: frames.some(isRequestStart), isTimer: isOfTimer(frames), isOwn: isOwn(named) };
+}
+
+/** Whether a timer called it, and not a promise between two timers. @param {any[]} frames from the innermost outwards */
+function isOfTimer(frames) {
+  const outer = frames.find(({ functionName }) => functionName === 'listOnTimeout' || functionName === 'processTicksAndRejections');
+  return outer?.functionName === 'listOnTimeout' && outer.url === 'node:internal/timers';
 }
 
 /** Whether a frame is the one from which Node.js calls the listeners of a request that starts. */

@@ -434,7 +434,9 @@ class Stalls {
     if (answered.length === 1) return this.learn(place, answered[0]);
     const known = place && this.learned.get(place.callers);
     if (known || starter) return known ?? starter;
-    return answered.length === 0 && new Set(waiting).size === 1 ? this.learn(place, waiting[0]) : undefined;
+    // Only likely, so not learned; and a timer more often has nothing to do with a request that waits for something else.
+    const isLikely = answered.length === 0 && new Set(waiting).size === 1 && !place?.isTimer;
+    return isLikely ? waiting[0] : undefined;
   }
 
   learn(place, route) {

@@ -88,6 +88,30 @@ for (const major of MAJORS) {
       }
     });
 
+    test('a request behind the head of the last response is not executed', async (t) => {
+      const worker = await serve(t, major, 'http');
+      const get = (path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      const [seen, atOnce] = await Promise.all([1, 2].map(() => connect(t, worker.port)));
+      worker.drain(LONG_MS);
+      await sync(worker);
+      const upgrade = 'GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n';
+      atOnce.socket.write(get('/now') + get('/now') + upgrade);
+      await waitUntil('the end', () => atOnce.ended);
+      assert.match(atOnce.text, /^connection: close[^]*now$/im);
+      assert.equal(atOnce.text.split('HTTP/1.1 ').length, 2, atOnce.text);
+      seen.socket.write(get('/begun'));
+      await waitUntil('the head', () => seen.text.includes('head'));
+      assert.match(seen.text, /^connection: close/im);
+      seen.socket.write(get('/now'));
+      await sync(worker);
+      worker.child.send('answer');
+      await waitUntil('the end', () => seen.ended);
+      assert.match(seen.text, /tail\r\n0\r\n\r\n$/);
+      assert.equal(seen.error, null);
+      await worker.drained();
+      assert.deepEqual(worker.said.flatMap((m) => m.asked ?? []), ['/now', '/begun']);
+    });
+
     test('a response whose app asks for a kept connection closes it all the same', async (t) => {
       const worker = await serve(t, major, 'http');
       const clients = ['/kept', '/set'].map((path) => ({ path, get: client(t, 'http').get }));

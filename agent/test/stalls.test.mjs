@@ -156,6 +156,28 @@ test('a function of the agent is not named as the app\'s', () => {
   assert.equal(place(['render', app], ['onStart', agent]).name, 'render (page.js:7)');
 });
 
+test('a timer that blocks is not put down to a request that only waits', () => {
+  const { stalls } = ledger();
+  const stall = { starter: undefined, answered: [], waiting: ['GET /waits'] };
+  const place = { name: 'sweep', callers: 'sweep', isStart: false, isOwn: true };
+  assert.equal(stalls.routeFor(stall, { ...place, isTimer: true }), undefined);
+  assert.equal(stalls.routeFor(stall, { ...place, isTimer: false }), 'GET /waits');
+  assert.equal(stalls.routeFor({ ...stall, waiting: [] }, place), undefined, 'what is only likely is not learned');
+  assert.equal(stalls.routeFor({ ...stall, answered: ['GET /answered'] }, { ...place, isTimer: true }), 'GET /answered');
+  const { placeOf, samplesOf } = createRequire(import.meta.url)('../sampler.cjs');
+  const app = pathToFileURL(join(process.cwd(), 'page.js')).href;
+  const isTimer = (...frames) => {
+    const nodes = [['(root)', ''], ...frames, ['sweep', app]].map(([functionName, url], index) => (
+      { id: index + 1, callFrame: { functionName, url, lineNumber: 6 }, children: index <= frames.length ? [index + 2] : [] }));
+    return placeOf(samplesOf({ nodes, samples: [nodes.length], timeDeltas: [5], startTime: 0 }), 0, 10).isTimer;
+  };
+  const [timers, list] = [['processTimers', 'node:internal/timers'], ['listOnTimeout', 'node:internal/timers']];
+  assert.equal(isTimer(timers, list), true);
+  assert.equal(isTimer(timers, list, ['processTicksAndRejections', 'node:internal/process/task_queues']), false, 'after an await');
+  assert.equal(isTimer(['processTicksAndRejections', 'node:internal/process/task_queues']), false);
+  assert.equal(isTimer(['listOnTimeout', app]), false);
+});
+
 test('a process that has nothing to do ends', async (t) => {
   const worker = launch(t, { script: QUIET, args: ['ends'] });
   worker.watch(50);

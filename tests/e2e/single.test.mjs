@@ -57,6 +57,16 @@ function listens({ require }) {
     found.path = [await listen(path, { path: 'a.sock', writableAll: true }), fs.statSync('a.sock').mode, await close(path)];
     const early = net.createServer().listen(second);
     found.early = [early.address(), await close(early), early.listening];
+    const hasty = net.createServer().listen(second);
+    hasty.close();
+    hasty.listen(second).close();
+    found.hasty = [await listen(hasty, second), await close(hasty)];
+    const { AsyncLocalStorage } = require('async_hooks');
+    const context = new AsyncLocalStorage();
+    const inContext = net.createServer((socket) => socket.end(String(context.getStore())));
+    await context.run('of the listen', () => listen(inContext, second));
+    found.context = await new Promise((resolve) => net.connect(second, '127.0.0.1').on('data', (text) => resolve(String(text))));
+    await close(inContext);
     [, ...found.taken] = await listen(net.createServer(), Number(process.env.TAKEN));
     found.nowhere = await listen(net.createServer(), second, '203.0.113.1');
     found.exclusive = await listen(net.createServer(), { port: third, exclusive: true });

@@ -215,7 +215,7 @@ pub(crate) fn too_small(budget: Duration, spent: Duration, takes: Duration, pilo
             takes.as_secs_f64(),
             (enough.as_secs() + 1).div_ceil(STEP_S) * STEP_S
         ),
-        hint: "fewer `--arms` or `--blocks` need less time; without `--budget` the run takes as long as it has to",
+        hint: "fewer `--arms` or `--blocks` need less time; `--extend` takes as long as it has to",
     }
 }
 

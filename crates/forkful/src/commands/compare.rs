@@ -70,6 +70,9 @@ pub(crate) struct CompareArgs {
     /// Number of blocks; by default as many as the budget allows (6 to 18).
     #[arg(long, value_name = "NUMBER")]
     pub(crate) blocks: Option<usize>,
+    /// Take longer than --budget if it is too short for a result.
+    #[arg(long, requires = "budget")]
+    pub(crate) extend: bool,
     /// Do not measure latency at equal rates.
     #[arg(long, conflicts_with = "beside_latency")]
     pub(crate) no_latency: bool,
@@ -118,11 +121,13 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
             arms::naming::after_versions(&mut arms, forkful_lab::machine::version_of);
         }
     }
+    let setup = lab::setup(&args.lab, target, &script, apps, arms, BUDGET, stop)?;
     let mut setup = Setup {
+        keeps_budget: setup.keeps_budget && !args.extend,
         blocks: args.blocks,
         with_latency: !args.no_latency && !args.aa,
         self_test: args.aa,
-        ..lab::setup(&args.lab, target, &script, apps, arms, BUDGET, stop)?
+        ..setup
     };
     setup.heading.versions = versions.into_iter().flatten().map(Version::document).collect();
     let document = compare(&setup, &mut watch)?;
