@@ -1,6 +1,8 @@
-// Reads the app's own prom-client metrics. A part of the agent, which loads it when the primary asks for the first time;
+// Reads the app's own prom-client metrics, and what the process holds. A part of the agent, which loads it when the primary asks for the first time;
 // agent.cjs has the rules, README.md the protocol. Nothing is wrapped, and between two questions nothing is done.
 'use strict';
+
+const { getHeapSpaceStatistics } = require('v8');
 
 /** The entry of prom-client in `require.cache`; as an ES module it is loaded from there, too. */
 const ENTRY = /[\\/]prom-client[\\/]index\.js$/;
@@ -24,6 +26,39 @@ function number(value) {
 /** Whether a registry writes OpenMetrics; prom-client then takes `_total` from the names of counters. @param {any} registry */
 function isOpenMetrics({ contentType }) {
   return typeof contentType === 'string' && contentType.startsWith('application/openmetrics-text');
+}
+
+/** The types of which each is counted by itself. */
+const TYPES_MAX = 60;
+/** The longest name of a type. */
+const TYPE_LETTERS_MAX = 30;
+
+/** How often each name is there. @param {string[]} names */
+function countsOf(names) {
+  const counts = Object.create(null);
+  let types = 0;
+  for (const name of names) {
+    if (name in counts) counts[name] += 1;
+    else if (types === TYPES_MAX) counts.other = (counts.other ?? 0) + 1;
+    else {
+      counts[name] = 1;
+      types += 1;
+    }
+  }
+  return counts;
+}
+
+/** What the process holds: the spaces of the heap, and what is active in the event loop, by type, as prom-client names them. */
+function inventory() {
+  const nameOf = (one) => String(one?.constructor?.name).slice(0, TYPE_LETTERS_MAX);
+  const spaces = getHeapSpaceStatistics().map((one) => (
+    [one.space_name.replace(/_space$/, ''), [one.space_size, one.space_used_size, one.space_available_size]]));
+  return {
+    spaces: Object.fromEntries(spaces),
+    resources: countsOf(process.getActiveResourcesInfo()),
+    handles: countsOf(process._getActiveHandles().map(nameOf)),
+    requests: countsOf(process._getActiveRequests().map(nameOf)),
+  };
 }
 
 /** The exports of each copy of prom-client that the app has loaded. @returns {any[]} */
@@ -60,19 +95,29 @@ class Prom {
   tell() {
     const defaults = packages().map(({ register }) => [register, '']);
     const found = [...defaults, ...this.merger?.registries() ?? []];
-    if (found.length === 0) return this.agent.tell({ act: 'metrics', none: true });
+    if (found.length === 0) return this.say({ none: true });
     const { guarded, timer } = this.agent;
     let isTold = false;
     const answer = (message) => {
       if (isTold) return;
       isTold = true;
-      this.agent.tell({ act: 'metrics', ...message });
+      this.say(message);
     };
     timer(guarded(answer), COLLECT_MS_MAX, {}).unref();
     const failed = () => guarded(answer)({});
     Promise.all(found.map(read))
       .then((lists) => answer(fitting(lists)))
       .catch(failed);
+  }
+
+  say(message) {
+    let held;
+    try {
+      held = inventory();
+    } catch {
+      // The app has replaced one of these functions.
+    }
+    this.agent.tell({ act: 'metrics', ...message, inventory: held });
   }
 }
 

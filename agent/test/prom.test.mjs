@@ -37,8 +37,9 @@ async function launch(t, major, text) {
   worker.ask = async () => {
     const before = worker.answers.length;
     child.send({ cmd: 'NODE_FORKFUL', act: 'metrics' });
-    const { cmd, act, ...answer } = await waitUntil('an answer', () => worker.answers[before]);
+    const { cmd, act, inventory, ...answer } = await waitUntil('an answer', () => worker.answers[before]);
     assert.deepEqual([cmd, act], ['NODE_FORKFUL', 'metrics']);
+    worker.inventory = inventory;
     return answer;
   };
   return worker;
@@ -46,6 +47,35 @@ async function launch(t, major, text) {
 
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    test('what the process holds is counted as prom-client counts it', async (t) => {
+      const worker = await launch(t, major, `
+        prom().collectDefaultMetrics();
+        const server = require('http').createServer();
+        server.listen(0, '127.0.0.1');
+        setInterval(() => {}, 60_000);
+        process.on('message', () => {
+          process._getActiveHandles = () => Array.from({ length: 100 }, (_, at) => new ({ ['Type' + at]: class {} }['Type' + at])());
+          process.send('many');
+        });
+      `);
+      const { metrics } = await worker.ask();
+      const { inventory } = worker;
+      const theirs = (name, label) => Object.fromEntries(metrics.find((family) => family.name === name).values.map(({ labels, value }) => [labels[label], value]));
+      assert.ok(inventory.handles.Server >= 1, JSON.stringify(inventory));
+      assert.deepEqual(inventory.handles, theirs('nodejs_active_handles', 'type'));
+      assert.deepEqual(inventory.requests, theirs('nodejs_active_requests', 'type'));
+      assert.deepEqual(Object.keys(inventory.resources).sort(), Object.keys(theirs('nodejs_active_resources', 'type')).sort());
+      const spaces = Object.keys(inventory.spaces);
+      assert.ok(spaces.includes('new') && spaces.includes('large_object'), spaces.join());
+      assert.deepEqual(spaces.sort(), Object.keys(theirs('nodejs_heap_space_size_used_bytes', 'space')).sort());
+      for (const [total, used, available] of Object.values(inventory.spaces)) assert.ok([total, used, available].every((bytes) => bytes >= 0));
+      worker.child.send('many');
+      await waitUntil('the many', () => worker.said.includes('many'));
+      await worker.ask();
+      assert.deepEqual([Object.keys(worker.inventory.handles).length, worker.inventory.handles.other], [61, 40]);
+      assert.equal(worker.output, '');
+    });
+
     test('without a prom-client it says so, and with one that is loaded later it says what it has', async (t) => {
       const worker = await launch(t, major, `
         process.on('message', () => {

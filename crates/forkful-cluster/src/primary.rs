@@ -31,6 +31,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::metrics::Inventory;
 use forkful_core::outgoing::Peers;
 use forkful_core::spec::Balance;
 use forkful_core::stalls::Stall;
@@ -138,8 +139,8 @@ pub enum PrimaryEvent {
     Report { worker: WorkerId, report: Box<AgentReport> },
     /// The servers that it has connected to, as its agent knows them; all of them.
     Peers { worker: WorkerId, peers: Peers },
-    /// Its agent's answer with the app's prom-client metrics, see [`Primary::ask_for_metrics`].
-    Metrics { worker: WorkerId, answer: MetricsAnswer },
+    /// Its agent's answer with the app's prom-client metrics, see [`Primary::ask_for_metrics`], and what its process holds.
+    Metrics { worker: WorkerId, answer: MetricsAnswer, inventory: Option<Box<Inventory>> },
     /// Its agent wants the merged metrics of all workers, see [`Primary::tell_merged`].
     WantsMerged { worker: WorkerId, question: u64 },
     /// Somebody got the metrics of this worker alone.

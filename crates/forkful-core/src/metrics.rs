@@ -4,13 +4,14 @@
 //!
 //! - `table`: the rows · `readings`: a value for each row · `histogram`: latencies and pauses in buckets
 //! - `report`: an agent's report, and values derived from two reports · `totals`: counters over restarts
-//! - `head`: counters as bytes, for another daemon
+//! - `head`: counters as bytes, for another daemon · `inventory`: what a process holds at a scrape
 //! - `history`: ring buffers of the last week · `exposition`: the page for Prometheus
 
 pub mod exposition;
 mod head;
 mod histogram;
 pub mod history;
+mod inventory;
 mod readings;
 mod report;
 mod table;
@@ -18,6 +19,7 @@ mod totals;
 
 pub use head::{HEAD_BYTES, Head};
 pub use histogram::{GC_BOUNDS_MS, GcPauses, Histogram, LATENCY_BOUNDS_MS, Latency};
+pub use inventory::Inventory;
 pub use readings::{Readings, Sample};
 pub use report::{AgentReport, Follower, GC_KINDS, QUIET_EVERY, REPORT_EVERY};
 pub use table::{Exported, Instrument, Kind, METRICS, Metric, OtelMetric, Pm2Metric, Source, Unit};

@@ -62,21 +62,21 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `forkful_app_metrics_left_out` | metrics and samples of the app's prom-client that are not on the page, see below |
 
 ### prom-client's default metrics
-All names of prom-client's `collectDefaultMetrics()` are on the page, for each worker, with the same meaning and unit, except these:
+All names of prom-client's `collectDefaultMetrics()` are on the page, for each worker, with the same meaning and unit. Values that cost more to read, such as
+`process_virtual_memory_bytes`, are measured twice a minute and missing in the first seconds of a process. Three groups need a list of what the process holds, so workers
+are asked for them at each scrape, and the history does not have them:
 
-| prom-client | here |
+| name | what it is |
 | --- | --- |
-| `nodejs_active_*`: handles, requests and resources by type, and their totals | not measured: Node.js would make a list of all of them each second. `forkful_connections`, `forkful_outgoing_connections` and `process_open_fds` count connections and descriptors |
-| `nodejs_heap_space_size_*_bytes` by space | not measured. `nodejs_heap_size_used_bytes` and `nodejs_heap_size_total_bytes` are of all spaces together |
-
-An app that calls `collectDefaultMetrics()` itself has those names on the page, too, merged over its workers. Values that cost more to read, such as `process_virtual_memory_bytes`, are measured twice a minute and
-missing in the first seconds of a process.
+| `nodejs_active_resources`, `nodejs_active_handles`, `nodejs_active_requests` | by `type`: what is active in the event loop of the worker; at most 60 types, and `other` for the rest |
+| `nodejs_active_resources_total`, `nodejs_active_handles_total`, `nodejs_active_requests_total` | the same, of all types together |
+| `nodejs_heap_space_size_total_bytes`, `nodejs_heap_space_size_used_bytes`, `nodejs_heap_space_size_available_bytes` | by `space` of V8's heap |
 
 ## Metrics of the app itself: prom-client
 An app that uses [prom-client](https://github.com/siimon/prom-client) has its metrics on the page, too, without a line of code for it: one value for all its workers, with the label `app`
 and without `worker`.
 
-- At a scrape the agent of each worker reads prom-client's default registry (`register.getMetricsAsJSON()`). Between two scrapes nothing is done, and apps without prom-client are not waited for.
+- At a scrape the agent of each worker reads prom-client's default registry (`register.getMetricsAsJSON()`). Between two scrapes nothing is done.
 - Values are merged by prom-client's rules: what the `aggregator` of a metric says (`sum`, which is the default, `first`, `min`, `max`, `average`, `omit`); histograms and
   summaries as well. `first` is the worker that was started first.
 - A worker that does not answer within 1 s, because its event loop is blocked, counts with its last answer. It is asked again after 30 s, and waited for again once it has answered.

@@ -54,8 +54,8 @@ impl Primary {
             Incoming::Agent(AgentMessage::Peers(peers)) => {
                 return self.events.push_back(PrimaryEvent::Peers { worker, peers });
             }
-            Incoming::Agent(AgentMessage::Metrics(answer)) => {
-                return self.events.push_back(PrimaryEvent::Metrics { worker, answer });
+            Incoming::Agent(AgentMessage::Metrics { answer, inventory }) => {
+                return self.events.push_back(PrimaryEvent::Metrics { worker, answer, inventory });
             }
             Incoming::Agent(AgentMessage::Echo) => Event::Echoed(worker),
             Incoming::Agent(AgentMessage::WantsMerged(question)) => {

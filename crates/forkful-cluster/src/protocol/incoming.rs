@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 pub use agent::{AgentMessage, AgentReport, MetricsAnswer, NodeVersion};
 use agent::{GC_NUMBERS, LATENCY_NUMBERS, Numbers, Values};
+use forkful_core::metrics::Inventory;
 use forkful_core::outgoing::Peers;
 use forkful_core::stalls::Stall;
 use serde::de::IgnoredAny;
@@ -177,6 +178,7 @@ struct Raw<'a> {
     #[serde(borrow)]
     metrics: Option<&'a RawValue>,
     none: Option<bool>,
+    inventory: Option<Box<Inventory>>,
     question: Option<u64>,
     left_out: Option<u32>,
 }

@@ -33,9 +33,8 @@ enum Said {
     NotYet,
     /// Its agent did not answer: it is of an older version.
     Nothing,
-    /// It has no prom-client.
-    HasNone,
-    HasSome,
+    /// It answers.
+    Something,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -138,7 +137,7 @@ impl Collection {
     pub fn answered(&mut self, worker: u32, report: Option<AppReport>) -> bool {
         let Some(known) = self.workers.get_mut(&worker) else { return false };
         known.reading = known.reading.saturating_sub(1);
-        known.note_answer(Said::HasSome);
+        known.note_answer(Said::Something);
         known.is_unreadable = report.is_none();
         known.last = report.map(Arc::new).or(known.last.take());
         let has_ended = known.has_ended && known.reading == 0;
@@ -151,19 +150,19 @@ impl Collection {
     /// A worker could not say what its metrics are now.
     pub fn failed(&mut self, worker: u32) {
         let known = self.workers.entry(worker).or_default();
-        known.note_answer(Said::HasSome);
+        known.note_answer(Said::Something);
         known.is_unreadable = true;
     }
 
     /// A worker has answered that it has no prom-client.
     pub fn has_none(&mut self, worker: u32) {
-        self.workers.entry(worker).or_default().note_answer(Said::HasNone);
+        self.workers.entry(worker).or_default().note_answer(Said::Something);
     }
 
     /// Whether a worker still has time to answer, or an answer is being read.
     pub fn is_awaited(&self, now: Time) -> bool {
         self.workers.values().any(|known| {
-            let is_expected = matches!(known.said, Said::NotYet | Said::HasSome);
+            let is_expected = matches!(known.said, Said::NotYet | Said::Something);
             let is_due = known.asked.is_some_and(|since| now.since(since) < ANSWER_PATIENCE);
             (is_expected && is_due) || known.reading > 0
         })
@@ -302,7 +301,11 @@ mod tests {
         collection.gone(3);
         assert!(!collection.is_awaited(at(4000)));
         collection.has_none(2);
-        assert!(collection.ask(2, at(4000)) && !collection.is_awaited(at(4000)));
+        assert!(
+            collection.ask(2, at(4000)) && collection.is_awaited(at(4999)),
+            "it says what its process holds"
+        );
+        assert!(!collection.is_awaited(at(5000)) && !collection.ask(2, at(6000)));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::histogram::{GC_BOUNDS_MS, Histogram, LATENCY_BOUNDS_MS};
+use super::inventory::is_of_inventory;
 use super::report::GC_KINDS;
 use super::table::{Exported, Kind, METRICS};
 use super::{Counts, Sample};
@@ -82,7 +83,11 @@ pub fn is_own(name: &str) -> bool {
         || METRICS.iter().flat_map(|metric| metric.exported).any(|exported| exported.name == name);
     let is_of_gc =
         || name.strip_prefix(GC.name).is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest));
-    name.starts_with("forkful_") || OTHERS.contains(&name) || is_of_gc() || is_in_table()
+    name.starts_with("forkful_")
+        || OTHERS.contains(&name)
+        || is_of_gc()
+        || is_of_inventory(name)
+        || is_in_table()
 }
 
 /// A name and a value.
@@ -302,7 +307,7 @@ mod tests {
         }
         assert!(
             is_own("nodejs_gc_duration_seconds_bucket")
-                && !is_own("nodejs_active_handles")
+                && !is_own("nodejs_active_handles_of_the_app")
                 && !is_own("hits")
         );
     }

@@ -4,6 +4,7 @@ use forkful_cluster::protocol::incoming::MetricsAnswer;
 use forkful_cluster::{PrimaryEvent, WorkerId};
 use forkful_core::Time;
 use forkful_core::incidents::{is_bad_health, noticed};
+use forkful_core::metrics::Inventory;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
@@ -244,7 +245,9 @@ impl Engine {
             }
             PrimaryEvent::LacksWorkers(worker) => return entry.note_lack(worker, Lack::ClusterMetrics),
             PrimaryEvent::Unmerged(worker) => return entry.note_lack(worker, Lack::Unmerged),
-            PrimaryEvent::Metrics { worker, answer } => return self.on_metrics(app, worker, answer),
+            PrimaryEvent::Metrics { worker, answer, inventory } => {
+                return self.on_metrics(app, worker, answer, inventory);
+            }
             PrimaryEvent::WantsMerged { worker, question } => {
                 entry.metrics.askers.note(worker.0, question, now);
                 return self.looks.begin_merge(app);
@@ -270,9 +273,8 @@ impl Engine {
                 entry.find_worker(worker).map(|(slot, generation)| Event::SaidReady(slot, generation))
             }
             PrimaryEvent::ListenFailed { worker, address, errno, port } => {
-                let found = entry.find_worker(worker).map(|(slot, _)| slot);
-                let found = found.filter(|slot| entry.may_look_for_owner(*slot, now));
-                found.map(|slot| {
+                let found = entry.find_worker(worker);
+                found.filter(|(slot, _)| entry.may_look_for_owner(*slot, now)).map(|(slot, _)| {
                     let name = self.apps.name_of(app);
                     let fault = listen_fault(&name, &address, errno, port, &Ours::of(&self.apps));
                     Event::ListenRefused(slot, fault)
@@ -298,9 +300,16 @@ impl Engine {
     }
 
     /// A worker's answer about its metrics is read away from the loop.
-    fn on_metrics(&mut self, app: AppId, worker: WorkerId, answer: MetricsAnswer) {
-        let unread = self.apps.get_mut(app).and_then(|entry| entry.on_metrics(worker, answer));
-        if let Some(unread) = unread {
+    fn on_metrics(
+        &mut self,
+        app: AppId,
+        worker: WorkerId,
+        answer: MetricsAnswer,
+        inventory: Option<Box<Inventory>>,
+    ) {
+        let Some(entry) = self.apps.get_mut(app) else { return };
+        entry.note_inventory(worker, inventory);
+        if let Some(unread) = entry.on_metrics(worker, answer) {
             self.looks.reading.read(app, unread, &self.inbox.back);
         }
     }

@@ -7,6 +7,7 @@ use forkful_cluster::protocol::incoming::MetricsAnswer;
 use forkful_cluster::{MessageRefused, WorkerId};
 use forkful_core::Time;
 use forkful_core::app_metrics::{AppReport, app_page, merge};
+use forkful_core::metrics::Inventory;
 use forkful_core::metrics::exposition::{Family, FamilyKind, Page, is_own};
 use forkful_core::primary_habits::Lack;
 use tokio::sync::mpsc;
@@ -85,6 +86,13 @@ impl App {
             if lives && primary.has_agent(*worker) && metrics.own.ask(worker.0, now) {
                 primary.ask_for_metrics(*worker, now);
             }
+        }
+    }
+
+    /// An agent has said what its process holds.
+    pub(super) fn note_inventory(&mut self, worker: WorkerId, inventory: Option<Box<Inventory>>) {
+        if let (Some(process), Some(inventory)) = (self.process_of(worker), inventory) {
+            process.metrics.inventory = Some(inventory);
         }
     }
 

@@ -19,7 +19,9 @@ use forkful_cluster::ReportPace;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::app_metrics::{Askers, Collection};
-use forkful_core::metrics::{Counts, Follower, QUIET_EVERY, REPORT_EVERY, Readings, Sample, Totals};
+use forkful_core::metrics::{
+    Counts, Follower, Inventory, QUIET_EVERY, REPORT_EVERY, Readings, Sample, Totals,
+};
 use forkful_core::otlp::Pace;
 use forkful_core::outgoing::{Outgoing, Peers};
 use forkful_core::slot::Generation;
@@ -101,6 +103,8 @@ pub(crate) struct ProcessMetrics {
     pub(super) table: Option<u64>,
     /// The servers that its agent knows.
     pub(super) peers: Peers,
+    /// What it held at the last scrape.
+    pub(super) inventory: Option<Box<Inventory>>,
 }
 
 /// What a worker has written, over all its processes, since this daemon knows it.

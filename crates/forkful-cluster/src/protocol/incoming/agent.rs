@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use forkful_core::metrics::AgentReport;
-use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Latency, Readings};
+use forkful_core::metrics::{GC_KINDS, GcPauses, Histogram, Inventory, Latency, Readings};
 use forkful_core::outgoing::Peers;
 use forkful_core::stalls::{STALLS_TOLD_MAX, Stall};
 use forkful_core::steering::evenness::Connections;
@@ -28,8 +28,11 @@ pub enum AgentMessage {
     Peers(Peers),
     /// prom-client has asked for a primary's workers, and a worker has none.
     LacksWorkers,
-    /// The app's prom-client metrics, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics).
-    Metrics(MetricsAnswer),
+    /// The app's prom-client metrics, see [`Primary::ask_for_metrics`](crate::Primary::ask_for_metrics), and what its process holds.
+    Metrics {
+        answer: MetricsAnswer,
+        inventory: Option<Box<Inventory>>,
+    },
     /// It wants the merged metrics of all workers, see [`Primary::tell_merged`](crate::Primary::tell_merged). The number is its own.
     WantsMerged(u64),
     /// Somebody got the metrics of this worker alone, because the merged ones did not come in time.
@@ -164,14 +167,17 @@ impl Raw<'_> {
             }
             Some("peers") => Incoming::Agent(AgentMessage::Peers(self.peers.unwrap_or_default())),
             Some("echo") => Incoming::Agent(AgentMessage::Echo),
-            Some("metrics") => Incoming::Agent(AgentMessage::Metrics(match (self.metrics, self.none) {
-                (Some(metrics), _) => MetricsAnswer::Report {
-                    text: metrics.get().into(),
-                    left_out: self.left_out.unwrap_or_default(),
-                },
-                (None, Some(true)) => MetricsAnswer::None,
-                (None, Some(false) | None) => MetricsAnswer::Failed,
-            })),
+            Some("metrics") => {
+                let answer = match (self.metrics, self.none) {
+                    (Some(metrics), _) => MetricsAnswer::Report {
+                        text: metrics.get().into(),
+                        left_out: self.left_out.unwrap_or_default(),
+                    },
+                    (None, Some(true)) => MetricsAnswer::None,
+                    (None, Some(false) | None) => MetricsAnswer::Failed,
+                };
+                Incoming::Agent(AgentMessage::Metrics { answer, inventory: self.inventory })
+            }
             Some("merge") => match self.question {
                 Some(question) => Incoming::Agent(AgentMessage::WantsMerged(question)),
                 None => Incoming::Ignored,

@@ -160,16 +160,24 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"merge","question":3}"#, "Agent(WantsMerged(3))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"merge"}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"unmerged"}"#, "Agent(Unmerged)"),
-        (r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true}"#, "Agent(Metrics(None))"),
-        (r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#, "Agent(Metrics(Failed))"),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true}"#,
+            "Agent(Metrics { answer: None, inventory: None })",
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"metrics"}"#, "Agent(Metrics { answer: Failed, inventory: None })"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[ {"a":1}]}"#,
-            r#"Agent(Metrics(Report { text: "[ {\"a\":1}]", left_out: 0 }))"#,
+            r#"Agent(Metrics { answer: Report { text: "[ {\"a\":1}]", left_out: 0 }, inventory: None })"#,
         ),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[],"leftOut":7}"#,
-            r#"Agent(Metrics(Report { text: "[]", left_out: 7 }))"#,
+            r#"Agent(Metrics { answer: Report { text: "[]", left_out: 7 }, inventory: None })"#,
         ),
+        (
+            r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true,"inventory":{"handles":{"Socket":2}}}"#,
+            r#"Agent(Metrics { answer: None, inventory: Some(Inventory { spaces: {}, active: [{}, {"Socket": 2}, {}] }) })"#,
+        ),
+        (r#"{"cmd":"NODE_FORKFUL","act":"metrics","none":true,"inventory":{"handles":2}}"#, "Ignored"),
         (r#"{"cmd":"NODE_FORKFUL","act":"metrics","metrics":[}"#, "Ignored"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"count","staying":4294967295,"movable":0}"#,

@@ -124,6 +124,9 @@ fn add_worker(
     page.add(&RESTARTS, labels, f64::from(record.slot.counters.restarts));
     page.add(&CRASHES, labels, f64::from(record.slot.counters.crashes));
     let Some(process) = process else { return };
+    if let Some(inventory) = &process.metrics.inventory {
+        page.add_inventory(labels, inventory);
+    }
     page.add(&STARTED, labels, process.started_at_ms as f64 / 1000.0);
     let silent = entry.primary.owes_since(process.worker).map(|since| now.since(since));
     let blocked = forkful_core::steering::blocked::blocked_for(silent).unwrap_or_default();
