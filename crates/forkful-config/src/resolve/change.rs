@@ -108,7 +108,7 @@ fn interpreter(options: &AppOptions, context: &Context) -> Result<Option<Interpr
     let mut env = context.caller_env.clone();
     env.extend(options.env.clone());
     let cwd = working_directory(options, context)?;
-    let path = script::interpreter(&[name], &cwd, &env)?;
+    let path = script::interpreter(options, &[name], &cwd, &env)?;
     let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
     // The daemon knows whether the script needs a certain version.
     let version = if runtime == Runtime::Node { program::version(&path, &cwd, &env).ok() } else { None };
@@ -207,7 +207,10 @@ mod tests {
     fn what_is_wrong_is_refused_before_the_daemon_is_asked() {
         let told = |options: &[(&str, &str)]| changed(options).unwrap_err().to_string();
         assert!(told(&[("cwd", "/no/such/folder")]).contains("does not exist"));
-        assert!(told(&[("interpreter", "/no/such/program")]).contains("cannot find the interpreter"));
+        assert!(
+            told(&[("interpreter", "/no/such/program")])
+                .contains("--interpreter \"/no/such/program\" does not exist")
+        );
         assert!(told(&[("name", "all")]).contains("cannot be \"all\""));
     }
 }

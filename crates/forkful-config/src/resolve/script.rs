@@ -321,12 +321,13 @@ impl Search<'_> {
     }
 
     fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {
-        interpreter(names, self.cwd, self.env)
+        interpreter(self.options, names, self.cwd, self.env)
     }
 }
 
 /// The first of these programs that the app's PATH has.
 pub(super) fn interpreter(
+    options: &AppOptions,
     names: &[&str],
     cwd: &Path,
     env: &BTreeMap<String, String>,
@@ -334,12 +335,18 @@ pub(super) fn interpreter(
     let find = |name: &&str| program::find(name, cwd, env).or_else(|| program::find_in_nvm(name, env));
     names.iter().find_map(find).ok_or_else(|| {
         let name = names.first().copied().unwrap_or_default();
-        let missing =
-            |place: &str| ConfigError::new(format!("cannot find the interpreter {} {place}", quoted(name)));
+        let fault = |what: &str| match options.text("interpreter") {
+            Some(_) => ConfigError::at(options.place("interpreter"), format!("{} {what}", quoted(name))),
+            None => {
+                let script = quoted(options.text("script").unwrap_or_default());
+                let message = format!("{script} needs the interpreter {}, which {what}", quoted(name));
+                ConfigError::at(options.place("script"), message)
+            }
+        };
         if name.contains('/') {
-            return missing("at that path");
+            return fault("does not exist, or is not executable");
         }
-        missing(&format!("in the app's PATH ({})", program::path_variable(env)))
+        fault(&format!("is not in the app's PATH ({})", program::path_variable(env)))
             .with_hint("install it, give its full path as the interpreter, or set PATH in the app's `env`")
             .with_page(Page::Interpreter)
     })

@@ -172,12 +172,12 @@ fn node_of_a_version_is_found_in_nvm() {
         let options = script("a.js").with("interpreter", interpreter);
         match resolve(&options, &context) {
             Ok(resolved) => place.neutral(&resolved.spec.launch.program.display().to_string()),
-            Err(error) => error.to_string().split(" in the").next().unwrap().to_owned(),
+            Err(error) => error.to_string().split(" (").next().unwrap().to_owned(),
         }
     };
     assert_eq!(program("node@22"), "DIR/nvm/versions/node/v22.18.1/bin/node");
     assert_eq!(program("node@v22.9"), "DIR/nvm/versions/node/v22.9.0/bin/node");
-    assert_eq!(program("node@20"), "cannot find the interpreter \"node@20\"");
+    assert_eq!(program("node@20"), "--interpreter \"node@20\" is not in the app's PATH");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_script_that_cannot_be_started_is_explained() {
     hint: name one with `--interpreter`, or make the file executable and begin it with `#!`
     script "data" is not executable
     hint: `chmod +x data`, or name what runs it with `--interpreter`
-    cannot find the interpreter "python3" in the app's PATH (DIR/bin)
+    script "job.py" needs the interpreter "python3", which is not in the app's PATH (DIR/bin)
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
     script "server.js --port 80" does not exist in DIR
     hint: did you mean server.js -- --port 80?
@@ -272,9 +272,9 @@ fn options_that_do_not_fit_a_script_are_explained() {
     insta::assert_snapshot!(lines(&shown), @r#"
     script "server.js" is not executable
     hint: `chmod +x server.js`, or name what runs it with `--interpreter`
-    cannot find the interpreter "pyhton" in the app's PATH (DIR/bin)
+    --interpreter "pyhton" is not in the app's PATH (DIR/bin)
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
-    cannot find the interpreter "./bin/absent" at that path
+    --interpreter "./bin/absent" does not exist, or is not executable
     --cwd "DIR/nowhere" does not exist
     --cwd "DIR/server.js" is not a directory
     --name cannot be "all": `all` means every app and cannot be a name

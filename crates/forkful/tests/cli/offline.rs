@@ -206,7 +206,7 @@ fn options_that_make_no_sense_are_explained() {
     assert_snapshot!(sandbox.told(&missing.env("PATH", "/bin").output().unwrap()), @r#"
     exit: 2
     --- stderr
-    error: cannot find the interpreter "no-such-program" in the app's PATH (/bin)
+    error: --interpreter "no-such-program" is not in the app's PATH (/bin)
 
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
     "#);
