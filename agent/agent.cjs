@@ -19,6 +19,9 @@ const diagnostics = require('diagnostics_channel');
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
 
+/** How long the end of a drain waits for the app's own metrics. */
+const LAST_METRICS_MS = 1000;
+
 /** The version of the protocol in README.md. */
 const PROTOCOL = 1;
 
@@ -241,15 +244,27 @@ function begin(graceMs, closesIdle, withinMs) {
   if (typeof withinMs === 'number' && withinMs > 0) guarded(() => new (require('./long.cjs').Leavers)(agent, withinMs, now).start())();
 }
 
-/** What is still to be done at the end of a drain. */
-function finish() {
+/**
+ * What is still to be done at the end of a drain.
+ * @param {() => void} then follows when the primary has been told all of it
+ */
+function finish(then) {
   flush();
   // What has been counted since the last report and the last question.
   guarded(() => {
     if (reporter && unsettled.has('report')) settle();
     else reporter?.report();
   })();
-  guarded(() => prom?.tell())();
+  let isOver = false;
+  const over = guarded(() => {
+    if (isOver) return;
+    isOver = true;
+    then();
+  });
+  // prom-client answers a while later, and one of the app's own functions may take long.
+  if (prom) timer(over, LAST_METRICS_MS).unref();
+  guarded(() => prom?.tell(over))();
+  if (!prom) over();
 }
 
 /** Drains without a message of the primary: the next process has the same sockets. */

@@ -125,8 +125,7 @@ class Drain {
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {
-      this.agent.finish();
-      tell({ act: 'drained', idle: this.closedIdle, busy: others });
+      this.agent.finish(() => tell({ act: 'drained', idle: this.closedIdle, busy: others }));
       return;
     }
     // A request may have arrived that is still unread in the kernel. The poll phase after the timer reads it, so only the

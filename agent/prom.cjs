@@ -91,17 +91,20 @@ class Prom {
     this.merger = merger;
   }
 
-  /** Sends the present values of the app's metrics to the primary. */
-  tell() {
+  /**
+   * Sends the present values of the app's metrics to the primary.
+   * @param {() => void} [then] follows when they are sent
+   */
+  tell(then = () => {}) {
     const defaults = packages().map(({ register }) => [register, '']);
     const found = [...defaults, ...this.merger?.registries() ?? []];
-    if (found.length === 0) return this.say({ none: true });
+    if (found.length === 0) return this.say({ none: true }, then);
     const { guarded, timer } = this.agent;
     let isTold = false;
     const answer = (message) => {
       if (isTold) return;
       isTold = true;
-      this.say(message);
+      this.say(message, then);
     };
     timer(guarded(answer), COLLECT_MS_MAX, {}).unref();
     const failed = () => guarded(answer)({});
@@ -110,7 +113,7 @@ class Prom {
       .catch(failed);
   }
 
-  say(message) {
+  say(message, then) {
     let held;
     try {
       held = inventory();
@@ -118,6 +121,7 @@ class Prom {
       // The app has replaced one of these functions.
     }
     this.agent.tell({ act: 'metrics', ...message, inventory: held });
+    then();
   }
 }
 

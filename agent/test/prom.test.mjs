@@ -25,9 +25,12 @@ async function launch(t, major, text) {
   const script = join(directory, `${scripts}.cjs`);
   writeFileSync(script, `'use strict';\nconst prom = () => require(${JSON.stringify(PROM_CLIENT)});\n${text}\nprocess.send('up');\n`);
   const child = fork(script, [], { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
-  const worker = { child, said: [], answers: [], output: '', exited: once(child, 'exit') };
+  const worker = { child, said: [], acts: [], answers: [], output: '', exited: once(child, 'exit') };
   child.on('message', (message) => worker.said.push(message));
-  child.on('internalMessage', (message) => { if (message.act === 'metrics') worker.answers.push(message); });
+  child.on('internalMessage', (message) => {
+    worker.acts.push(message.act);
+    if (message.act === 'metrics') worker.answers.push(message);
+  });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { worker.output += data; });
   t.after(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
@@ -161,6 +164,8 @@ for (const major of MAJORS) {
       await waitUntil('a count', () => worker.said.includes('counted'));
       worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain' });
       assert.equal(hits(await waitUntil('the last word', () => worker.answers[1])), 1);
+      await waitUntil('the end of the drain', () => worker.acts.includes('drained'));
+      assert.ok(worker.acts.lastIndexOf('metrics') < worker.acts.indexOf('drained'), worker.acts.join());
       worker.child.send('end');
       assert.deepEqual(await worker.exited, [0, null]);
       assert.equal(worker.output, '');
