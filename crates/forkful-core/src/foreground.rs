@@ -50,7 +50,13 @@ pub struct Stop {
     pub signal: i32,
     /// When the apps are stopped; `None` once they are.
     pub at: Option<Time>,
+    /// When the signal came.
+    since: Time,
 }
+
+/// The same signal so soon after the first one is the same request: `timeout` sends one to the program and one to its group, and npm passes on
+/// what the terminal has sent to all.
+const SAME_REQUEST: Duration = Duration::from_millis(250);
 
 /// The effect of a stop signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +65,8 @@ pub enum OnSignal {
     /// leave.
     Wait(Stop),
     StopApps(Stop),
+    /// It is the same request as the one before.
+    Nothing,
     /// A second signal means that the user does not want to wait.
     KillApps,
 }
@@ -67,9 +75,10 @@ impl Stop {
     /// `delay` is the time for load balancers.
     pub fn on_signal(under_way: Option<Self>, signal: i32, delay: Duration, now: Time) -> OnSignal {
         match under_way {
+            Some(stop) if stop.signal == signal && now.since(stop.since) < SAME_REQUEST => OnSignal::Nothing,
             Some(_) => OnSignal::KillApps,
-            None if delay.is_zero() => OnSignal::StopApps(Self { signal, at: None }),
-            None => OnSignal::Wait(Self { signal, at: Some(now + delay) }),
+            None if delay.is_zero() => OnSignal::StopApps(Self { signal, at: None, since: now }),
+            None => OnSignal::Wait(Self { signal, at: Some(now + delay), since: now }),
         }
     }
 
@@ -131,15 +140,17 @@ mod tests {
     #[test]
     fn a_stop_waits_for_load_balancers_and_a_second_signal_for_nobody() {
         let (now, delay) = (Time::default(), Duration::from_secs(5));
-        let at_once = Stop { signal: 15, at: None };
+        let at_once = Stop { signal: 15, at: None, since: now };
         assert_eq!(Stop::on_signal(None, 15, Duration::ZERO, now), OnSignal::StopApps(at_once));
-        let mut waiting = Stop { signal: 15, at: Some(now + delay) };
+        let mut waiting = Stop { signal: 15, at: Some(now + delay), since: now };
         assert_eq!(Stop::on_signal(None, 15, delay, now), OnSignal::Wait(waiting));
+        assert_eq!(Stop::on_signal(Some(waiting), 15, delay, now + SAME_REQUEST / 2), OnSignal::Nothing);
         assert_eq!(Stop::on_signal(Some(waiting), 2, delay, now), OnSignal::KillApps);
+        assert_eq!(Stop::on_signal(Some(waiting), 15, delay, now + SAME_REQUEST), OnSignal::KillApps);
         assert!(!waiting.take_due(now));
         assert!(waiting.take_due(now + delay));
         assert!(!waiting.take_due(now + delay), "they are stopped once");
-        assert_eq!(Stop::on_signal(Some(waiting), 15, delay, now), OnSignal::KillApps);
+        assert_eq!(Stop::on_signal(Some(waiting), 15, delay, now + delay), OnSignal::KillApps);
     }
 
     #[test]

@@ -133,7 +133,12 @@ pub fn is_finished(exit: &Exit, life: Life, counters: &Counters, policy: &Restar
 /// Whether a slot that stays stopped after this exit has done its work for good, so that a later daemon does
 /// not start it either. With an explicit `autorestart`, each daemon starts it again.
 pub fn stays_finished(last_exit: Option<&Exit>, policy: &RestartPolicy) -> bool {
-    last_exit == Some(&Exit::Code(0)) && policy.autorestart && !policy.restart_finished
+    last_exit == Some(&Exit::Code(0)) && !policy.restart_finished
+}
+
+/// Whether a slot that stays stopped after this exit has asked for it by its exit code, so that a later daemon does not start it either.
+pub fn has_asked_to_stop(last_exit: Option<&Exit>, policy: &RestartPolicy) -> bool {
+    matches!(last_exit, Some(Exit::Code(code)) if policy.stop_exit_codes.contains(code))
 }
 
 /// Decides what follows an unexpected exit. `chance` is uniform in 0..1 and determines the jitter.

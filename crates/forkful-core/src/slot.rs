@@ -370,8 +370,17 @@ impl Slot {
 
     /// Whether its program has finished for good, see [`restart::stays_finished`].
     pub fn stays_finished(&self, policy: &RestartPolicy) -> bool {
+        self.rests_after(|exit| restart::stays_finished(exit, policy))
+    }
+
+    /// Whether its program has asked to stay stopped, see [`restart::has_asked_to_stop`].
+    pub fn has_asked_to_stop(&self, policy: &RestartPolicy) -> bool {
+        self.rests_after(|exit| restart::has_asked_to_stop(exit, policy))
+    }
+
+    fn rests_after(&self, holds: impl FnOnce(Option<&Exit>) -> bool) -> bool {
         match &self.state {
-            State::Stopped { last_exit } => restart::stays_finished(last_exit.as_ref(), policy),
+            State::Stopped { last_exit } => holds(last_exit.as_ref()),
             State::Starting { .. }
             | State::Online(_)
             | State::Replacing { .. }

@@ -203,6 +203,13 @@ impl AppSupervisor {
         self.reload.is_some()
     }
 
+    /// Whether a reload is under way that somebody has asked for, or that brings another definition. Others, such as one for a changed file,
+    /// keep no command from what it is to do.
+    pub fn is_reloading_by_command(&self) -> bool {
+        self.reload.as_ref().is_some_and(reload::Reload::is_by_command)
+            || self.waiting_reloads().next().is_some()
+    }
+
     /// Whether a reload is under way in which each new worker starts while the worker that it replaces still runs.
     pub fn is_rolling(&self) -> bool {
         self.reload.as_ref().is_some_and(|reload| reload.rolling)
@@ -251,10 +258,13 @@ impl AppSupervisor {
         let slots = |meant: &dyn Fn(&SlotRecord) -> bool| {
             numbered.iter().filter(|(_, record)| meant(record)).map(|(position, _)| *position).collect()
         };
-        let is_finished = |record: &SlotRecord| record.slot.stays_finished(&self.spec.restart);
+        let policy = &self.spec.restart;
+        let is_stopped = |record: &SlotRecord| {
+            !record.wanted || record.waits_for_cron || record.slot.has_asked_to_stop(policy)
+        };
         FirstStates {
-            stopped: Some(slots(&|record| !record.wanted || record.waits_for_cron)),
-            finished: slots(&|record| record.wanted && !record.waits_for_cron && is_finished(record)),
+            stopped: Some(slots(&is_stopped)),
+            finished: slots(&|record| !is_stopped(record) && record.slot.stays_finished(policy)),
             waits_for_cron: slots(&|record| record.waits_for_cron),
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::restart::{
-    Counters, DELAY_MIN, Life, UNSTABLE_KEPT_MAX, Verdict, after_exit, delay, stays_finished,
+    Counters, DELAY_MIN, Life, UNSTABLE_KEPT_MAX, Verdict, after_exit, delay, has_asked_to_stop,
+    stays_finished,
 };
 use forkful_core::slot::{
     Action, Event, Exit, FailReason, Generation, Policy, ReadySign, Slot, Ticket, Verb,
@@ -243,11 +244,14 @@ fn work_that_is_done_stays_done_unless_autorestart_was_given() {
     assert!(!stays_finished(Some(&Exit::Code(1)), &policy));
     assert!(!stays_finished(Some(&Exit::Signal(15)), &policy));
     assert!(!stays_finished(None, &policy), "it has never run");
-    let given = [
-        RestartPolicy { restart_finished: true, ..RestartPolicy::default() },
-        RestartPolicy { autorestart: false, ..RestartPolicy::default() },
-    ];
-    for policy in given {
-        assert!(!stays_finished(Some(&Exit::Code(0)), &policy), "{policy:?}");
-    }
+    let once = RestartPolicy { autorestart: false, ..RestartPolicy::default() };
+    assert!(stays_finished(Some(&Exit::Code(0)), &once), "a later daemon does not run a migration again");
+    assert!(!stays_finished(Some(&Exit::Code(1)), &once));
+    let given = RestartPolicy { restart_finished: true, ..RestartPolicy::default() };
+    assert!(!stays_finished(Some(&Exit::Code(0)), &given));
+    let policy = RestartPolicy { stop_exit_codes: [3].into(), ..RestartPolicy::default() };
+    assert!(
+        has_asked_to_stop(Some(&Exit::Code(3)), &policy) && !stays_finished(Some(&Exit::Code(3)), &policy)
+    );
+    assert!(!has_asked_to_stop(Some(&Exit::Code(0)), &policy) && !has_asked_to_stop(None, &policy));
 }

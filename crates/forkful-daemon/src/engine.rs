@@ -433,6 +433,7 @@ impl Engine {
     fn on_stop_signal(&mut self, number: i32) {
         let delay = self.options.shutdown_delay;
         match Stop::on_signal(self.life.stop, number, delay, self.clock.now()) {
+            OnSignal::Nothing => {}
             OnSignal::Wait(stop) => self.life.stop = Some(stop),
             OnSignal::StopApps(stop) => {
                 self.life.stop = Some(stop);

@@ -134,6 +134,7 @@ pub(crate) enum CliCommand {
     /// Write to a worker's stdin and see its output, line by line.
     Attach(Later<attach::AttachArgs>),
     /// Set the restart counters of apps to zero.
+    #[command(after_help = "Examples:\n  forkful reset api\n  forkful reset all")]
     Reset(Later<act::TargetArgs>),
     /// Check whether the daemon is running.
     Ping(Later<ping::PingArgs>),
@@ -167,6 +168,7 @@ pub(crate) enum CliCommand {
     /// Start the daemon and its apps at boot.
     Startup(Later<startup::StartupArgs>),
     /// Stop starting the daemon at boot.
+    #[command(after_help = "Examples:\n  forkful unstartup\n  forkful unstartup --system")]
     Unstartup(Later<startup::StartupArgs>),
     /// Change a setting.
     Set(Later<settings::SetArgs>),

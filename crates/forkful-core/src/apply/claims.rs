@@ -23,7 +23,7 @@ pub enum Doing {
 impl Doing {
     /// What keeps a plan from changing an app.
     pub fn of(app: &AppSupervisor) -> Option<Self> {
-        match (app.is_reloading(), app.is_ending()) {
+        match (app.is_reloading_by_command(), app.is_ending()) {
             (true, _) => Some(Self::Reloading),
             (false, true) => Some(Self::Ending),
             (false, false) => None,

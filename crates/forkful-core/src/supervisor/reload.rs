@@ -28,6 +28,13 @@ pub(super) struct Reload {
     instances: Option<u16>,
 }
 
+impl Reload {
+    /// Whether somebody has asked for it, or it brings another definition. (After a crash of the daemon nobody waits for it.)
+    pub(super) fn is_by_command(&self) -> bool {
+        self.job.is_some() || self.previous.is_some()
+    }
+}
+
 impl Whom {
     /// What a command means that names these slots of an app with `total` slots: one of several, or all of them.
     pub fn of(slots: &[u16], total: usize) -> Self {

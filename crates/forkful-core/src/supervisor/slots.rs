@@ -16,7 +16,8 @@ impl Turn<'_> {
     pub(super) fn feed(&mut self, number: u16, event: Event) {
         let app = &mut *self.app;
         let Some(record) = app.slots.get_mut(&number) else { return };
-        let was_finished = record.slot.stays_finished(&app.policy.restart);
+        let is_over = |slot: &Slot, policy| slot.stays_finished(policy) || slot.has_asked_to_stop(policy);
+        let was_over = is_over(&record.slot, &app.policy.restart);
         let was_stopped = matches!(record.slot.state, State::Stopped { .. });
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
@@ -27,7 +28,7 @@ impl Turn<'_> {
         record.deadline = record.slot.next_deadline();
         let waits = !was_stopped && app.spec.starts_by_cron() && record.has_ended_by_itself();
         let waits_anew = waits && !std::mem::replace(&mut record.waits_for_cron, waits);
-        if waits_anew || record.slot.stays_finished(&app.policy.restart) != was_finished {
+        if waits_anew || is_over(&record.slot, &app.policy.restart) != was_over {
             self.effect(Effect::Changed);
         }
         for action in actions {

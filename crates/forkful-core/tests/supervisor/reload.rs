@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use forkful_core::apply::Doing;
 use forkful_core::slot::{Event as SlotEvent, Fault, Generation, State, Verb};
 use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{Effect, Event, Note, Notice, RenewedBy};
@@ -36,6 +37,18 @@ fn workers_are_replaced_one_after_the_other_and_then_their_number_changes() {
     let effects = driver.serve(2, Generation(0));
     assert_eq!(settled(&effects), [job], "the new worker's answer is the last");
     assert!(!driver.app.is_reloading());
+}
+
+#[test]
+fn a_reload_for_changed_files_keeps_no_plan_from_an_app() {
+    let mut driver = Driver::online(version("old", 2));
+    driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+    assert_eq!((driver.app.is_reloading(), Doing::of(&driver.app)), (true, None));
+    driver.reload(Some(version("new", 2)));
+    assert_eq!(Doing::of(&driver.app), Some(Doing::Reloading), "a command waits for it");
+    let mut driver = Driver::online(version("old", 2));
+    driver.reload(None);
+    assert_eq!(Doing::of(&driver.app), Some(Doing::Reloading));
 }
 
 #[test]

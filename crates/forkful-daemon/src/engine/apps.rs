@@ -9,16 +9,16 @@ use std::time::Duration;
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::Time;
 use forkful_core::random::Random;
-use forkful_core::spec::{AppSpec, Mode};
+use forkful_core::spec::{AppName, AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_core::wakes::Wakes;
 use forkful_os::keeper::Keeping;
 use forkful_os::reactor::{self, Reactor};
-use tokio::sync::oneshot;
 
 use super::app::{App, AppId, Place};
 use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
+use super::exit_tail::Tail;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
 use super::metrics::MachinePressure;
@@ -33,6 +33,8 @@ pub(super) const APP_IDS_MAX: u32 = (1 << (63 - forkful_cluster::primary::TOKEN_
 
 /// After a takeover, the processes of one app after the other are looked at, this far apart.
 const LOOKS_APART: Duration = Duration::from_millis(10);
+/// Apps whose former ids are known.
+const FORMER_APPS_MAX: usize = 10_000;
 
 /// See the module's documentation.
 pub(crate) struct Apps {
@@ -40,6 +42,8 @@ pub(crate) struct Apps {
     /// The number of the app that was made last.
     pub(super) last: u32,
     next_pm_id: u32,
+    /// The ids that deleted slots had, by app: the app's next worker in the slot gets it again, so that it goes on with the same log files.
+    former_pm_ids: BTreeMap<AppName, BTreeMap<u16, u32>>,
     /// Some app may hold something back for another.
     holds_some: bool,
     wakes: Wakes<AppId>,
@@ -74,6 +78,7 @@ impl Apps {
             all: BTreeMap::new(),
             last: 0,
             next_pm_id: 0,
+            former_pm_ids: BTreeMap::new(),
             holds_some: false,
             wakes: Wakes::default(),
             counted: CountedPorts::default(),
@@ -232,8 +237,12 @@ impl Apps {
 
     /// An app has another slot.
     pub(super) fn add_place(&mut self, app: AppId, number: u16, home: &Home) {
-        let pm_id = self.next_pm_id;
-        self.next_pm_id += 1;
+        let Some(entry) = self.all.get(&app) else { return };
+        let former = self.former_pm_ids.get_mut(&entry.spec().name);
+        let pm_id = former.and_then(|ids| ids.remove(&number)).unwrap_or_else(|| {
+            self.next_pm_id += 1;
+            self.next_pm_id - 1
+        });
         if let Some(entry) = self.get_mut(app) {
             entry.add_place(number, pm_id, &home.logs());
         }
@@ -243,8 +252,11 @@ impl Apps {
     pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService) {
         let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
-        if let Some(place) = entry.places.remove(&slot) {
-            logs.forget(place.pm_id);
+        let name = entry.spec().name.clone();
+        let Some(place) = entry.places.remove(&slot) else { return };
+        logs.forget(place.pm_id);
+        if self.former_pm_ids.len() < FORMER_APPS_MAX || self.former_pm_ids.contains_key(&name) {
+            self.former_pm_ids.entry(name).or_default().insert(slot, place.pm_id);
         }
     }
 
@@ -258,6 +270,7 @@ impl Apps {
         if self.all.is_empty() {
             // As under PM2: nobody can mean an older worker by its id any more.
             self.next_pm_id = 0;
+            self.former_pm_ids.clear();
         }
     }
 
@@ -292,10 +305,11 @@ impl Apps {
     }
 
     /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
-    pub(super) fn tail_of(&mut self, pm_id: u32, logs: &LogService) -> oneshot::Receiver<Vec<String>> {
-        let ended =
-            self.places_mut().find(|place| place.pm_id == pm_id).and_then(|place| place.exit_tail.take());
-        ended.unwrap_or_else(|| logs.stderr_tail(pm_id))
+    pub(super) fn tail_of(&mut self, app: AppId, pm_id: u32, logs: &LogService) -> Option<Tail> {
+        let entry = self.all.get_mut(&app)?;
+        let place = entry.places.values_mut().find(|place| place.pm_id == pm_id);
+        let ended = place.and_then(|place| place.exit_tail.take());
+        Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id), entry.spec())))
     }
 
     /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is

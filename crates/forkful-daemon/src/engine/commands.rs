@@ -15,6 +15,7 @@ use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents
 use tokio::sync::oneshot;
 
 use super::app::AppId;
+use super::exit_tail::Tail;
 use super::jobs::JobId;
 use super::metrics::metrics_page;
 use super::resolve::Resolved;
@@ -357,15 +358,20 @@ impl Engine {
             Ok(found) => found.apps,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let tails: Vec<Vec<_>> = apps
-            .iter()
-            .map(|app| app.workers.iter().map(|worker| self.logs.stderr_tail(worker.pm_id)).collect())
-            .collect();
+        let tails_of = |app: &forkful_api::types::AppView| -> Vec<Option<Tail>> {
+            let entry = self.apps.find(&app.definition.name).and_then(|id| self.apps.get(&id));
+            let tail = |pm_id| Some(Tail::new(self.logs.stderr_tail(pm_id), entry?.spec()));
+            app.workers.iter().map(|worker| tail(worker.pm_id)).collect()
+        };
+        let tails: Vec<_> = apps.iter().map(tails_of).collect();
         let mut ended = self.apps.ended_tails();
         tokio::task::spawn_local(async move {
             for (app, tails) in apps.iter_mut().zip(tails) {
                 for (worker, tail) in app.workers.iter_mut().zip(tails) {
-                    worker.stderr_tail = tail.await.unwrap_or_default();
+                    worker.stderr_tail = match tail {
+                        Some(tail) => tail.lines().await,
+                        None => Vec::new(),
+                    };
                     if worker.stderr_tail.is_empty() {
                         worker.stderr_tail = ended.remove(&worker.pm_id).unwrap_or_default();
                     }

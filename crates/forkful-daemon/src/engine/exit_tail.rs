@@ -1,8 +1,43 @@
 //! The last stderr lines of the process that exited last: requested from the log service at the exit, kept
 //! for later questions.
 
+use forkful_core::spec::AppSpec;
+use forkful_core::spec::environment::{KnownSecrets, REDACTED, shown_value};
 use forkful_core::stderr_excerpt;
 use tokio::sync::oneshot;
+
+/// Lines that the log service will give, without the values of the app's secrets: lists and the output of commands get into
+/// other hands than log files.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    answer: oneshot::Receiver<Vec<String>>,
+    secrets: KnownSecrets,
+}
+
+impl Tail {
+    /// Lines of a process of this app.
+    pub(crate) fn new(answer: oneshot::Receiver<Vec<String>>, spec: &AppSpec) -> Self {
+        Self { answer, secrets: KnownSecrets::new(secrets_of(spec)) }
+    }
+
+    /// The lines; none when the log service is gone.
+    pub(crate) async fn lines(self) -> Vec<String> {
+        let lines = self.answer.await.unwrap_or_default();
+        lines.into_iter().map(|line| self.secrets.redact(line)).collect()
+    }
+
+    fn lines_so_far(&mut self) -> Option<Vec<String>> {
+        let lines = self.answer.try_recv().ok()?;
+        Some(lines.into_iter().map(|line| self.secrets.redact(line)).collect())
+    }
+}
+
+/// The values of the app's variables that are secrets.
+pub(super) fn secrets_of(spec: &AppSpec) -> Vec<String> {
+    let secret =
+        |(name, value): (&String, &String)| (shown_value(name, value) == REDACTED).then(|| value.clone());
+    spec.launch.env.iter().filter_map(secret).collect()
+}
 
 /// The last stderr lines of the process that exited last.
 #[derive(Debug, Default)]
@@ -11,21 +46,21 @@ pub(crate) enum ExitTail {
     #[default]
     None,
     /// The log service has not answered, or its answer was not read yet.
-    Awaited(oneshot::Receiver<Vec<String>>),
+    Awaited(Tail),
     /// The lines, error first.
     Known(Vec<String>),
 }
 
 impl ExitTail {
     /// The log service will answer here.
-    pub(crate) fn awaiting(answer: oneshot::Receiver<Vec<String>>) -> Self {
-        Self::Awaited(answer)
+    pub(crate) fn awaiting(tail: Tail) -> Self {
+        Self::Awaited(tail)
     }
 
     /// The lines known so far.
     pub(crate) fn lines(&mut self) -> &[String] {
-        if let Self::Awaited(answer) = self
-            && let Ok(lines) = answer.try_recv()
+        if let Self::Awaited(tail) = self
+            && let Some(lines) = tail.lines_so_far()
         {
             *self = Self::Known(lines);
         }
@@ -48,17 +83,17 @@ impl ExitTail {
     }
 
     /// The lines, once; `None` when no process has ended.
-    pub(crate) fn take(&mut self) -> Option<oneshot::Receiver<Vec<String>>> {
+    pub(crate) fn take(&mut self) -> Option<Tail> {
         self.lines();
         match std::mem::take(self) {
             Self::None => None,
-            Self::Awaited(answer) => Some(answer),
+            Self::Awaited(tail) => Some(tail),
             Self::Known(lines) => {
                 *self = Self::Known(lines.clone());
                 let (sender, answer) = oneshot::channel();
                 // The receiver is in our hands.
                 sender.send(lines).ok();
-                Some(answer)
+                Some(Tail { answer, secrets: KnownSecrets::default() })
             }
         }
     }

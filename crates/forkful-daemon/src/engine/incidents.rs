@@ -11,13 +11,13 @@ use forkful_api::types::{LogStream, split_targets};
 use forkful_core::Time;
 use forkful_core::incidents::{Death, Noticed, Role, by_forkful, follows, is_done, role};
 use forkful_core::slot::{Exit, Generation, Report, State};
-use forkful_core::spec::environment::{REDACTED, shown_value};
 use forkful_core::targets::as_typed;
 use tokio::sync::oneshot;
 
 use super::app::{App, Process};
 use super::apps::Apps;
 use super::conversation::Conversations;
+use super::exit_tail::secrets_of;
 use super::starting::Starts;
 use super::targets::Roster;
 use crate::command::Reply;
@@ -52,8 +52,6 @@ impl App {
     fn draft(&self, kind: IncidentKind, slot: Option<u16>, process: Option<&Process>) -> Draft {
         let spec = self.spec();
         let at_ms = super::clock::wall_ms();
-        let secret =
-            |(name, value): (&String, &String)| (shown_value(name, value) == REDACTED).then(|| value.clone());
         let metrics = process.map(|process| process.metrics.last_sample()).unwrap_or_default();
         let end = process.map(|process| ProcessEnd {
             pid: Some(process.child.pid),
@@ -75,7 +73,7 @@ impl App {
             incident: Incident { summary, end, stderr_tail: Vec::new(), hint: None, metrics },
             death: None,
             tail: None,
-            secrets: spec.launch.env.iter().filter_map(secret).collect(),
+            secrets: secrets_of(spec),
             cwd: spec.launch.cwd.to_string_lossy().into_owned(),
         }
     }

@@ -431,19 +431,19 @@ impl Jobs {
         let Some(reply) = job.reply else { return };
         let (known, targets, warnings) = (job.known, job.meanings, job.warnings);
         let mut parts = Vec::with_capacity(job.parts.len());
+        let mut tails = Vec::with_capacity(job.parts.len());
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
+            tails.push(part.culprit().and_then(|pm_id| apps.tail_of(app, pm_id, logs)));
             parts.push(part);
         }
-        let tails: Vec<_> =
-            parts.iter().map(|part| part.culprit().map(|pm_id| apps.tail_of(pm_id, logs))).collect();
         let ours = if tails.iter().any(Option::is_some) { Ours::of(apps) } else { Ours::default() };
         self.replies.push(tokio::task::spawn_local(async move {
             let mut apps = known;
             for (part, tail) in parts.into_iter().zip(tails) {
                 let tail = match tail {
-                    Some(tail) => tail.await.unwrap_or_default(),
+                    Some(tail) => tail.lines().await,
                     None => Vec::new(),
                 };
                 apps.push(part.into_outcome(tail, &ours));

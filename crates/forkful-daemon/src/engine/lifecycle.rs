@@ -17,7 +17,7 @@ use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
 
 use super::app::{App, AppId, Bonds, Ended, Later, Process, ProcessKey};
-use super::exit_tail::ExitTail;
+use super::exit_tail::{ExitTail, Tail};
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
 use super::{Engine, EngineOptions};
@@ -181,10 +181,12 @@ impl Engine {
         if let Some(process) = entry.remove_process(slot, generation) {
             self.processes.bury(*process);
         }
-        let Some(place) = entry.places.get_mut(&slot) else { return };
+        let App { places, supervisor, .. } = entry;
+        let Some(place) = places.get_mut(&slot) else { return };
         place.exit_cause = told;
         // Asked for now, because the next process begins with an empty tail.
-        place.exit_tail = ExitTail::awaiting(self.logs.stderr_tail(place.pm_id));
+        let tail = self.logs.stderr_tail(place.pm_id);
+        place.exit_tail = ExitTail::awaiting(Tail::new(tail, supervisor.spec()));
         let dying = dying.map(|draft| draft.with_tail(self.logs.stderr_tail(place.pm_id)));
         self.feed(app, slot, Event::Exited(generation, ended.exit));
         if let Some(draft) = dying {

@@ -212,12 +212,13 @@ fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     };
     let file = file.map(|file| cwd.join(file));
     let specs = Specs { cwd, env, env_name, only, ..Specs::default() };
-    let apps = match (file, config) {
-        (Some(file), None) => specs.apps_of_config(&file, &AppOptions::default())?,
+    let apps = match (&file, config) {
+        (Some(file), None) => specs.apps_of_config(file, &AppOptions::default())?,
         (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,
         _ => return Err(Failure::new(Exit::WrongUse, "name either a file or a config")),
     };
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
-    let code_changed_at_ms = with_changes.then(|| code_changes(&apps));
+    let code_changed_at_ms =
+        with_changes.then(|| code_changes(&apps, &file.as_deref().into_iter().collect::<Vec<_>>()));
     Ok(Some(Definitions { apps, code_changed_at_ms }))
 }

@@ -62,7 +62,7 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
     };
     let apps = specs.apps_of_config(Path::new(&config), &AppOptions::default())?;
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
-    let code_changed_at_ms = code_changes(&apps);
+    let code_changed_at_ms = code_changes(&apps, &[Path::new(&config)]);
     let mut request =
         ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms, deployment: deployment() };
     let mut client = connection::needed(home).await?;

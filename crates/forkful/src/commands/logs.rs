@@ -28,10 +28,10 @@ pub(crate) const LINES_DEFAULT: u32 = 15;
 Rotated and compressed files are read too. Slow readers miss lines; the count is shown.
 
 Examples:
-  forkful logs                       follow all apps
+  forkful logs                        follow all apps
   forkful logs api --lines 100
   forkful logs '/^api-/' --highlight timeout
-  forkful logs api --err --nostream  print the last lines of stderr and exit
+  forkful logs api --err --nostream   print the last lines of stderr and exit
   forkful logs --json | jq -r 'select(.type == \"err\") | .message'")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct LogsArgs {

@@ -70,13 +70,16 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let update_env = args.options.other.update_env;
     let change = if targets.is_empty() { None } else { Some(specs.change(&options, update_env)?) };
     let changes = change.into_iter().filter(|change| !change.is_empty()).collect();
-    let request = ActionRequest {
+    let mut request = ActionRequest {
         definitions: definitions.clone(),
         changes,
         deployment: deployment(),
         ..request(targets.clone(), args.action.no_wait)
     };
-    let reply = again(&mut client, request, args.force, words).await?;
+    if !args.force && words.verb == Verb::Reload {
+        request.code_changed_at_ms = code_changes(&request.definitions, &configs_of(&args.targets));
+    }
+    let reply = again(&mut client, request, words).await?;
     reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
     if !update_env && !targets.is_empty() {
         // A changed name is not found any more; then there is no hint.
@@ -104,30 +107,31 @@ pub(super) fn deployment() -> Option<Deployment> {
     Deployment::of(&std::env::var_os(Deployment::VARIABLE)?.to_string_lossy())
 }
 
-/// Sends the request: new definitions of some apps, and a change of the targets' apps. Without `force`, a reload leaves
-/// apps alone that have not changed.
+/// Sends the request: new definitions of some apps, and a change of the targets' apps.
 async fn again(
     client: &mut Client,
-    mut request: ActionRequest,
-    force: bool,
+    request: ActionRequest,
     words: Words<'_>,
 ) -> Result<ActionReply, Failure> {
     let names = request.targets.iter().chain(request.definitions.iter().map(|definition| &definition.name));
     let names: Vec<&str> = names.map(|name| as_typed(name)).collect();
     let _progress = Progress::start(format!("{} {}…", words.doing, names.join(", ")));
-    if !force && words.verb == Verb::Reload {
-        request.code_changed_at_ms = code_changes(&request.definitions);
-    }
     match client.action(words.verb, &request).await {
         Ok(reply) => Ok(reply),
         Err(error) => Err(connection::refused_for(error, client, &request.targets)),
     }
 }
 
-/// When the code of apps last changed, if known.
-pub(super) fn code_changes(definitions: &[AppDefinition]) -> BTreeMap<String, u64> {
-    let known = definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app)?)));
+/// When the code of apps last changed, if known. What config files say of the apps is compared by itself, so these files are no code.
+pub(super) fn code_changes(definitions: &[AppDefinition], configs: &[&Path]) -> BTreeMap<String, u64> {
+    let known =
+        definitions.iter().filter_map(|app| Some((app.name.clone(), code::changed_at_ms(app, configs)?)));
     known.collect()
+}
+
+/// The config files among targets.
+fn configs_of(targets: &[String]) -> Vec<&Path> {
+    targets.iter().filter(|target| crate::specs::is_config(target)).map(Path::new).collect()
 }
 
 /// The definitions in config files among the targets, and the other targets.

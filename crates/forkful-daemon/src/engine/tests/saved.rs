@@ -313,8 +313,11 @@ fn ids_begin_at_0_again_when_no_app_is_left() {
         let ids = |engine: &Engine| -> Vec<u32> {
             engine.apps.values().flat_map(|app| app.places.values()).map(|place| place.pm_id).collect()
         };
-        assert_eq!(ids(&world.engine), [1, 2], "while there is one, no id is given twice");
-        world.close().await;
+        assert_eq!(ids(&world.engine), [1, 2], "while there is one, no id is given to another app");
+        stopped_app(&mut world, "a").await;
+        assert_eq!(ids(&world.engine), [1, 2, 0], "the same app goes on with its log files");
+        world.action(Verb::Delete, "all");
+        world.turn_until_answered().await;
         stopped_app(&mut world, "d").await;
         assert_eq!(ids(&world.engine), [0]);
         world.close().await;

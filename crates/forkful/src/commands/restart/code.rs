@@ -1,7 +1,7 @@
 //! Finds out when the code of an app last changed, from its directory.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forkful_api::types::AppDefinition;
 
@@ -18,28 +18,45 @@ const DEPTH_MAX: usize = 12;
 
 /// The last change of a file in the app's working directory, or of its script, in milliseconds since the Unix
 /// epoch; `None` if unknown. The inode change time is used, because tools that copy files cannot set it back.
-/// For dependencies and the build output of frameworks, [`MARKS`] are used; log files are ignored.
-pub(super) fn changed_at_ms(definition: &AppDefinition) -> Option<u64> {
-    let mut search = Search { newest: 0, entries: 0 };
+/// For dependencies and the build output of frameworks, [`MARKS`] are used; log files and `except` are ignored.
+pub(super) fn changed_at_ms(definition: &AppDefinition, except: &[&Path]) -> Option<u64> {
+    let mut search = Search { newest: 0, entries: 0, except: identities(except) };
     if let Some(script) = definition.script.as_deref().filter(|script| script.starts_with('/')) {
         search.take(Path::new(script)).ok();
     }
-    // A link to the current release changes when it points elsewhere.
-    let link = std::fs::symlink_metadata(&definition.cwd).ok()?;
-    search.note(&link);
-    search.folder(&PathBuf::from(&definition.cwd), 0)?;
+    search.start(Path::new(&definition.cwd))?;
     Some(search.newest)
 }
 
 struct Search {
     newest: u64,
     entries: usize,
+    /// Files that do not count.
+    except: Vec<(u64, u64)>,
+}
+
+fn identities(paths: &[&Path]) -> Vec<(u64, u64)> {
+    paths.iter().filter_map(|path| Some(identity(&std::fs::metadata(path).ok()?))).collect()
+}
+
+fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 impl Search {
     fn note(&mut self, metadata: &std::fs::Metadata) {
         let ms = metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000);
         self.newest = self.newest.max(u64::try_from(ms).unwrap_or_default());
+    }
+
+    /// Looks at the working directory of an app.
+    fn start(&mut self, cwd: &Path) -> Option<()> {
+        // A link to the current release changes when it points elsewhere. A folder changes with each file that an editor puts in place.
+        let link = std::fs::symlink_metadata(cwd).ok()?;
+        if link.is_symlink() {
+            self.note(&link);
+        }
+        self.folder(cwd, 0)
     }
 
     fn take(&mut self, path: &Path) -> std::io::Result<()> {
@@ -71,7 +88,7 @@ impl Search {
             let metadata = entry.metadata().ok()?;
             if metadata.is_dir() {
                 self.folder(&path, depth + 1)?;
-            } else {
+            } else if !self.except.contains(&identity(&metadata)) {
                 self.note(&metadata);
             }
         }
@@ -84,10 +101,10 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
-    use super::Search;
+    use super::{Search, identities};
 
     fn newest(folder: &Path) -> u64 {
-        let mut search = Search { newest: 0, entries: 0 };
+        let mut search = Search { newest: 0, entries: 0, except: Vec::new() };
         search.folder(folder, 0).unwrap();
         search.newest
     }
@@ -118,5 +135,24 @@ mod tests {
             fs_err::write(folder.join(name).join(other), "").unwrap();
             assert_eq!(newest(folder), before, "{name}/{other}");
         }
+    }
+
+    #[test]
+    fn the_config_file_is_no_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs_err::write(folder.join("server.js"), "").unwrap();
+        let config = folder.join("forkful.config.js");
+        let with = |except: &[&Path]| {
+            let mut search = Search { newest: 0, entries: 0, except: identities(except) };
+            search.start(folder).unwrap();
+            search.newest
+        };
+        let before = with(&[]);
+        write_later(folder, "forkful.config.js");
+        assert_eq!(with(&[&config, &folder.join("absent")]), before);
+        assert!(with(&[]) > before);
+        write_later(folder, "server.js");
+        assert!(with(&[&config]) > before);
     }
 }

@@ -48,12 +48,13 @@ pub(super) fn systemd(service: &Service) -> String {
     let low_ports =
         if service.low_ports && !is_own { "AmbientCapabilities=CAP_NET_BIND_SERVICE\n" } else { "" };
     // Restrictions that do not affect a manager of Node.js apps. Excluded are MemoryDenyWriteExecute, which
-    // breaks the JIT, and options that hide files from the apps.
+    // breaks the JIT, options that hide files from the apps, and ProtectControlGroups, which makes the groups
+    // read-only that `Delegate` gives us: apps with limits would not start.
     let hardening = if is_own {
         "NoNewPrivileges=yes\n"
     } else {
         "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\nProtectKernelModules=yes\n\
-         ProtectControlGroups=yes\nProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
+         ProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
     };
     format!(
         include_str!("templates/systemd.service"),
@@ -161,7 +162,6 @@ mod tests {
         ProtectSystem=full
         ProtectKernelTunables=yes
         ProtectKernelModules=yes
-        ProtectControlGroups=yes
         ProtectClock=yes
         RestrictRealtime=yes
         RestrictSUIDSGID=yes
