@@ -103,7 +103,8 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     let by_app = |app: &str| {
         if app == asking {
             let hint = "it listens there twice; workers in fork mode need a port each (`increment_var`), \
-                        in cluster mode (`exec_mode`) they share one";
+                        in cluster mode (`exec_mode`) they share one; a change of the mode needs `forkful restart`, which \
+                        stops all of them first";
             return fault(" by this app itself", hint.to_owned());
         }
         fault(

@@ -54,7 +54,7 @@ pub(crate) struct LogsArgs {
     /// Print each line as `timestamp=… app=… id=… type=… message=…`.
     #[arg(long, conflicts_with = "raw")]
     pub(crate) format: bool,
-    /// Print the lines as the app wrote them, without a prefix.
+    /// Print the lines as the app wrote them, without a prefix. Bytes that are not UTF-8 are replaced.
     #[arg(long)]
     pub(crate) raw: bool,
     /// Begin lines with the time, if known, in this format (tokens of Moment.js).
