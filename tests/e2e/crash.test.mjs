@@ -5,12 +5,12 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 
 import { differentAnswers, freePort } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
 const KILLS = 20;
@@ -182,3 +182,24 @@ for (const balance of ['direct', 'exact']) {
     assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 }, load.failures.join('\n'));
   });
 }
+
+test('a new version that fails just after it listens replaces no more workers', async (t) => {
+  const forkful = await sandbox(t);
+  const port = await freePort();
+  const options = ['--min-uptime', '50s', '--max-restarts', '1000', ...LISTENING];
+  const { path } = await forkful.start(app, { name: 'app', instances: 4, env: { PORT: String(port) }, options });
+  const pids = async () => (await forkful.jlist('app')).map(({ pid }) => pid);
+  const before = await pids();
+  forkful.script(({ require }) => {
+    require('http').createServer((_request, response) => response.end()).listen(Number(process.env.PORT), '127.0.0.1', () => {
+      setTimeout(() => { throw new Error('found too late'); }, 50);
+    });
+    // The next worker's start takes longer than the failure of this one.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500);
+  }, basename(path));
+  const { code, stderr } = await forkful.fails(['reload', 'app']);
+  assert.equal(code, FAILED);
+  assert.match(stderr, /the new version failed soon after it had replaced [12] of 4 workers, the others serve on: worker \d ended with exit code 1 soon after it was ready: Error: found too late/);
+  const after = await pids();
+  assert.deepEqual(after.slice(2), before.slice(2));
+});

@@ -237,6 +237,56 @@ test('a new version that does not listen is given up, and the one instance serve
   assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
 });
 
+/** Listens, and has a child process that listens on another port, a while later. */
+function listensTwice({ require, report }) {
+  const [port, second] = process.env.PORTS.split(' ').map(Number);
+  const isChild = process.argv[2] === 'child';
+  const server = require('http').createServer((_request, response) => response.end(String(process.pid)));
+  if (isChild) {
+    setTimeout(() => server.listen(second), 400);
+  } else {
+    require('child_process').fork(__filename, ['child']);
+    server.listen(port, () => report({ port }));
+  }
+}
+
+test('reloads of one instance with a second process that listens lose no request of either port', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const ports = [await freePort(), await freePort()];
+  const path = forkful.script(listensTwice);
+  const options = ['--name', 'app', '--interpreter', nodeBinary(NEWEST), '--listen-timeout', '100s'];
+  await forkful.ok(['start', path, ...options], { env: { PORTS: ports.join(' ') } });
+  const loads = [];
+  for (const port of ports) {
+    await waitUntil('the app to serve', async () => (await get(port)).status === 200);
+    const load = startLoad({ port, ...CLIENTS, expect: PID });
+    t.after(() => load.stop());
+    loads.push(load);
+  }
+  for (let n = 0; n < ROUNDS_ELSEWHERE; n += 1) {
+    const before = loads.map((load) => load.answers.size);
+    const { stdout, stderr } = await forkful.ok(['reload', 'app']);
+    assert.doesNotMatch(stdout + stderr, /stopped, then started|closed/);
+    await waitUntil('answers of both new processes', () => loads.every((load, at) => load.answers.size > before[at] || load.counts.refused > 0));
+  }
+  for (const load of loads) {
+    const { success: _success, ...failed } = load.counts;
+    assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+  }
+  // A version whose second process does not listen is given up.
+  forkful.script(({ require }) => {
+    require('http').createServer().listen(Number(process.env.PORTS.split(' ')[0]));
+    require('child_process').spawn('sleep', ['1000']);
+  }, basename(path));
+  const { code, stdout, stderr } = await forkful.fails(['reload', 'app', '--listen-timeout', '3s']);
+  assert.equal(code, FAILED);
+  assert.match(stdout + stderr, new RegExp(`listens on \\S+:${ports[0]}, but not on \\S+:${ports[1]}`));
+  for (const load of loads) {
+    const { success: _success, ...failed } = await load.stop();
+    assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+  }
+});
+
 test('a stranger gets nothing by the socket where processes of apps ask', async (t) => {
   const forkful = await sandbox(t);
   const port = await freePort();

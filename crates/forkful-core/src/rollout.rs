@@ -71,6 +71,8 @@ pub enum Event {
     },
     /// The slot keeps its old process.
     SlotReplaceFailed(SlotNumber, Fault),
+    /// The new process of a replaced slot has failed soon after it served.
+    SuccessorFailed(SlotNumber, Fault),
     /// The slot no longer belongs to the app.
     SlotGone(SlotNumber),
     /// The old process of this slot has exited.
@@ -131,6 +133,10 @@ impl Rollout {
                 self.current = None;
                 self.failure.get_or_insert(Failure { slot, fault });
             }
+            // What is left of the old processes stays, unless the last of them is being replaced already.
+            Event::SuccessorFailed(slot, fault) if self.replaced.contains(&slot) && !self.todo.is_empty() => {
+                self.failure.get_or_insert(Failure { slot, fault });
+            }
             Event::Cancelled { by } => {
                 // If no slot is left to begin, there is nothing to cancel.
                 if let Some(slot) = self.current.or(self.todo.front().copied()) {
@@ -145,7 +151,7 @@ impl Rollout {
                 }
             }
             Event::OldLeft(slot) => self.leaving.retain(|&other| other != slot),
-            Event::SlotReplaced { .. } | Event::SlotReplaceFailed(..) => {}
+            Event::SlotReplaced { .. } | Event::SlotReplaceFailed(..) | Event::SuccessorFailed(..) => {}
         }
         self.advance()
     }

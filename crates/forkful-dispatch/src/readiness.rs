@@ -1,5 +1,7 @@
-//! The addresses of workers, so that the supervisor can tell whether a new worker listens on all addresses of
-//! its predecessor.
+//! The addresses of workers, so that the supervisor can tell whether a new process listens on all addresses of
+//! its predecessor. In fork mode a process and those below it may be several workers, which listen together.
+
+use std::collections::BTreeSet;
 
 use forkful_core::supervisor::Sockets;
 
@@ -12,32 +14,34 @@ impl Dispatcher {
     /// Addresses on which `old` listens and its successor does not (yet). Empty if the successor listens on
     /// as many addresses, because then it has moved. Addresses that only `old` has, while other workers of
     /// the app serve, are not expected of another process: a port or path may contain a process id.
-    pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<ListeningId> {
-        let (Some(new), Some(of_old)) = (self.workers.get(&new), self.workers.get(&old)) else {
-            return Vec::new();
-        };
-        if new.listens() >= of_old.listens() {
+    pub fn missing_of(&self, new: &[WorkerId], old: &[WorkerId]) -> Vec<ListeningId> {
+        let (of_new, of_old) = (self.addresses_of(new), self.addresses_of(old));
+        if of_new.len() >= of_old.len() {
             return Vec::new();
         }
-        let serving = self.workers.iter().filter(|(id, worker)| **id != old && worker.stage == Stage::Open);
+        let is_other = |id: &WorkerId| !old.contains(id) && !new.contains(id);
+        let serving = self.workers.iter().filter(|(id, worker)| is_other(id) && worker.stage == Stage::Open);
         let others: Vec<&Worker> =
             serving.map(|(_, worker)| worker).filter(|worker| !worker.holds.is_empty()).collect();
-        let is_missing = |id: &ListeningId| {
-            let shared = others.is_empty() || others.iter().any(|other| other.listens_on(*id));
-            shared && !new.listens_on(*id)
-        };
-        of_old.listening_on().filter(is_missing).collect()
+        let is_shared =
+            |id: &ListeningId| others.is_empty() || others.iter().any(|other| other.listens_on(*id));
+        of_old.difference(&of_new).copied().filter(is_shared).collect()
     }
 
-    /// What a supervisor needs to know about a starting worker that may replace another. Sockets of its own
+    /// The addresses on which some workers listen together.
+    fn addresses_of(&self, workers: &[WorkerId]) -> BTreeSet<ListeningId> {
+        workers.iter().flat_map(|worker| self.listening_on(*worker)).collect()
+    }
+
+    /// What a supervisor needs to know about a starting process that may replace another. Sockets of its own
     /// are not included.
-    pub fn sockets_of(&self, worker: WorkerId, old: Option<WorkerId>) -> Sockets {
+    pub fn sockets_of(&self, new: &[WorkerId], old: &[WorkerId]) -> Sockets {
         Sockets {
-            has_asked: self.has_asked(worker),
-            shares: self.listening_on(worker).next().is_some(),
+            has_asked: new.iter().any(|worker| self.has_asked(*worker)),
+            shares: !self.addresses_of(new).is_empty(),
             own: None,
-            lacks_address: old.is_some_and(|old| !self.missing_of(worker, old).is_empty()),
-            follows_listener: old.is_some_and(|old| self.has_asked(old)),
+            lacks_address: !self.missing_of(new, old).is_empty(),
+            follows_listener: old.iter().any(|worker| self.has_asked(*worker)),
         }
     }
 

@@ -193,14 +193,14 @@ impl Primary {
 
     /// Addresses, for people, on which `old` listens and its successor does not (yet); see
     /// [`Dispatcher::missing_of`](forkful_dispatch::Dispatcher::missing_of).
-    pub fn missing_of(&self, new: WorkerId, old: WorkerId) -> Vec<&str> {
+    pub fn missing_of(&self, new: &[WorkerId], old: &[WorkerId]) -> Vec<&str> {
         self.named(self.dispatcher.missing_of(new, old).into_iter())
     }
 
-    /// Facts about a worker's sockets, see
+    /// Facts about a process's sockets, see
     /// [`Dispatcher::sockets_of`](forkful_dispatch::Dispatcher::sockets_of).
-    pub fn sockets_of(&self, id: WorkerId, old: Option<WorkerId>) -> Sockets {
-        self.dispatcher.sockets_of(id, old)
+    pub fn sockets_of(&self, new: &[WorkerId], old: &[WorkerId]) -> Sockets {
+        self.dispatcher.sockets_of(new, old)
     }
 
     /// The addresses on which a worker listens, for people.

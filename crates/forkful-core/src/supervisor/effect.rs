@@ -193,8 +193,8 @@ impl fmt::Display for Note {
         match self {
             Self::WaitedForReload => f.write_str("waited for the reload that was under way"),
             Self::NotRolling => f.write_str(
-                "each worker was stopped, then started, because it does not listen through the daemon; a \
-                     Node.js server does that with `-i 1`",
+                "each worker was stopped, then started, because it did not listen through the daemon: it is no server, \
+                     or not yet, or opens its port itself",
             ),
             Self::Scaled { from, to } => {
                 let workers = if *to == 1 { "worker" } else { "workers" };

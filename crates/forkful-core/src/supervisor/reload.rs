@@ -8,7 +8,7 @@ use super::{
     Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom,
 };
 use crate::rollout::{Action, Admission, Event, Rollout, Summary};
-use crate::slot::{Fault, Generation, Outcome, SlotNumber, Verb};
+use crate::slot::{Exit, Fault, Generation, Outcome, SlotNumber, Verb};
 use crate::spec::{AppSpec, Mode};
 
 /// A reload under way.
@@ -170,6 +170,11 @@ impl Turn<'_> {
             }
         };
         self.step_plan(event);
+    }
+
+    /// A process that served has failed soon. If the reload under way has put it there, the rest of the old processes stays.
+    pub(super) fn on_successor_failed(&mut self, slot: u16, exit: Exit) {
+        self.step_plan(Event::SuccessorFailed(SlotNumber(slot), Fault::Exited(exit)));
     }
 
     pub(super) fn on_old_left(&mut self, slot: u16) {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Answer, Asked, Effect, JobId, ListenFault, News, SlotRecord, Turn};
+use crate::Time;
 use crate::slot::{Action, Event, Exit, Generation, Outcome, Report, Slot, State, Ticket, Verb};
 use crate::spec::Mode;
 
@@ -19,6 +20,7 @@ impl Turn<'_> {
         let is_over = |slot: &Slot, policy| slot.stays_finished(policy) || slot.has_asked_to_stop(policy);
         let was_over = is_over(&record.slot, &app.policy.restart);
         let was_stopped = matches!(record.slot.state, State::Stopped { .. });
+        let failed_soon = failed_soon(&record.slot, &event, self.context.now, app.policy.restart.min_uptime);
         if let Event::Exited(generation, _) | Event::SpawnFailed(generation, _) = &event {
             record.pending_start = record.pending_start.filter(|pending| pending != generation);
             record.shares.remove(generation);
@@ -35,6 +37,9 @@ impl Turn<'_> {
             self.take_action(number, action);
         }
         self.note_current(number);
+        if let Some(exit) = failed_soon {
+            self.on_successor_failed(number, exit);
+        }
     }
 
     /// The deadline of a slot has come.
@@ -208,6 +213,21 @@ impl Turn<'_> {
         }
     }
 }
+
+/// How a serving process has ended that had served for less than `min_uptime`, unless somebody has ended it.
+fn failed_soon(slot: &Slot, event: &Event, now: Time, min_uptime: Duration) -> Option<Exit> {
+    let (State::Online(running), Event::Exited(generation, exit)) = (&slot.state, event) else { return None };
+    let by_itself = match exit {
+        Exit::Code(code) => *code != 0,
+        Exit::Signal(signal) => !ENDED_BY_OTHERS.contains(signal),
+        Exit::SpawnFailed(_) => false,
+    };
+    let is_soon = running.generation == *generation && now.since(running.since) < min_uptime;
+    (is_soon && by_itself).then(|| exit.clone())
+}
+
+/// SIGINT, SIGKILL and SIGTERM.
+const ENDED_BY_OTHERS: [i32; 3] = [2, 9, 15];
 
 impl SlotRecord {
     /// Whether nobody has stopped it, and nothing starts it again.

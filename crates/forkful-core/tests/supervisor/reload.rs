@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_core::apply::Doing;
-use forkful_core::slot::{Event as SlotEvent, Fault, Generation, State, Verb};
+use forkful_core::slot::{Event as SlotEvent, Exit, Fault, Generation, State, Verb};
 use forkful_core::spec::{AppSpec, Mode};
 use forkful_core::supervisor::{Effect, Event, Note, Notice, RenewedBy};
 
@@ -65,6 +65,52 @@ fn a_version_that_does_not_start_leaves_the_old_definition_and_the_old_workers()
     assert_eq!(settled(&effects), [job]);
     assert_eq!((runs(&driver), driver.app.spec().instances), ("old", 2));
     assert!(driver.app.slots().values().all(|record| matches!(record.slot.state, State::Online(_))));
+}
+
+#[test]
+fn a_version_that_fails_soon_after_it_served_replaces_no_further_worker() {
+    let failure = |effects: &[Effect]| {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Reloaded(_, result) => Some((result.replaced.clone(), result.failure.clone())),
+            _ => None,
+        })
+    };
+    let begun = |workers: u16| {
+        let mut driver = Driver::online(version("old", workers));
+        driver.reload(Some(version("broken", workers)));
+        driver.serve(0, Generation(1));
+        driver.exit(0, Generation(0), 0);
+        driver
+    };
+    let mut driver = begun(3);
+    assert!(failure(&driver.exit(0, Generation(1), 1)).is_none(), "slot 1 is being replaced");
+    assert_eq!(runs(&driver), "old");
+    driver.serve(1, Generation(1));
+    let (replaced, failed) = failure(&driver.exit(1, Generation(0), 0)).expect("it is over");
+    assert_eq!((replaced, failed.map(|failed| failed.slot)), (vec![0, 1], Some(0)));
+    assert_eq!(driver.app.slot(2).unwrap().online(), Some(Generation(0)));
+    // Nothing is left to keep.
+    let mut driver = begun(2);
+    driver.exit(0, Generation(1), 1);
+    driver.serve(1, Generation(1));
+    let (_, failed) = failure(&driver.exit(1, Generation(0), 0)).expect("it is over");
+    assert!(failed.is_none());
+    // Somebody has killed it, or it has served for a while.
+    for (passed, signal) in [(Duration::ZERO, Some(9)), (Duration::from_secs(2), None)] {
+        let mut driver = begun(3);
+        driver.pass(passed);
+        match signal {
+            Some(signal) => {
+                driver.step(Event::Slot(0, SlotEvent::Exited(Generation(1), Exit::Signal(signal))))
+            }
+            None => driver.exit(0, Generation(1), 1),
+        };
+        driver.serve(1, Generation(1));
+        driver.exit(1, Generation(0), 0);
+        driver.serve(2, Generation(1));
+        let (replaced, failed) = failure(&driver.exit(2, Generation(0), 0)).expect("it is over");
+        assert!(replaced.len() == 3 && failed.is_none(), "{signal:?}");
+    }
 }
 
 #[test]

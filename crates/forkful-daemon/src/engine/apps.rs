@@ -304,10 +304,16 @@ impl Apps {
         self.all.values().map(|entry| usize::from(most(entry.spec()))).sum::<usize>() > 1
     }
 
-    /// The last lines of stderr of the process that failed: the one that ended last, or the present one.
-    pub(super) fn tail_of(&mut self, app: AppId, pm_id: u32, logs: &LogService) -> Option<Tail> {
+    /// The last lines of stderr of the process that failed: the one that ended last, or the one that began last.
+    pub(super) fn tail_of(
+        &mut self,
+        app: AppId,
+        pm_id: u32,
+        has_ended: bool,
+        logs: &LogService,
+    ) -> Option<Tail> {
         let entry = self.all.get_mut(&app)?;
-        let place = entry.places.values_mut().find(|place| place.pm_id == pm_id);
+        let place = entry.places.values_mut().find(|place| has_ended && place.pm_id == pm_id);
         let ended = place.and_then(|place| place.exit_tail.take());
         Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id), entry.spec())))
     }

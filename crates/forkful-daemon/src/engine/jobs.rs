@@ -99,6 +99,8 @@ pub(crate) struct SlotFailure {
     pub(crate) pm_id: u32,
     pub(crate) fault: Fault,
     pub(crate) listen_fault: Option<ListenFault>,
+    /// It had served before.
+    pub(crate) was_ready: bool,
 }
 
 impl Job {
@@ -142,7 +144,9 @@ impl Part {
                 self.finished += usize::from(exit == Exit::Code(0));
                 self.note(format!("worker {pm_id} ended with {exit} and is not started again"));
             }
-            Outcome::Failed(fault) => self.failures.push(SlotFailure { pm_id, fault, listen_fault }),
+            Outcome::Failed(fault) => {
+                self.failures.push(SlotFailure { pm_id, fault, listen_fault, was_ready: false })
+            }
         }
     }
 
@@ -152,12 +156,14 @@ impl Part {
         }
     }
 
-    /// The worker whose stderr explains the failure.
-    pub(crate) fn culprit(&self) -> Option<u32> {
-        self.failures
-            .iter()
-            .find(|failure| matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. }))
-            .map(|failure| failure.pm_id)
+    /// The worker whose stderr explains the failure, and whether its process has ended. One that is not ready in time may
+    /// still run.
+    fn culprit(&self) -> Option<(u32, bool)> {
+        self.failures.iter().find_map(|failure| match failure.fault {
+            Fault::Exited(_) => Some((failure.pm_id, true)),
+            Fault::NotReadyInTime { .. } => Some((failure.pm_id, false)),
+            _ => None,
+        })
     }
 
     pub(crate) fn into_outcome(mut self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
@@ -220,7 +226,8 @@ fn explain(
             (format!("worker {pm_id} could not be started: {why}"), None)
         }
         Fault::Exited(exit) => {
-            let text = format!("worker {pm_id} ended with {exit} before it was ready");
+            let when = if failure.was_ready { "soon after" } else { "before" };
+            let text = format!("worker {pm_id} ended with {exit} {when} it was ready");
             match cause(stderr_tail) {
                 Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
                 None if stderr_tail.is_empty() => {
@@ -371,7 +378,12 @@ impl Jobs {
     pub(super) fn note_failed(&mut self, job: JobId, app: AppId, pm_id: Option<u32>, fault: Fault) {
         if let Some(part) = self.part(job, app) {
             part.is_failed_reload = matches!(part.trial.course, Course::ByReload(_));
-            part.failures.push(SlotFailure { pm_id: pm_id.unwrap_or(0), fault, listen_fault: None });
+            part.failures.push(SlotFailure {
+                pm_id: pm_id.unwrap_or(0),
+                fault,
+                listen_fault: None,
+                was_ready: false,
+            });
         }
     }
 
@@ -435,7 +447,7 @@ impl Jobs {
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
-            tails.push(part.culprit().and_then(|pm_id| apps.tail_of(app, pm_id, logs)));
+            tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);
         }
         let ours = if tails.iter().any(Option::is_some) { Ours::of(apps) } else { Ours::default() };

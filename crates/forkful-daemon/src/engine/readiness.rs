@@ -34,13 +34,15 @@ impl App {
         let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
         let followed = self.followed_by(slot, generation);
         let old = followed.map(|(_, old)| old);
-        let listener = self.listener_of(slot, process, generation);
-        let old_listener = followed.map(|(generation, old)| self.listener_of(slot, old, generation));
-        let mut seen = self.primary.sockets_of(listener, old_listener);
+        let workers = self.workers_of(slot, generation);
+        let old_workers =
+            followed.map(|(generation, _)| self.workers_of(slot, generation)).unwrap_or_default();
+        let mut seen = self.primary.sockets_of(&workers, &old_workers);
         if !seen.follows_listener {
             seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
         }
-        if self.is_lent_files_alone(listener) {
+        let listener = self.listener_of(slot, process, generation);
+        if self.is_lent_files_alone(&workers) {
             // It may belong to a tool.
             (seen.has_asked, seen.own) = (false, seen.shares.then_some(OwnSocket::Unix));
         } else if !seen.has_asked
@@ -107,17 +109,15 @@ impl App {
     /// Whether a listening process is still not ready because an address is missing: one on which the
     /// previous process listens, or, in fork mode, any address other than a unix socket's file.
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
-        let has_only_files =
-            |process: &Process| self.is_lent_files_alone(self.listener_of(slot, process, generation));
         !self.missing(slot, generation).is_empty()
-            || self.process(slot, generation).is_some_and(has_only_files)
+            || self.is_lent_files_alone(&self.workers_of(slot, generation))
     }
 
     /// Whether a process that is lent sockets has none with a port.
-    fn is_lent_files_alone(&self, listener: WorkerId) -> bool {
+    fn is_lent_files_alone(&self, workers: &[WorkerId]) -> bool {
         self.spec().mode == Mode::Fork
-            && self.primary.has_asked(listener)
-            && !self.primary.shares_tcp(listener)
+            && workers.iter().any(|worker| self.primary.has_asked(*worker))
+            && !workers.iter().any(|worker| self.primary.shares_tcp(*worker))
     }
 
     /// Why successors whose time limit has passed are given up: they listen, but not on all addresses of the
@@ -130,7 +130,7 @@ impl App {
     fn missing_fault(&self, (slot, new): (u16, Generation)) -> Option<(u16, ListenFault)> {
         let place = self.places.get(&slot)?;
         let process = place.processes.get(&new)?;
-        let there = self.addresses_of(process, self.listener_of(slot, process, new));
+        let there = self.addresses_of(process, &self.workers_of(slot, new));
         let missing = self.missing(slot, new);
         if there.is_empty() || missing.is_empty() {
             return None;
@@ -157,17 +157,14 @@ impl App {
 
     /// The addresses on which a successor does not listen, but its predecessor does.
     fn missing(&self, slot: u16, successor: Generation) -> Vec<&str> {
-        let both = self.followed_by(slot, successor).zip(self.process(slot, successor));
-        both.map_or_else(Vec::new, |((generation, old), new)| {
-            let new = self.listener_of(slot, new, successor);
-            self.primary.missing_of(new, self.listener_of(slot, old, generation))
-        })
+        let Some((old, _)) = self.followed_by(slot, successor) else { return Vec::new() };
+        self.primary.missing_of(&self.workers_of(slot, successor), &self.workers_of(slot, old))
     }
 
     /// The listen addresses of a process, for people.
-    fn addresses_of(&self, process: &Process, listener: WorkerId) -> Vec<&str> {
-        if self.primary.has_asked(listener) {
-            self.primary.listening_on(listener)
+    fn addresses_of(&self, process: &Process, workers: &[WorkerId]) -> Vec<&str> {
+        if workers.iter().any(|worker| self.primary.has_asked(*worker)) {
+            workers.iter().flat_map(|worker| self.primary.listening_on(*worker)).collect()
         } else if own_socket(self, process).is_some() {
             vec!["a socket of its own"]
         } else {

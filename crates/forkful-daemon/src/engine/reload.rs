@@ -10,6 +10,7 @@ impl Part {
     pub(super) fn note_reloaded(&mut self, entry: &App, result: ReloadResult) {
         self.trial.course.reloaded(&result);
         let ReloadResult { rolling, replaced, total, failure } = result;
+        let was_ready = failure.as_ref().is_some_and(|failure| replaced.contains(&failure.slot));
         let pm_id = |slot: &u16| entry.places.get(slot).map(|place| place.pm_id);
         let replaced: Vec<u32> = replaced.iter().filter_map(pm_id).collect();
         let old_serves = failure.as_ref().is_some_and(|failure| failure.old_serves);
@@ -17,9 +18,16 @@ impl Part {
             pm_id: pm_id(&slot).unwrap_or(0),
             fault,
             listen_fault,
+            was_ready,
         });
         if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
-            self.preface = Some(preface(rolling, replaced.len(), total, old_serves));
+            self.preface = Some(match was_ready {
+                true => format!(
+                    "the new version failed soon after it had replaced {} of {total} workers, the others serve on",
+                    replaced.len()
+                ),
+                false => preface(rolling, replaced.len(), total, old_serves),
+            });
         }
         self.pm_ids.extend(replaced);
         self.failures.extend(failure);

@@ -183,7 +183,7 @@ impl World {
     pub(crate) fn shared_sockets(&self, app: AppId, pid: Pid, old: Option<Pid>) -> Sockets {
         let primary = self.net.primaries.get(&app);
         primary.map_or_else(Sockets::default, |primary| {
-            primary.dispatcher.sockets_of(worker_of(pid), old.map(worker_of))
+            primary.dispatcher.sockets_of(&[worker_of(pid)], old.map(worker_of).as_slice())
         })
     }
 
