@@ -145,7 +145,7 @@ impl Part {
                 self.note(format!("worker {pm_id} ended with {exit} and is not started again"));
             }
             Outcome::Failed(fault) => {
-                self.failures.push(SlotFailure { pm_id, fault, listen_fault, was_ready: false })
+                self.failures.push(SlotFailure { pm_id, fault, listen_fault, was_ready: false });
             }
         }
     }

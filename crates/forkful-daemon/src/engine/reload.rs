@@ -21,12 +21,13 @@ impl Part {
             was_ready,
         });
         if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
-            self.preface = Some(match was_ready {
-                true => format!(
+            self.preface = Some(if was_ready {
+                format!(
                     "the new version failed soon after it had replaced {} of {total} workers, the others serve on",
                     replaced.len()
-                ),
-                false => preface(rolling, replaced.len(), total, old_serves),
+                )
+            } else {
+                preface(rolling, replaced.len(), total, old_serves)
             });
         }
         self.pm_ids.extend(replaced);
