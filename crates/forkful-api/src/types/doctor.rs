@@ -153,8 +153,8 @@ pub struct DoctorReport {
     pub seconds: u32,
     /// The numbers behind it.
     pub evidence: Vec<EvidenceView>,
-    /// Where in the app the cause is, by the stall ledger: at most 3 places, the most expensive first. Only with the verdicts
-    /// `cpu-long-callbacks` and `synchronous-call`.
+    /// Where the event loop stood still meanwhile, by the stall ledger: at most 3 places, the most expensive first. With the verdicts
+    /// `cpu-long-callbacks` and `synchronous-call` they are the cause; with `idle`, `cpu-contention` and `inconclusive` they are single slow calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<PlaceView>,
     /// What to do, the most important first.
@@ -315,7 +315,19 @@ impl DoctorReport {
                 cost: *cost,
             })
         };
-        Self { places: places(verdict, ledger, since_ms).into_iter().filter_map(view).collect(), ..self }
+        let places: Vec<PlaceView> = places(verdict, ledger, since_ms).into_iter().filter_map(view).collect();
+        if places.is_empty() || verdict.is_of_stalls() {
+            return Self { places, ..self };
+        }
+        let advice = std::iter::once(words::shorter(&self.app));
+        // The rest of what to do about an idle app is to look elsewhere.
+        let rest = self.advice.into_iter().filter(|_| verdict != Verdict::Idle);
+        Self {
+            places,
+            meaning: words::meaning_with_stalls(verdict).to_owned(),
+            advice: advice.chain(rest).collect(),
+            ..self
+        }
     }
 }
 

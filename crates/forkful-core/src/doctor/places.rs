@@ -1,8 +1,8 @@
-//! Where in the app the time went, by the stall ledger: without a profile, and only for verdicts that stalls explain.
+//! Where in the app the time went, by the stall ledger: without a profile. Verdicts are of means, and single calls can be slow all the same.
 
 use crate::stalls::StallCost;
 
-use super::Verdict;
+use super::{Unclear, Verdict};
 
 /// Places that are named.
 const PLACES_MAX: usize = 3;
@@ -35,8 +35,17 @@ impl Place<'_> {
 
 impl Verdict {
     /// Whether the stall ledger may say where in the app the cause is.
-    pub const fn has_places(self) -> bool {
+    pub const fn is_of_stalls(self) -> bool {
         matches!(self, Self::CpuLongCallbacks | Self::SynchronousCall)
+    }
+
+    /// Whether places of the stall ledger are worth naming beside it: where they are its cause, or where it says nothing against them.
+    pub const fn has_places(self) -> bool {
+        self.is_of_stalls()
+            || matches!(
+                self,
+                Self::Idle | Self::CpuContention | Self::Unclear(Unclear::NothingStandsOut | Unclear::Mixed)
+            )
     }
 }
 
@@ -51,7 +60,7 @@ pub fn places<'a>(
     let fits = |place: &Place<'_>| match verdict {
         Verdict::CpuLongCallbacks => place.computes(),
         Verdict::SynchronousCall => !place.computes(),
-        _ => false,
+        other => other.has_places(),
     };
     let mut found: Vec<Place<'a>> = Vec::new();
     for place in ledger {

@@ -183,6 +183,7 @@ fn memory(signs: &Signs, _cores: f64) -> Option<Finding> {
             .row("heap used", Quantity::Bytes, signs.heap_used_bytes)
             .row("heap limit", Quantity::Bytes, signs.heap_limit_bytes)
             .row("resident memory", Quantity::Bytes, signs.memory_bytes)
+            .row("memory of the control group", Quantity::Bytes, signs.memory_group_bytes)
             .row("garbage collection", Quantity::Share, signs.gc);
         finding(Verdict::MemoryLimit, over(heap, MEMORY_FULL) || over(group, MEMORY_FULL), rows)
     })

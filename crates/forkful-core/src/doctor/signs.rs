@@ -50,6 +50,7 @@ pub struct Signs {
     pub throttled_periods: Option<f64>,
     pub memory_bytes: Option<f64>,
     pub memory_limit_bytes: Option<f64>,
+    pub memory_group_bytes: Option<f64>,
     pub swap_bytes: Option<f64>,
     pub heap_used_bytes: Option<f64>,
     pub heap_limit_bytes: Option<f64>,
@@ -63,7 +64,7 @@ pub struct Signs {
 type Field = fn(&mut Signs) -> &mut Option<f64>;
 
 /// The metric of each field, and the factor for its value.
-const FIELDS: [(&str, f64, Field); 25] = [
+const FIELDS: [(&str, f64, Field); 26] = [
     ("event_loop_utilization", 1.0, |signs| &mut signs.loop_busy),
     ("main_thread_cpu", 1.0, |signs| &mut signs.main_cpu),
     ("run_queue_wait", 1.0, |signs| &mut signs.cpu_wait),
@@ -84,6 +85,7 @@ const FIELDS: [(&str, f64, Field); 25] = [
     ("cpu_throttled_periods", 1.0, |signs| &mut signs.throttled_periods),
     ("memory_bytes", 1.0, |signs| &mut signs.memory_bytes),
     ("memory_limit_bytes", 1.0, |signs| &mut signs.memory_limit_bytes),
+    ("memory_group_bytes", 1.0, |signs| &mut signs.memory_group_bytes),
     ("swap_bytes", 1.0, |signs| &mut signs.swap_bytes),
     ("heap_used_bytes", 1.0, |signs| &mut signs.heap_used_bytes),
     ("heap_limit_bytes", 1.0, |signs| &mut signs.heap_limit_bytes),
@@ -181,7 +183,7 @@ impl Signs {
 
     /// The used share of the control group's memory.
     pub fn memory_full(&self) -> Option<f64> {
-        Some(self.memory_bytes? / self.memory_limit_bytes.filter(|limit| *limit > 0.0)?)
+        Some(self.memory_group_bytes? / self.memory_limit_bytes.filter(|limit| *limit > 0.0)?)
     }
 
     /// The share of the process's memory in swap.

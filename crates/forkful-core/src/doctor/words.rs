@@ -89,6 +89,26 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The meaning of a verdict that is of means, while the event loop stood still at times.
+pub const fn meaning_with_stalls(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Idle => {
+            "The workers have time left on average. But at times an event loop stood still, and the requests of its worker waited: the places are below."
+        }
+        Verdict::Unclear(Unclear::NothingStandsOut) => {
+            "No limit is reached on average. But at times an event loop stood still, and the requests of its worker waited: the places are below."
+        }
+        other => meaning(other),
+    }
+}
+
+/// What to do about places of the stall ledger.
+pub fn shorter(name: &str) -> String {
+    format!(
+        "Make what runs at these places shorter, or move it off the event loop (worker_threads, an asynchronous call): forkful stalls {name}"
+    )
+}
+
 /// What to do, most important first. `name` is the app's.
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
     let mut lines: Vec<String> =

@@ -168,7 +168,7 @@ pub const METRICS: &[Metric] = &[
     row("http_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status of 500 or above.")
         .shown("http 5xx"),
     row("http_client_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status from 400 to 499."),
-    row("http_latency_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of the time from an HTTP request to the end of its response, of those that ended in the last second.")
+    row("http_latency_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of the time from an HTTP request to the end of its response, of those that ended in the last second; what took longer than 10 s counts as 10 s.")
         .in_pm2("HTTP Mean Latency", "internal/http/builtin/latency/p50", "ms", 1.0),
     row("http_latency_p95_ms", Unit::Milliseconds, Gauge, Agent, "The 95th percentile of this time.")
         .in_pm2("HTTP P95 Latency", "internal/http/builtin/latency/p95", "ms", 1.0),
@@ -233,6 +233,9 @@ pub const METRICS: &[Metric] = &[
     row("memory_limit_bytes", Unit::Bytes, Gauge, Kernel, "What the worker's control group may use; missing where there is no limit.")
         .exported(&[plain("forkful_memory_limit_bytes")])
         .otel(&[gauge("forkful.memory.limit", "By")]),
+    row("memory_group_bytes", Unit::Bytes, Gauge, Kernel, "What the worker's control group uses of that limit: all processes in it, without files that the kernel can drop; missing where there is no limit.")
+        .exported(&[plain("forkful_memory_group_bytes")])
+        .otel(&[gauge("forkful.memory.group", "By")]),
     row("swap_bytes", Unit::Bytes, Gauge, Kernel, "Memory of the process that was swapped out; measured twice a minute.")
         .exported(&[plain("forkful_swap_bytes")])
         .otel(&[level("forkful.memory.swap", "By")]),

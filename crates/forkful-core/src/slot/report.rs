@@ -21,6 +21,8 @@ pub enum Report {
         exit: Exit,
         /// How long it lived.
         uptime: Duration,
+        /// A command has ended it.
+        asked: bool,
     },
     /// A start did not result in a serving process.
     StartFailed {

@@ -372,7 +372,8 @@ fn stopping(process: Stopping, input: Input, turn: &mut Turn<'_>) -> State {
             Push::Signalled { .. } | Push::Killed => process.into(),
         },
         Input::Exited(of, exit) if of == process.generation => {
-            turn.report_exit(of, process.started, &exit);
+            let asked = !matches!(process.why, StopReason::NotReady { .. });
+            turn.report_end(of, process.started, &exit, asked);
             match process.why {
                 StopReason::Stop | StopReason::Delete => turn.rest(Some(exit)),
                 StopReason::Restart => {

@@ -327,8 +327,13 @@ impl Turn<'_> {
     }
 
     pub(super) fn report_exit(&mut self, generation: Generation, started: Time, exit: &Exit) {
+        self.report_end(generation, started, exit, false);
+    }
+
+    /// The same; `asked` is whether a command has ended it.
+    pub(super) fn report_end(&mut self, generation: Generation, started: Time, exit: &Exit, asked: bool) {
         let uptime = self.now.since(started);
-        self.report(Report::Exited { generation, exit: exit.clone(), uptime });
+        self.report(Report::Exited { generation, exit: exit.clone(), uptime, asked });
     }
 
     /// Answers all commands that wait for a serving process: there will be none.

@@ -28,6 +28,7 @@ pub(crate) fn usual() -> Signs {
         throttled_periods: Some(0.0),
         memory_bytes: Some(80.0 * MIB),
         memory_limit_bytes: None,
+        memory_group_bytes: None,
         swap_bytes: Some(0.0),
         heap_used_bytes: Some(20.0 * MIB),
         heap_limit_bytes: Some(2096.0 * MIB),

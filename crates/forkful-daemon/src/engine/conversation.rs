@@ -162,6 +162,7 @@ impl Conversations {
         now: Time,
         logs: &LogService,
     ) {
+        let mut asked = false;
         let step = match report {
             Report::Online { generation, .. } => {
                 let Some(place) = entry.places.get(&slot) else { return };
@@ -171,7 +172,10 @@ impl Conversations {
                 }
                 LifeStep::Online
             }
-            Report::Exited { .. } => LifeStep::Exit,
+            Report::Exited { asked: by_command, .. } => {
+                asked = *by_command;
+                LifeStep::Exit
+            }
             Report::GaveUp { .. } => LifeStep::RestartOverlimit,
             Report::StartFailed { .. }
             | Report::Replaced { .. }
@@ -181,7 +185,7 @@ impl Conversations {
             | Report::Killed(_)
             | Report::Left { .. } => return,
         };
-        self.publish_step(slot, (step, false), entry, now, logs);
+        self.publish_step(slot, (step, asked), entry, now, logs);
     }
 
     fn publish_step(

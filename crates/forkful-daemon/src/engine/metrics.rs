@@ -231,6 +231,8 @@ impl App {
         let (mut lives, mut active) = (false, false);
         metrics.turns.begin();
         let pressure = metrics.pressure.look(group.as_ref(), machine, now);
+        let memory_limit = supervisor.spec().limits.memory_bytes;
+        let memory_used = memory_limit.and_then(|_| group.as_ref()?.usage().memory_bytes);
         for (slot, place) in places.iter_mut() {
             for (generation, process) in
                 place.processes.iter_mut().filter(|(_, process)| process.ended.is_none())
@@ -238,11 +240,8 @@ impl App {
                 lives = true;
                 let pid = process.child.pid;
                 let outside = process.metrics.outside.get_or_insert_with(|| Outside::new(pid));
-                let account = Account {
-                    throttling,
-                    queued: primary.queued(process.worker),
-                    memory_limit: supervisor.spec().limits.memory_bytes,
-                };
+                let account =
+                    Account { throttling, queued: primary.queued(process.worker), memory_limit, memory_used };
                 process.metrics.silent_since = primary.owes_since(process.worker);
                 let with_rare = metrics.turns.take(*slot, outside.is_due());
                 let Ok(readings) = outside.look(&account, with_rare) else { continue };

@@ -190,6 +190,7 @@ async fn watch(
     let progress = (!is_quiet).then(|| Progress::start("watching".to_owned()));
     // The first request makes the agents measure; it contains no data about the last second yet.
     let mut found = described(client, targets).await?;
+    refuse_without_processes(&found)?;
     let mut seen = Seen::new();
     let mut refusals: BTreeMap<String, RefusalWatch> = BTreeMap::new();
     let mut ticks = interval(LOOK_EVERY);
@@ -215,6 +216,24 @@ async fn watch(
         (view, app)
     };
     Ok(found.into_iter().map(with_seconds).collect())
+}
+
+/// Refuses apps of which no process is there: to watch them for longer would not help.
+fn refuse_without_processes(apps: &[AppView]) -> Result<(), Failure> {
+    let runs = |app: &AppView| {
+        app.workers
+            .iter()
+            .any(|worker| matches!(worker.status, Status::Online | Status::Launching | Status::Stopping))
+    };
+    let Some(app) = apps.first().filter(|_| !apps.iter().any(runs)) else { return Ok(()) };
+    let name = &app.definition.name;
+    let status = app.workers.first().map_or(Status::Stopped, |worker| worker.status);
+    let hint = match status {
+        Status::Errored | Status::WaitingRestart => format!("`forkful describe {name}` says why"),
+        _ => format!("`forkful start {name}` starts it; `--ago` looks at an earlier time"),
+    };
+    Err(Failure::new(Exit::Failed, format!("`{name}` does not run ({status}): there is nothing to watch"))
+        .hint(hint))
 }
 
 /// The app's data for the diagnosis.

@@ -17,7 +17,7 @@ pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
     for note in &report.notes {
         let _ = wrapped(&mut text, "", &format!("note: {}", format::visible(note)));
     }
-    section(&mut text, paint, "Evidence", &format!("mean of {} s", report.seconds));
+    section(&mut text, paint, "Evidence", &whose_evidence(report));
     evidence(&mut text, &report.evidence);
     if !report.places.is_empty() {
         section(&mut text, paint, "Where", "by the stall ledger, since the app was added");
@@ -41,6 +41,15 @@ pub(crate) fn report(report: &DoctorReport, paint: Paint) -> String {
         report.workers.iter().for_each(|worker| of_worker(&mut text, worker));
     }
     text
+}
+
+/// Of several workers, the numbers are those of the worker that has the verdict.
+fn whose_evidence(report: &DoctorReport) -> String {
+    let is_its = |worker: &&WorkerReport| worker.evidence == report.evidence;
+    match report.workers.iter().find(is_its).filter(|_| report.workers.len() > 1) {
+        Some(worker) => format!("of worker {}, mean of {} s", worker.slot, report.seconds),
+        None => format!("mean of {} s", report.seconds),
+    }
 }
 
 /// What was not measured; empty if there is nothing to tell.

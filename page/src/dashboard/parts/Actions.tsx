@@ -43,6 +43,9 @@ export function Actions({ app, instances }: { app: string; instances: number }) 
   );
 }
 
+/** The daemon takes no more. */
+const WORKERS_MAX = 1024;
+
 type QuestionProps = { verb: Verb; app: string; instances: number; onYes: (verb: Verb, count: number) => void; onNo: () => void };
 
 function Question({ verb, app, instances, onYes, onNo }: QuestionProps) {
@@ -54,10 +57,10 @@ function Question({ verb, app, instances, onYes, onNo }: QuestionProps) {
       <h2 id="question">{verb} {app}?</h2>
       <p>{SAYS[verb]}</p>
       {verb === 'scale' && (
-        <p><label>Workers <input type="number" min={1} max={1024} value={count} onInput={(event) => setCount(Number(event.currentTarget.value))} /></label></p>
+        <p><label>Workers <input type="number" min={1} max={WORKERS_MAX} value={count} onInput={(event) => setCount(Number(event.currentTarget.value))} /></label></p>
       )}
       <div class="buttons">
-        <button type="button" class="yes" disabled={!(count >= 1)} onClick={() => onYes(verb, count)}>{verb}</button>
+        <button type="button" class="yes" disabled={!(Number.isInteger(count) && count >= 1 && count <= WORKERS_MAX)} onClick={() => onYes(verb, count)}>{verb}</button>
         <button type="button" onClick={onNo}>cancel</button>
       </div>
     </dialog>

@@ -41,7 +41,7 @@ function OfEvent({ event }: { event: Happening }) {
     <li class={isBad(event) ? 'bad' : ''}>
       <Head at_ms={event.at_ms} bad={isBad(event)} />
       <a href={to('app', event.app, event.pm_id)}>{event.app}, worker {event.slot ?? event.pm_id}</a> {wordsOf(event)}
-      {event.pid !== undefined && <span class="muted"> (process {event.pid})</span>}
+      {typeof event.pid === 'number' && <span class="muted"> (process {event.pid})</span>}
     </li>
   );
 }

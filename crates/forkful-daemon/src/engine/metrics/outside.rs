@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use forkful_core::metrics::{Metric, Readings};
 use forkful_os::cgroup::Throttling;
+use forkful_os::memory_limit::{free_memory, memory_limit};
 use forkful_os::procinfo::{self, Meter, Usage};
 
 /// How often the values are read that cost more to read.
@@ -40,6 +41,8 @@ pub(super) struct Account {
     pub(super) queued: u32,
     /// What its app's group may use.
     pub(super) memory_limit: Option<u64>,
+    /// What the group uses of it.
+    pub(super) memory_used: Option<u64>,
 }
 
 impl Outside {
@@ -89,9 +92,10 @@ impl Outside {
 
     /// What costs more to ask.
     fn add_rare(&self, account: &Account, readings: &mut Readings) {
-        let limit = account
-            .memory_limit
-            .or_else(|| forkful_os::memory_limit::memory_limit().map(|limit| limit.bytes));
+        let (limit, used) = match account.memory_limit {
+            Some(limit) => (Some(limit), account.memory_used),
+            None => of_surroundings(),
+        };
         let files = procinfo::open_files(self.pid).ok();
         let parts = procinfo::memory_parts(self.pid).unwrap_or_default();
         let known = [
@@ -100,6 +104,7 @@ impl Outside {
             ("memory_data_bytes", parts.data_bytes),
             ("swap_bytes", parts.swapped_bytes),
             ("memory_limit_bytes", limit),
+            ("memory_group_bytes", used),
             ("open_files", files.map(|(open, _)| open)),
             ("open_files_limit", files.and_then(|(_, limit)| limit)),
         ];
@@ -109,6 +114,13 @@ impl Outside {
             }
         }
     }
+}
+
+/// The limit of memory of all apps together, and what is used of it.
+fn of_surroundings() -> (Option<u64>, Option<u64>) {
+    let limit = memory_limit().map(|limit| limit.bytes);
+    let free = limit.and_then(|_| free_memory()).filter(|free| free.by_group);
+    (limit, limit.zip(free).map(|(limit, free)| limit.saturating_sub(free.bytes)))
 }
 
 /// Metrics of single threads and of accept queues.

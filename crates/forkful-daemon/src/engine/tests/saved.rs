@@ -189,10 +189,18 @@ fn a_program_that_has_finished_is_not_run_again_by_resurrect_unless_autorestart_
         let mut world = World::new();
         let mut told_not_to = one_shot("told-not-to");
         told_not_to.restart.autorestart = false;
-        world.engine.start_now(vec![one_shot("migrate"), told_not_to]);
+        let mut asks_to_stop =
+            AppSpec { launch: spec("asks", &["/bin/false"], 1).launch, ..one_shot("asks") };
+        asks_to_stop.restart.stop_exit_codes = [1].into();
+        let mut failed = AppSpec { launch: asks_to_stop.launch.clone(), ..one_shot("failed") };
+        failed.restart.autorestart = false;
+        world.engine.start_now(vec![one_shot("migrate"), told_not_to, asks_to_stop, failed]);
         world.turn_until_answered().await;
-        let home =
-            killed_when_saved(world, |state| state["apps"][0]["finished"] == serde_json::json!([0])).await;
+        let home = killed_when_saved(world, |state| {
+            let finished = |at: usize| state["apps"][at]["finished"] == serde_json::json!([0]);
+            finished(0) && finished(1) && state["apps"][2]["stopped"] == serde_json::json!([0])
+        })
+        .await;
 
         let mut world = World::at(home);
         let answer = resurrect(&mut world);
@@ -203,7 +211,8 @@ fn a_program_that_has_finished_is_not_run_again_by_resurrect_unless_autorestart_
         let starts = |world: &World, name: &str| {
             world.engine.apps.values().find(|app| app.spec().name.as_str() == name).unwrap().workers.started
         };
-        assert_eq!((starts(&world, "migrate"), starts(&world, "told-not-to")), (0, 1));
+        let started = ["migrate", "told-not-to", "asks", "failed"].map(|name| starts(&world, name));
+        assert_eq!(started, [0, 0, 0, 1], "what has failed is tried again");
         let rows = world.engine.table();
         assert_eq!(rows.apps[0].workers[0].status, forkful_api::types::Status::Finished);
 
