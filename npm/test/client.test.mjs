@@ -310,9 +310,9 @@ test('events tell the steps of a life, lines and messages, also of apps that com
   await client.reload('api');
   assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'reload')), [['online', false], ['reload', true]]);
   await client.restart('api');
-  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'restart')), [['exit', false], ['online', false], ['restart', true]]);
+  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'restart')), [['exit', true], ['online', false], ['restart', true]]);
   await client.delete('api');
-  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'delete')), [['exit', false], ['delete', true]]);
+  assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'delete')), [['exit', true], ['delete', true]]);
   await client.kill();
   await eventsUntil(stream, (event) => event.type === 'daemon:ending');
   assert.equal((await stream.next()).done, true);

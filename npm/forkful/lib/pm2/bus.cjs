@@ -64,7 +64,8 @@ class Bus {
     switch (event.type) {
       case 'process:event':
         this.#namespaces.set(event.app, event.process.namespace);
-        return this.emit(event.type, { event: event.event, manually: event.manually, process: event.process, at: event.at_ms });
+        // PM2 says of no end that a command has caused it.
+        return this.emit(event.type, { event: event.event, manually: event.manually && event.event !== 'exit', process: event.process, at: event.at_ms });
       case 'log:out':
       case 'log:err':
         return this.emit(event.type, { process: this.#who(event), at: event.at_ms, data: `${event.line}\n` });
