@@ -238,7 +238,7 @@ const fn by_verdict(verdict: Verdict) -> &'static [&'static str] {
         ],
         Verdict::SynchronousCall => &[
             "Replace the call by its asynchronous form (exec, fs.promises), or move it into a worker thread.",
-            "More workers hide the fault: each of them stands still as long.",
+            "More workers serve others meanwhile, but each of them stands still as long.",
         ],
         Verdict::CpuShortCallbacks => &[],
         Verdict::CpuLongCallbacks => &[
