@@ -185,7 +185,7 @@ pub const METRICS: &[Metric] = &[
         .otel(&[level("http.client.active_requests", "{request}")]),
     row("outgoing_connections", Unit::Count, Gauge, Kernel, "Established TCP connections that the worker has opened itself, such as to databases. On the metrics page they are counted by host: at most 16 hosts of a worker, those with most connections.")
         .otel(&[level("forkful.outgoing.connections", "{connection}")]),
-    row("outgoing_waiting", Unit::Count, Gauge, Agent, "Requests and queries that wait for a free connection: of fetch and undici, and of pools of mysql2 (3.20 and later). The pools of pg do not publish it.")
+    row("outgoing_waiting", Unit::Count, Gauge, Agent, "Requests and queries that wait for a free connection: of fetch and of undici's Client, and of pools of mysql2 (3.20 and later). The pools of pg, and undici's Pool and Agent with `connections`, do not publish it.")
         .shown("outgoing waiting")
         .exported(&[plain("forkful_outgoing_waiting")])
         .otel(&[level("forkful.outgoing.waiting", "{request}")]),
