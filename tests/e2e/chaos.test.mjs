@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { judge, judgeLogs } from './chaos/ledger.mjs';
+import { judge, judgeLogs, killedByKernel } from './chaos/ledger.mjs';
 import { storm } from './chaos/storm.mjs';
 import { binary } from './lib/sandbox.mjs';
 
@@ -51,6 +51,16 @@ describe('the ledger of a storm', () => {
   test('a request that was cut after it began is explained by the death of its own worker alone', () => {
     assert.equal(verdict(cut(), [7], [killed(7)]), 'killed');
     assert.equal(verdict(cut(), [7], [killed(8), dropped]), 'cut (reset), executed');
+  });
+
+  test('a worker that the kernel has killed for lack of memory is known by its process', () => {
+    const said = [
+      '1970-01-01T00:16:40.050Z forkful: app worker 1 (process 7): the kernel killed it: its app had used all of its `memory_max` of 1024.0 MiB',
+      '1970-01-01T00:16:40.050Z forkful: app worker 1: ended with SIGKILL after 1.1 s',
+    ];
+    assert.deepEqual(killedByKernel(said), [{ name: 'memory limit, another worker', from: 1_000_050, until: 1_000_050, dead: [7] }]);
+    assert.equal(verdict(cut({ heldBy: 7 }), [], killedByKernel(said)), 'memory limit, another worker');
+    assert.equal(verdict(cut({ heldBy: 8 }), [], killedByKernel(said)), 'cut (reset), not executed');
   });
 
   test('a request that was cut before it began is explained by the worker that held its connection', () => {

@@ -44,6 +44,19 @@ export function judge(requests, executions, all) {
   return { explained, unaccounted };
 }
 
+/**
+ * The workers that the kernel has killed for lack of memory, as the daemon has said: beside the one that used the memory up, it may kill
+ * others of the app.
+ * @param {string[]} said lines of the daemon's log
+ * @returns {Fault[]}
+ */
+export function killedByKernel(said) {
+  return said.flatMap((line) => {
+    const [, at, pid] = /^(\S+) forkful: \S+ worker \d+ \(process (\d+)\): the kernel killed it: /.exec(line) ?? [];
+    return at ? [{ name: 'memory limit, another worker', from: Date.parse(at), until: Date.parse(at), dead: [Number(pid)] }] : [];
+  });
+}
+
 /** When a fault was over. An order that was cut off goes on with the next daemon, and is over when a later one is. */
 function endOf(fault, all) {
   if (!fault.leaves || !fault.refused) return fault.until;

@@ -168,13 +168,14 @@ impl Engine {
         let Some(entry) = self.apps.get_mut(app) else { return };
         let Some(process) = entry.process(slot, generation) else { return };
         let Some(ended) = process.ended.clone() else { return };
+        let pid = process.child.pid;
         if !self.processes.kill_rest(process, orphans_since, now) && now < ended.give_up {
             return entry.later.plan(now + TREE_LOOK, Later::ClearTree(slot, generation));
         }
         let was_killed = ended.exit == Exit::Signal(SIGKILL);
         let cause = was_killed.then(|| entry.out_of_memory(now)).flatten();
         if let Some(cause) = &cause {
-            log_line!("forkful: {} worker {slot}: {cause}", entry.spec().name);
+            log_line!("forkful: {} worker {slot} (process {pid}): {cause}", entry.spec().name);
         }
         let told = cause.clone().or_else(|| entry.own_kill(slot, generation));
         let dying = entry.dying(slot, generation, &ended.exit, cause);
