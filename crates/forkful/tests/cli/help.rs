@@ -327,7 +327,8 @@ fn help_of_logs() {
           --out                 Only stdout
           --json                Print each line as a JSON object with PM2's keys
           --format              Print each line as `timestamp=… app=… id=… type=… message=…`
-          --raw                 Print the lines as the app wrote them, without a prefix
+          --raw                 Print the lines as the app wrote them, without a prefix. Bytes that are
+                            not UTF-8 are replaced
           --timestamp [<FORM>]  Begin lines with the time, if known, in this format (tokens of
                                 Moment.js)
           --highlight [<TEXT>]  Highlight this text
@@ -338,10 +339,10 @@ fn help_of_logs() {
     Rotated and compressed files are read too. Slow readers miss lines; the count is shown.
 
     Examples:
-      forkful logs                       follow all apps
+      forkful logs                        follow all apps
       forkful logs api --lines 100
       forkful logs '/^api-/' --highlight timeout
-      forkful logs api --err --nostream  print the last lines of stderr and exit
+      forkful logs api --err --nostream   print the last lines of stderr and exit
       forkful logs --json | jq -r 'select(.type == "err") | .message'
     "#);
 }

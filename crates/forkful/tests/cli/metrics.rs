@@ -32,6 +32,7 @@ const SOMETIMES: [&str; 12] = [
     "cpu_throttled",
     "memory_pss",
     "memory_limit",
+    "memory_group",
     "swap",
     "open_files_limit",
     "event_loop_active",
