@@ -23,7 +23,7 @@ fn worker(sandbox: &Sandbox, command: &[&str], path: &str) -> Value {
 }
 
 /// Values that depend on the machine, Node.js or the app: a thread pool in use, groups with limits, requests.
-const SOMETIMES: [&str; 12] = [
+const SOMETIMES: [&str; 13] = [
     "event_loop_iterations",
     "http_latency",
     "pool_busy",
