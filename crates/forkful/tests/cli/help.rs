@@ -328,7 +328,7 @@ fn help_of_logs() {
           --json                Print each line as a JSON object with PM2's keys
           --format              Print each line as `timestamp=… app=… id=… type=… message=…`
           --raw                 Print the lines as the app wrote them, without a prefix. Bytes that are
-                            not UTF-8 are replaced
+                                not UTF-8 are replaced
           --timestamp [<FORM>]  Begin lines with the time, if known, in this format (tokens of
                                 Moment.js)
           --highlight [<TEXT>]  Highlight this text
