@@ -22,6 +22,7 @@ pub enum Report {
         /// How long it lived.
         uptime: Duration,
         /// A command has ended it.
+        #[serde(default)]
         asked: bool,
     },
     /// A start did not result in a serving process.
