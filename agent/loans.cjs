@@ -123,7 +123,7 @@ class Loans {
     this.asked.set(this.last, awaited);
     server._handle = awaited;
     // The app may have closed that server in the meantime: the place is free again when the answer has come.
-    if (before) before.then = () => this.agent.post(query);
+    if (before) before.next = () => this.agent.post(query);
     else this.agent.post(query);
     return true;
   }
@@ -140,7 +140,7 @@ class Loans {
       const awaited = this.asked.get(message.ack);
       if (awaited) this.asked.delete(message.ack);
       this.answered(awaited, message, handle);
-      awaited?.then?.();
+      awaited?.next?.();
     } else if (message.act === 'newconn') {
       const server = this.lent.get(message.key);
       this.agent.post({ cmd: CLUSTER, ack: message.seq, accepted: server !== undefined });
@@ -190,7 +190,7 @@ class Awaited {
     if (place.port < 0) this.getsockname = undefined;
     this.isOver = false;
     /** What follows the answer. @type {(() => void) | undefined} */
-    this.then = undefined;
+    this.next = undefined;
   }
 
   getsockname(out) {

@@ -98,7 +98,7 @@ for (const [what, target] of [
     const { success, ...failed } = await load.stop();
     assert.ok(success > 100);
     assert.deepEqual(failed, { reset: 0, refused: 0, timeout: 0, unexpected: 0 });
-    // Whoever asks twice does not want to wait; what comes at once is the same request.
+    // A second SIGTERM ends the wait. Within 250 ms of the first SIGTERM it would count as the same request.
     const again = setInterval(() => running.child.kill('SIGTERM'), 300);
     t.after(() => clearInterval(again));
     const { code, stderr } = await within('the end', running.outcome);

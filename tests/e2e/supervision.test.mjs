@@ -416,7 +416,7 @@ describe('run, in the foreground', { concurrency: 3 }, () => {
       await says(`got ${signal}`);
     }
     assert.equal(running.child.exitCode, null);
-    // A second one that comes at once would be the same request.
+    // The same signal again within 250 ms would count as the same request.
     const again = setInterval(() => running.child.kill('SIGTERM'), 300);
     t.after(() => clearInterval(again));
     assert.equal((await running.outcome).code, 128 + 9);

@@ -65,7 +65,7 @@ pub enum OnSignal {
     /// leave.
     Wait(Stop),
     StopApps(Stop),
-    /// It is the same request as the one before.
+    /// The signal belongs to the request before it.
     Nothing,
     /// A second signal means that the user does not want to wait.
     KillApps,

@@ -45,8 +45,8 @@ export function judge(requests, executions, all) {
 }
 
 /**
- * The workers that the kernel has killed for lack of memory, as the daemon has said: beside the one that used the memory up, it may kill
- * others of the app.
+ * The workers that the kernel has killed for lack of memory, from the daemon's log. The kernel may kill several workers of the app, not only
+ * the worker that used up the memory.
  * @param {string[]} said lines of the daemon's log
  * @returns {Fault[]}
  */

@@ -62,6 +62,18 @@ pub struct Family {
     pub help: &'static str,
 }
 
+impl Family {
+    /// A family of values that rise and fall.
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: FamilyKind::Gauge, help }
+    }
+
+    /// A family of values that only rise.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: FamilyKind::Counter, help }
+    }
+}
+
 /// HTTP latencies of workers.
 const LATENCIES: Family = Family {
     name: "forkful_http_request_duration_seconds",

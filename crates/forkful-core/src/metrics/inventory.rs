@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::exposition::{Family, FamilyKind, Label, Page};
+use super::exposition::{Family, Label, Page};
 
 /// The types, or spaces, that are taken of a list.
 const KINDS_MAX: usize = 64;
@@ -41,29 +41,28 @@ fn bounded<T>(all: BTreeMap<String, T>) -> BTreeMap<String, T> {
     all.into_iter().filter(|(kind, _)| kind.len() <= KIND_BYTES_MAX).take(KINDS_MAX).collect()
 }
 
-const fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family { name, kind: FamilyKind::Gauge, help }
-}
-
 const SPACES: [Family; 3] = [
-    gauge("nodejs_heap_space_size_total_bytes", "Size of each space of the heap, in bytes."),
-    gauge("nodejs_heap_space_size_used_bytes", "What is used of each space of the heap, in bytes."),
-    gauge("nodejs_heap_space_size_available_bytes", "What is available of each space of the heap, in bytes."),
+    Family::gauge("nodejs_heap_space_size_total_bytes", "Size of each space of the heap, in bytes."),
+    Family::gauge("nodejs_heap_space_size_used_bytes", "What is used of each space of the heap, in bytes."),
+    Family::gauge(
+        "nodejs_heap_space_size_available_bytes",
+        "What is available of each space of the heap, in bytes.",
+    ),
 ];
 
 /// By type, and all together.
 const ACTIVE: [[Family; 2]; 3] = [
     [
-        gauge("nodejs_active_resources", "Resources that keep the event loop alive, by type."),
-        gauge("nodejs_active_resources_total", "All resources that keep the event loop alive."),
+        Family::gauge("nodejs_active_resources", "Resources that keep the event loop alive, by type."),
+        Family::gauge("nodejs_active_resources_total", "All resources that keep the event loop alive."),
     ],
     [
-        gauge("nodejs_active_handles", "Handles of libuv that are active, by type."),
-        gauge("nodejs_active_handles_total", "All handles of libuv that are active."),
+        Family::gauge("nodejs_active_handles", "Handles of libuv that are active, by type."),
+        Family::gauge("nodejs_active_handles_total", "All handles of libuv that are active."),
     ],
     [
-        gauge("nodejs_active_requests", "Requests of libuv that are active, by type."),
-        gauge("nodejs_active_requests_total", "All requests of libuv that are active."),
+        Family::gauge("nodejs_active_requests", "Requests of libuv that are active, by type."),
+        Family::gauge("nodejs_active_requests_total", "All requests of libuv that are active."),
     ],
 ];
 

@@ -193,8 +193,8 @@ impl fmt::Display for Note {
         match self {
             Self::WaitedForReload => f.write_str("waited for the reload that was under way"),
             Self::NotRolling => f.write_str(
-                "each worker was stopped, then started, because it did not listen through the daemon: it is no server, \
-                     or not yet, or opens its port itself",
+                "each worker was stopped, then started, because it did not listen through the daemon: it opens its \
+                     port itself, does not listen yet, or is no server",
             ),
             Self::Scaled { from, to } => {
                 let workers = if *to == 1 { "worker" } else { "workers" };

@@ -18,7 +18,7 @@ use forkful_os::reactor::{self, Reactor};
 use super::app::{App, AppId, Place};
 use super::autoscaling::SharedCores;
 use super::closes::CountedPorts;
-use super::exit_tail::Tail;
+use super::exit_tail::{Tail, known_secrets};
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
 use super::metrics::MachinePressure;
@@ -304,7 +304,8 @@ impl Apps {
         self.all.values().map(|entry| usize::from(most(entry.spec()))).sum::<usize>() > 1
     }
 
-    /// The last lines of stderr of the process that failed: the one that ended last, or the one that began last.
+    /// The last lines that a failed process wrote to stderr: with `has_ended` the process that ended last, otherwise the process
+    /// that began last.
     pub(super) fn tail_of(
         &mut self,
         app: AppId,
@@ -315,7 +316,7 @@ impl Apps {
         let entry = self.all.get_mut(&app)?;
         let place = entry.places.values_mut().find(|place| has_ended && place.pm_id == pm_id);
         let ended = place.and_then(|place| place.exit_tail.take());
-        Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id), entry.spec())))
+        Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id), known_secrets(entry.spec()))))
     }
 
     /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is

@@ -15,7 +15,7 @@ use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents
 use tokio::sync::oneshot;
 
 use super::app::AppId;
-use super::exit_tail::Tail;
+use super::exit_tail::{Tail, known_secrets};
 use super::jobs::JobId;
 use super::metrics::metrics_page;
 use super::resolve::Resolved;
@@ -360,7 +360,8 @@ impl Engine {
         };
         let tails_of = |app: &forkful_api::types::AppView| -> Vec<Option<Tail>> {
             let entry = self.apps.find(&app.definition.name).and_then(|id| self.apps.get(&id));
-            let tail = |pm_id| Some(Tail::new(self.logs.stderr_tail(pm_id), entry?.spec()));
+            let secrets = entry.map(|entry| known_secrets(entry.spec()));
+            let tail = |pm_id| Some(Tail::new(self.logs.stderr_tail(pm_id), Rc::clone(secrets.as_ref()?)));
             app.workers.iter().map(|worker| tail(worker.pm_id)).collect()
         };
         let tails: Vec<_> = apps.iter().map(tails_of).collect();

@@ -1,6 +1,8 @@
 //! The last stderr lines of the process that exited last: requested from the log service at the exit, kept
 //! for later questions.
 
+use std::rc::Rc;
+
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{KnownSecrets, REDACTED, shown_value};
 use forkful_core::stderr_excerpt;
@@ -11,13 +13,13 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(crate) struct Tail {
     answer: oneshot::Receiver<Vec<String>>,
-    secrets: KnownSecrets,
+    secrets: Rc<KnownSecrets>,
 }
 
 impl Tail {
-    /// Lines of a process of this app.
-    pub(crate) fn new(answer: oneshot::Receiver<Vec<String>>, spec: &AppSpec) -> Self {
-        Self { answer, secrets: KnownSecrets::new(secrets_of(spec)) }
+    /// Lines of a process of the app with these secrets, see [`known_secrets`].
+    pub(crate) fn new(answer: oneshot::Receiver<Vec<String>>, secrets: Rc<KnownSecrets>) -> Self {
+        Self { answer, secrets }
     }
 
     /// The lines; none when the log service is gone.
@@ -30,6 +32,11 @@ impl Tail {
         let lines = self.answer.try_recv().ok()?;
         Some(lines.into_iter().map(|line| self.secrets.redact(line)).collect())
     }
+}
+
+/// What the lines of an app's processes must not contain.
+pub(super) fn known_secrets(spec: &AppSpec) -> Rc<KnownSecrets> {
+    Rc::new(KnownSecrets::new(secrets_of(spec)))
 }
 
 /// The values of the app's variables that are secrets.
@@ -93,7 +100,7 @@ impl ExitTail {
                 let (sender, answer) = oneshot::channel();
                 // The receiver is in our hands.
                 sender.send(lines).ok();
-                Some(Tail { answer, secrets: KnownSecrets::default() })
+                Some(Tail { answer, secrets: Rc::default() })
             }
         }
     }

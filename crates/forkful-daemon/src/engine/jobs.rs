@@ -156,8 +156,8 @@ impl Part {
         }
     }
 
-    /// The worker whose stderr explains the failure, and whether its process has ended. One that is not ready in time may
-    /// still run.
+    /// The worker whose stderr explains the failure, and whether its process has ended. A process that is not ready in time
+    /// may still run.
     fn culprit(&self) -> Option<(u32, bool)> {
         self.failures.iter().find_map(|failure| match failure.fault {
             Fault::Exited(_) => Some((failure.pm_id, true)),

@@ -17,7 +17,7 @@ use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
 
 use super::app::{App, AppId, Bonds, Ended, Later, Process, ProcessKey};
-use super::exit_tail::{ExitTail, Tail};
+use super::exit_tail::{ExitTail, Tail, known_secrets};
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
 use super::{Engine, EngineOptions};
@@ -187,7 +187,7 @@ impl Engine {
         place.exit_cause = told;
         // Asked for now, because the next process begins with an empty tail.
         let tail = self.logs.stderr_tail(place.pm_id);
-        place.exit_tail = ExitTail::awaiting(Tail::new(tail, supervisor.spec()));
+        place.exit_tail = ExitTail::awaiting(Tail::new(tail, known_secrets(supervisor.spec())));
         let dying = dying.map(|draft| draft.with_tail(self.logs.stderr_tail(place.pm_id)));
         self.feed(app, slot, Event::Exited(generation, ended.exit));
         if let Some(draft) = dying {

@@ -1,7 +1,7 @@
 //! The metrics page: what is known of all apps, for Prometheus.
 
 use forkful_core::Time;
-use forkful_core::metrics::exposition::{Family, FamilyKind, Format, Label, Page};
+use forkful_core::metrics::exposition::{Family, Format, Label, Page};
 use forkful_core::slot::State;
 use forkful_core::supervisor::SlotRecord;
 
@@ -11,47 +11,46 @@ use crate::engine::apps::Apps;
 use crate::engine::outgoing::hosts_of;
 use crate::logs::LogService;
 
-const BUILD: Family = gauge("forkful_build_info", "The version of Forkful.");
-const WORKERS: Family = gauge("forkful_app_workers", "Workers that an app has.");
-const RELOADS: Family = counter("forkful_app_reloads_total", "Reloads of an app, by their result.");
-const UP: Family = gauge("forkful_worker_up", "1 while a worker is online.");
+const BUILD: Family = Family::gauge("forkful_build_info", "The version of Forkful.");
+const WORKERS: Family = Family::gauge("forkful_app_workers", "Workers that an app has.");
+const RELOADS: Family = Family::counter("forkful_app_reloads_total", "Reloads of an app, by their result.");
+const UP: Family = Family::gauge("forkful_worker_up", "1 while a worker is online.");
 const STARTED: Family =
-    gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
-const VERSION: Family = gauge("nodejs_version_info", "Node.js version info.");
-const RESTARTS: Family = counter("forkful_worker_restarts_total", "Restarts of a worker, asked for or not.");
-const CRASHES: Family = counter(
+    Family::gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
+const VERSION: Family = Family::gauge("nodejs_version_info", "Node.js version info.");
+const RESTARTS: Family =
+    Family::counter("forkful_worker_restarts_total", "Restarts of a worker, asked for or not.");
+const CRASHES: Family = Family::counter(
     "forkful_worker_crashes_total",
     "Unexpected ends of a worker that led to a restart or to giving up.",
 );
 const BLOCKED: Family =
-    gauge("forkful_worker_blocked_seconds", "For how long a worker's event loop has not answered.");
-const HANDED_OVER: Family =
-    counter("forkful_connections_handed_over_total", "Connections that the daemon handed to a worker.");
-const RESCUED: Family = counter(
+    Family::gauge("forkful_worker_blocked_seconds", "For how long a worker's event loop has not answered.");
+const HANDED_OVER: Family = Family::counter(
+    "forkful_connections_handed_over_total",
+    "Connections that the daemon handed to a worker.",
+);
+const RESCUED: Family = Family::counter(
     "forkful_connections_rescued_total",
     "Connections taken out of the queue of a stuck, dead or leaving worker.",
 );
-const LOST: Family = counter(
+const LOST: Family = Family::counter(
     "forkful_connections_lost_total",
     "Connections that a worker may have had when it died, so that no other got them.",
 );
-const SUSPECTED: Family =
-    counter("forkful_workers_suspected_total", "Times that a worker was found not to turn its event loop.");
-const STEERED: Family =
-    counter("forkful_steering_changes_total", "Times that the choice of workers for connections changed.");
+const SUSPECTED: Family = Family::counter(
+    "forkful_workers_suspected_total",
+    "Times that a worker was found not to turn its event loop.",
+);
+const STEERED: Family = Family::counter(
+    "forkful_steering_changes_total",
+    "Times that the choice of workers for connections changed.",
+);
 
-const OUTGOING: Family = gauge(
+const OUTGOING: Family = Family::gauge(
     "forkful_outgoing_connections",
     "Established TCP connections that a worker has opened itself, by host and port; at most 16 hosts of a worker.",
 );
-
-const fn gauge(name: &'static str, help: &'static str) -> Family {
-    Family { name, kind: FamilyKind::Gauge, help }
-}
-
-const fn counter(name: &'static str, help: &'static str) -> Family {
-    Family { name, kind: FamilyKind::Counter, help }
-}
 
 /// The page with some apps. What it counts is written down first, so that no counter falls when another daemon goes on.
 pub(crate) fn metrics_page(
