@@ -427,6 +427,11 @@ impl Slot {
         self.current().into_iter().chain(successor).chain(leaving)
     }
 
+    /// Whether this process leaves, because another one has taken its place or was to.
+    pub fn is_leaving(&self, generation: Generation) -> bool {
+        self.leaving.iter().any(|leaver| leaver.generation == generation)
+    }
+
     /// Unexpected exits in a row; 0 after a process has lived for [`STABLE_LIFE`](crate::restart::STABLE_LIFE), and if no
     /// process is wanted.
     pub fn crashes_in_a_row(&self, now: Time) -> u32 {

@@ -197,7 +197,7 @@ fn interpret(json: &[u8], output: String, path: &Path) -> Result<ScriptResult, S
         });
     }
     if json.len() as u64 >= RESULT_BYTES_MAX {
-        return Err(ScriptFault::new(format!("exports more than {} MB", RESULT_BYTES_MAX >> 20)));
+        return Err(ScriptFault::new(format!("exports more than {} MiB", RESULT_BYTES_MAX >> 20)));
     }
     let mut reply: serde_json::Value = serde_json::from_slice(json)
         .map_err(|error| ScriptFault::new(format!("exports what cannot be read: {error}")))?;

@@ -21,20 +21,23 @@ pub(super) fn watch(
     warnings: &mut Vec<Warning>,
 ) -> Option<Value> {
     let absolute = |path: &str| tidy(&cwd.join(expand_home(Path::new(path), context)));
-    let paths = match options.get("watch")? {
-        Value::Bool(true) => vec![cwd.to_owned()],
-        Value::Array(paths) => paths.iter().filter_map(Value::as_str).map(absolute).collect(),
+    let (paths, excluded) = match options.get("watch")? {
+        Value::Bool(true) => (vec![cwd.to_owned()], Vec::new()),
+        Value::Array(paths) => Watch::sort(paths.iter().filter_map(Value::as_str), absolute),
         _ => return None,
     };
     for path in paths.iter().filter(|path| !path.exists()) {
-        warnings.push(Warning {
-            place: options.place("watch"),
-            message: format!("names {}, which does not exist", path.display()),
-        });
+        let place = options.place("watch");
+        let missing = Watch::folder_of_pattern(path).unwrap_or_else(|| path.clone());
+        if !missing.exists() {
+            let message = format!("names {}, which does not exist", missing.display());
+            warnings.push(Warning { place, message });
+        }
     }
     let chokidar = options.get("watch_options").cloned().unwrap_or_default();
     let ignore = [options.get("ignore_watch"), chokidar.get("ignore")];
-    let ignore: Vec<&Value> = ignore.into_iter().flatten().filter_map(Value::as_array).flatten().collect();
+    let ignore = ignore.into_iter().flatten().filter_map(Value::as_array).flatten().cloned();
+    let ignore: Vec<Value> = ignore.chain(excluded.into_iter().map(|ignore| json!(ignore))).collect();
     let delay = options.get("watch_delay").and_then(Value::as_u64).map(Duration::from_millis);
     Some(json!({
         "paths": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),

@@ -122,7 +122,7 @@ fn faults_name_file_line_and_what_node_says() {
     DIR/m.config.cjs: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
     DIR/n.config.cjs:1:56: apps[0].instances is "two"; expected a number, "max" or a negative number
-    DIR/o.config.cjs: exports more than 4 MB
+    DIR/o.config.cjs: exports more than 4 MiB
     DIR/p.config.cjs:1: SyntaxError: Cannot use import statement outside a module
     hint: give an ES module the extension .mjs, or set "type": "module" in package.json
     DIR/q.config.mjs:1:18: there is neither `apps` nor a `script`

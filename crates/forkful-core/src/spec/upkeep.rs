@@ -2,7 +2,7 @@
 //! it no longer works.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub const HEALTH_FAILURES_DEFAULT: u32 = 3;
     schemars(rename = "WatchDefinition", deny_unknown_fields)
 )]
 pub struct Watch {
-    /// Files and folders (with their contents), as absolute paths; at least one.
+    /// Files and folders (with their contents), as absolute paths; at least one. A path that does not exist may be a pattern with
+    /// `*`, `**`, `?`, `[…]` or `{…}`, which names files.
     pub paths: Vec<PathBuf>,
     /// Ignored files, in addition to those of `.gitignore` files, `node_modules`, dotfiles and the app's own
     /// logs.
@@ -43,6 +44,34 @@ pub struct Watch {
 impl Watch {
     /// The default debounce: an editor's save consists of several changes.
     pub const DELAY: Duration = Duration::from_millis(100);
+
+    /// What is watched, and what is not: of a list in which `!` before a path leaves it out (alone: all else of the working
+    /// directory is watched). `absolute` makes a path absolute.
+    pub fn sort<'a>(
+        paths: impl IntoIterator<Item = &'a str>,
+        absolute: impl Fn(&str) -> PathBuf,
+    ) -> (Vec<PathBuf>, Vec<WatchIgnore>) {
+        let (mut watched, mut left_out) = (Vec::new(), Vec::new());
+        for path in paths {
+            match path.strip_prefix('!') {
+                Some(path) => left_out.push(WatchIgnore::Glob(absolute(path).to_string_lossy().into_owned())),
+                None => watched.push(absolute(path)),
+            }
+        }
+        if watched.is_empty() && !left_out.is_empty() {
+            watched.push(absolute("."));
+        }
+        (watched, left_out)
+    }
+
+    /// The folder in which the files of a pattern are; `None` for a path without a wildcard.
+    pub fn folder_of_pattern(path: &Path) -> Option<PathBuf> {
+        let has_wildcard = |part: &Component<'_>| {
+            part.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'{'))
+        };
+        let fixed = path.components().take_while(|part| !has_wildcard(part)).collect();
+        path.components().any(|part| has_wildcard(&part)).then_some(fixed)
+    }
 
     /// The debounce that was asked for; 0 asks for the default.
     pub fn delay_or_default(asked: Option<Duration>) -> Duration {

@@ -102,8 +102,8 @@ impl Owners<'_> {
                 place.started_at_ms = *started_at_ms;
                 place.exit_cause.clone_from(exit_cause);
             }
-            self.logs.begin_process(*pm_id);
             for process in processes {
+                self.logs.begin_process(*pm_id, process.generation);
                 let key = (*id, *slot, process.generation);
                 match self.take_process(&mut entry, key, process, &written, kept) {
                     Ok(()) => {
@@ -189,7 +189,7 @@ impl Owners<'_> {
         };
         entry.add_process(slot, generation, process);
         if let (Some(out), Some(err)) = pipes {
-            let [of_out, of_err] = log_streams(self.options, false, entry, slot);
+            let [of_out, of_err] = log_streams(self.options, false, entry, (slot, generation));
             for (spec, (pipe, hold)) in [(of_out, out), (of_err, err)] {
                 if let Some(spec) = spec {
                     self.logs.attach_kept(spec, pipe, hold);

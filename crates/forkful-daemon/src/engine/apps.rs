@@ -316,7 +316,7 @@ impl Apps {
         let entry = self.all.get_mut(&app)?;
         let place = entry.places.values_mut().find(|place| has_ended && place.pm_id == pm_id);
         let ended = place.and_then(|place| place.exit_tail.take());
-        Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id), known_secrets(entry.spec()))))
+        Some(ended.unwrap_or_else(|| Tail::new(logs.stderr_tail(pm_id, None), known_secrets(entry.spec()))))
     }
 
     /// What the processes that ended last wrote, by the worker's id: what a process that has written nothing itself is

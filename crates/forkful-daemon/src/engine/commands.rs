@@ -361,7 +361,10 @@ impl Engine {
         let tails_of = |app: &forkful_api::types::AppView| -> Vec<Option<Tail>> {
             let entry = self.apps.find(&app.definition.name).and_then(|id| self.apps.get(&id));
             let secrets = entry.map(|entry| known_secrets(entry.spec()));
-            let tail = |pm_id| Some(Tail::new(self.logs.stderr_tail(pm_id), Rc::clone(secrets.as_ref()?)));
+            let tail = |pm_id| {
+                let secrets = Rc::clone(secrets.as_ref()?);
+                Some(Tail::new(self.logs.stderr_tail(pm_id, None), secrets))
+            };
             app.workers.iter().map(|worker| tail(worker.pm_id)).collect()
         };
         let tails: Vec<_> = apps.iter().map(tails_of).collect();

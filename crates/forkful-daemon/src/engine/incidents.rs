@@ -129,7 +129,7 @@ impl Conversations {
         let role = if let Some(State::Online(_)) = after { Role::Successor } else { Role::Serving };
         let mut draft = entry.draft(IncidentKind::Crash, Some(slot), None);
         draft.death = Some(Death { exit: exit.clone(), role, kernel: None, stuck: None });
-        self.note_death(draft.with_tail(logs.stderr_tail(place.pm_id)), slot, Some(entry), now);
+        self.note_death(draft.with_tail(logs.stderr_tail(place.pm_id, None)), slot, Some(entry), now);
     }
 
     /// Something that is no end of a process.
@@ -148,7 +148,7 @@ impl Conversations {
                 draft.incident.summary.reason = reason;
                 draft.incident.summary.next = Some(next);
                 let place = slot.and_then(|slot| entry.places.get(&slot));
-                let tail = place.map(|place| logs.stderr_tail(place.pm_id));
+                let tail = place.map(|place| logs.stderr_tail(place.pm_id, None));
                 self.incidents.note(Draft { tail, ..draft });
             }
         }

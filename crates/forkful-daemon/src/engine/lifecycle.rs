@@ -16,7 +16,7 @@ use forkful_core::supervisor;
 use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::tree;
 
-use super::app::{App, AppId, Bonds, Ended, Later, Process, ProcessKey};
+use super::app::{App, Bonds, Ended, Later, Process, ProcessKey};
 use super::exit_tail::{ExitTail, Tail, known_secrets};
 use super::launch::Ends;
 use super::starting::{Begun, StartOutcome, StartResult};
@@ -39,7 +39,7 @@ impl Engine {
         self.apps.plan_memory(app, now);
         let Some(entry) = self.apps.get_mut(app) else { return };
         let Some(place) = entry.places.get(&slot) else { return };
-        self.logs.begin_process(place.pm_id);
+        self.logs.begin_process(place.pm_id, generation);
         if let Err(why) = self.starts.begin(key, entry, &self.options, now) {
             self.fail_spawn(key, why);
         }
@@ -88,7 +88,7 @@ impl Engine {
         }
         self.processes.note_begun(child.pid);
         let holds = [keep(Kind::Out, stdout.as_fd()), keep(Kind::Err, stderr.as_fd())];
-        self.attach_logs(app, slot, [stdout, stderr], holds);
+        self.attach_logs(key, [stdout, stderr], holds);
         let Some(entry) = self.apps.get_mut(app) else { return };
         let channel = channel.map(|channel| {
             let hold = keep(Kind::Channel, channel.as_fd());
@@ -118,10 +118,10 @@ impl Engine {
         self.supervise(app, supervisor::Event::Runs(slot, generation));
     }
 
-    fn attach_logs(&self, app: AppId, slot: u16, pipes: [OwnedFd; 2], holds: [Hold; 2]) {
+    fn attach_logs(&self, (app, slot, generation): ProcessKey, pipes: [OwnedFd; 2], holds: [Hold; 2]) {
         let is_shared = self.apps.has_several_workers();
         let Some(entry) = self.apps.get(&app) else { return };
-        let streams = log_streams(&self.options, is_shared, entry, slot);
+        let streams = log_streams(&self.options, is_shared, entry, (slot, generation));
         for ((spec, pipe), hold) in streams.into_iter().zip(pipes).zip(holds) {
             if let Some(spec) = spec {
                 self.logs.attach_kept(spec, pipe, hold);
@@ -184,11 +184,14 @@ impl Engine {
         }
         let App { places, supervisor, .. } = entry;
         let Some(place) = places.get_mut(&slot) else { return };
-        place.exit_cause = told;
-        // Asked for now, because the next process begins with an empty tail.
-        let tail = self.logs.stderr_tail(place.pm_id);
-        place.exit_tail = ExitTail::awaiting(Tail::new(tail, known_secrets(supervisor.spec())));
-        let dying = dying.map(|draft| draft.with_tail(self.logs.stderr_tail(place.pm_id)));
+        // An old process that leaves says nothing of the one that has failed since.
+        if !supervisor.slot(slot).is_some_and(|record| record.slot.is_leaving(generation)) {
+            place.exit_cause = told;
+            let tail = self.logs.stderr_tail(place.pm_id, Some(generation));
+            place.exit_tail = ExitTail::awaiting(Tail::new(tail, known_secrets(supervisor.spec())));
+        }
+        let tail = |pm_id| self.logs.stderr_tail(pm_id, Some(generation));
+        let dying = dying.map(|draft| draft.with_tail(tail(place.pm_id)));
         self.feed(app, slot, Event::Exited(generation, ended.exit));
         if let Some(draft) = dying {
             self.conversations.note_death(draft, slot, self.apps.get(&app), now);
@@ -202,13 +205,14 @@ pub(super) fn log_streams(
     options: &EngineOptions,
     is_shared: bool,
     entry: &App,
-    slot: u16,
+    (slot, process): (u16, forkful_core::slot::Generation),
 ) -> [Option<StreamSpec>; 2] {
     [LogStream::Out, LogStream::Err].map(|stream| {
         let place = entry.places.get(&slot)?;
         Some(StreamSpec {
             app: entry.spec().name.to_string(),
             pm_id: place.pm_id,
+            process,
             stream,
             paths: if options.write_log_files { place.log_paths(stream) } else { Vec::new() },
             style: LineStyle::from(&entry.spec().logs),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
 use forkful_api::types::LogStream;
+use forkful_core::slot::Generation;
 use forkful_os::keeper::Hold;
 use forkful_os::pipe::View;
 use forkful_os::reactor::{Interest, Reactor};
@@ -45,6 +46,8 @@ const PIPE_BYTES_LARGE: usize = 1 << 20;
 /// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
 /// (pipe(7), pipe-user-pages-soft), so half of that is left alone.
 const PIPES_LARGE_MAX: usize = 32;
+/// Processes of a worker whose last lines are kept: the serving one, its successor, and one that leaves or has ended.
+const TAILS_MAX: usize = 3;
 /// How a pipe is watched that is read with care: after each report it is silent until a look has found nothing new in it.
 const CAREFULLY: Interest = Interest::READ_ONCE;
 /// The token of the wake-up descriptor; streams count from 0.
@@ -53,8 +56,8 @@ const WAKE: u64 = u64::MAX;
 /// Messages from the handle. Their number is bounded by what the engine asks for: a few per worker and request.
 pub(super) enum Control {
     Attach { info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold },
-    BeginProcess { pm_id: u32 },
-    StderrTail { pm_id: u32, reply: oneshot::Sender<Vec<String>> },
+    BeginProcess { pm_id: u32, process: Generation },
+    StderrTail { pm_id: u32, process: Option<Generation>, reply: oneshot::Sender<Vec<String>> },
     Forget { pm_id: u32 },
     Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
     Reopen { reply: oneshot::Sender<Result<(), String>> },
@@ -70,7 +73,8 @@ pub(super) struct Reader {
     report: Report,
     streams: HashMap<u64, Stream>,
     next_token: u64,
-    processes: HashMap<u32, Process>,
+    /// The newest processes of each worker, in the order of their begin.
+    processes: HashMap<u32, Vec<Process>>,
     large_pipes: usize,
     scratch: Vec<u8>,
     line_bytes_max: usize,
@@ -87,17 +91,14 @@ struct Stream {
     info: Arc<StreamInfo>,
     pipe: OwnedFd,
     framer: Framer,
-    /// The worker's process whose pipe this is.
-    generation: u64,
     is_large: bool,
     /// For a pipe that is kept for another daemon.
     care: Option<Care>,
 }
 
-/// A worker's present process.
-#[derive(Default)]
+/// What a process of a worker has written to stderr last.
 struct Process {
-    generation: u64,
+    number: Generation,
     stderr: RecentLines,
 }
 
@@ -183,14 +184,16 @@ impl Reader {
     fn control(&mut self, control: Control) {
         match control {
             Control::Attach { info, pipe, hold } => self.attach(info, pipe, hold),
-            Control::BeginProcess { pm_id } => {
-                let process = self.processes.entry(pm_id).or_default();
-                *process = Process { generation: process.generation + 1, stderr: RecentLines::default() };
+            Control::BeginProcess { pm_id, process } => {
+                let processes = self.processes.entry(pm_id).or_default();
+                processes.retain(|earlier| earlier.number != process);
+                processes.push(Process { number: process, stderr: RecentLines::default() });
+                processes.drain(..processes.len().saturating_sub(TAILS_MAX));
             }
-            Control::StderrTail { pm_id, reply } => {
+            Control::StderrTail { pm_id, process, reply } => {
                 self.pump(|stream| stream.info.pm_id == pm_id);
                 // That nobody waits for the answer any more is no fault.
-                let _ = reply.send(self.stderr_tail(pm_id));
+                let _ = reply.send(self.stderr_tail(pm_id, process));
             }
             Control::Forget { pm_id } => {
                 self.processes.remove(&pm_id);
@@ -233,9 +236,8 @@ impl Reader {
         }
         self.next_token += 1;
         self.queue.push(Job::Open(Arc::clone(&info)));
-        let generation = self.processes.entry(info.pm_id).or_default().generation;
         let framer = Framer::new(self.line_bytes_max);
-        self.streams.insert(token, Stream { info, pipe, framer, generation, is_large: false, care });
+        self.streams.insert(token, Stream { info, pipe, framer, is_large: false, care });
     }
 
     /// Reads once from a stream.
@@ -461,12 +463,14 @@ impl Reader {
         }
     }
 
-    fn stderr_tail(&self, pm_id: u32) -> Vec<String> {
-        let Some(process) = self.processes.get(&pm_id) else { return Vec::new() };
+    /// The last lines of this process of a worker, or of the one that began last.
+    fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> Vec<String> {
+        let Some(processes) = self.processes.get(&pm_id) else { return Vec::new() };
+        let is_meant = |of: &&Process| process.is_none_or(|process| of.number == process);
+        let Some(process) = processes.iter().rfind(is_meant) else { return Vec::new() };
         let partial = self.streams.values().find(|stream| {
-            stream.info.pm_id == pm_id
-                && stream.info.stream == LogStream::Err
-                && stream.generation == process.generation
+            let StreamInfo { pm_id: of, stream, process: number, .. } = &*stream.info;
+            *of == pm_id && *stream == LogStream::Err && *number == process.number
         });
         process.stderr.snapshot(partial.map_or(&[], |stream| stream.framer.partial()))
     }
@@ -486,10 +490,10 @@ impl Reader {
 }
 
 impl Stream {
-    /// Where the stream's last lines are kept, if it is the stderr of a worker's present process.
-    fn recent<'a>(&self, processes: &'a mut HashMap<u32, Process>) -> Option<&'a mut RecentLines> {
-        let process = processes.get_mut(&self.info.pm_id)?;
-        let present = self.info.stream == LogStream::Err && process.generation == self.generation;
-        present.then_some(&mut process.stderr)
+    /// Where the stream's last lines are kept, if it is the stderr of one of a worker's newest processes.
+    fn recent<'a>(&self, processes: &'a mut HashMap<u32, Vec<Process>>) -> Option<&'a mut RecentLines> {
+        let processes = processes.get_mut(&self.info.pm_id).filter(|_| self.info.stream == LogStream::Err)?;
+        let process = processes.iter_mut().find(|process| process.number == self.info.process)?;
+        Some(&mut process.stderr)
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use forkful_core::slot::Generation;
 use forkful_os::keeper::Hold;
 use forkful_os::wake::Wake;
 use tokio::sync::oneshot;
@@ -125,17 +126,17 @@ impl LogService {
         self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe, hold });
     }
 
-    /// A new process of the worker begins: streams attached from now on are its, and `stderr_tail` forgets the
-    /// process before. The pipes of the one before are still read to their end.
-    pub fn begin_process(&self, pm_id: u32) {
-        self.shared.send(Control::BeginProcess { pm_id });
+    /// A new process of the worker begins, with nothing written yet. The pipes of those before are still read to their
+    /// end.
+    pub fn begin_process(&self, pm_id: u32, process: Generation) {
+        self.shared.send(Control::BeginProcess { pm_id, process });
     }
 
-    /// The last lines that the worker's present process wrote to stderr before this call: at most 20, long ones
-    /// cut short.
-    pub fn stderr_tail(&self, pm_id: u32) -> oneshot::Receiver<Vec<String>> {
+    /// The last lines that a process of the worker wrote to stderr before this call: at most 20, long ones cut short.
+    /// Without a process, that of the one that began last; none for a process that few have followed.
+    pub fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> oneshot::Receiver<Vec<String>> {
         let (reply, answer) = oneshot::channel();
-        self.shared.send(Control::StderrTail { pm_id, reply });
+        self.shared.send(Control::StderrTail { pm_id, process, reply });
         answer
     }
 

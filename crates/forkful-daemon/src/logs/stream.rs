@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forkful_api::types::LogStream;
 use forkful_core::logs::LogRotation;
+use forkful_core::slot::Generation;
 
 use super::careful::Receipt;
 use super::echo::EchoPrefix;
@@ -17,6 +18,8 @@ pub struct StreamSpec {
     /// The app's name, for followers.
     pub app: String,
     pub pm_id: u32,
+    /// Which of the worker's processes.
+    pub process: Generation,
     /// Which of its two streams.
     pub stream: LogStream,
     /// The files that lines are appended to, each of them to all. Several streams may name the same one.
@@ -34,6 +37,7 @@ pub struct StreamSpec {
 pub(crate) struct StreamInfo {
     pub(super) app: Box<str>,
     pub(super) pm_id: u32,
+    pub(super) process: Generation,
     pub(super) stream: LogStream,
     /// Shared with the table of files, for there are many of these.
     pub(super) paths: Box<[Arc<Path>]>,
@@ -45,13 +49,13 @@ pub(crate) struct StreamInfo {
 
 impl StreamInfo {
     pub(super) fn new(spec: StreamSpec, counters: Arc<Counters>) -> Self {
-        let StreamSpec { app, pm_id, stream, mut paths, style, rotation, echo } = spec;
+        let StreamSpec { app, pm_id, process, stream, mut paths, style, rotation, echo } = spec;
         // Nothing is kept there, so nothing need be done.
         paths.retain(|path| path != Path::new("/dev/null"));
         paths.sort();
         paths.dedup();
         let paths = paths.into_iter().map(Into::into).collect();
-        Self { app: app.into(), pm_id, stream, paths, style, rotation, echo, counters }
+        Self { app: app.into(), pm_id, process, stream, paths, style, rotation, echo, counters }
     }
 }
 

@@ -19,7 +19,11 @@ const FOLDERS_MAX: usize = 200_000;
 
 #[derive(Debug)]
 pub(super) struct Tree {
+    /// Where the walk begins: paths that are watched whole, and the folders of patterns.
     paths: Vec<PathBuf>,
+    whole: Vec<PathBuf>,
+    /// Absolute patterns, of which files match some if there are any.
+    patterns: Gitignore,
     never: Vec<PathBuf>,
     globs: Gitignore,
     regexes: Vec<Regex>,
@@ -48,8 +52,25 @@ impl Tree {
                 WatchIgnore::Regex(text) => regexes.push(Regex::new(text).map_err(io::Error::other)?),
             }
         }
+        let mut patterns = GitignoreBuilder::new("/");
+        let (mut paths, mut whole) = (Vec::new(), Vec::new());
+        for path in &watch.paths {
+            // A folder's name may look like a pattern.
+            match Watch::folder_of_pattern(path).filter(|_| !path.exists()) {
+                Some(folder) => {
+                    patterns.add_line(None, &path.to_string_lossy()).map_err(io::Error::other)?;
+                    paths.push(folder);
+                }
+                None => {
+                    whole.push(path.clone());
+                    paths.push(path.clone());
+                }
+            }
+        }
         Ok(Self {
-            paths: watch.paths.clone(),
+            paths,
+            whole,
+            patterns: patterns.build().map_err(io::Error::other)?,
             never,
             globs: globs.build().map_err(io::Error::other)?,
             regexes,
@@ -71,12 +92,20 @@ impl Tree {
         let own = self.never.iter().any(|never| path.starts_with(never));
         let by_user = self.globs.matched(path, is_folder).is_ignore()
             || self.regexes.iter().any(|regex| regex.is_match(&path.to_string_lossy()));
-        !own && !by_user && !self.is_gitignored(path, is_folder)
+        !own && !by_user && self.is_named(path, is_folder) && !self.is_gitignored(path, is_folder)
     }
 
     /// Whether a path is what the user has named, or in it.
     pub(super) fn is_within(&self, path: &Path) -> bool {
         self.paths.iter().any(|named| path.starts_with(named))
+    }
+
+    /// Whether a path below those named is one of them: patterns name files, which may be in any folder.
+    fn is_named(&self, path: &Path, is_folder: bool) -> bool {
+        is_folder
+            || self.patterns.is_empty()
+            || self.patterns.matched(path, false).is_ignore()
+            || self.whole.iter().any(|whole| path.starts_with(whole))
     }
 
     /// A `.gitignore` has changed.
@@ -247,5 +276,34 @@ mod tests {
             let ignore = vec![WatchIgnore::Glob(pattern.to_owned())];
             assert_eq!(walked(root, ignore, vec![]), ["/", "app.js"], "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_pattern_names_files_and_a_folder_may_look_like_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        for path in ["src/a.js", "src/x/b.ts", "src/x/b.md", "app/[id]/page.js", "top.js", "other/c.js"] {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "").expect("written");
+        }
+        let files = |asked: &[&str]| {
+            let (paths, ignore) = Watch::sort(asked.iter().copied(), |path| root.join(path).components().collect());
+            let (delay, follow_links, polling) = (Duration::from_millis(1), false, None);
+            let watch = Watch { paths, ignore, delay, follow_links, polling };
+            let mut names = Names(Vec::new(), root.to_owned());
+            let tree = Tree::new(&watch, root, vec![]).expect("patterns are right");
+            tree.walk(&mut names).expect("it can be walked");
+            let mut files: Vec<String> = names.0.into_iter().filter(|name| !name.ends_with('/')).collect();
+            files.sort();
+            files.dedup();
+            files
+        };
+        assert_eq!(files(&["src/**/*.{js,ts}"]), ["src/a.js", "src/x/b.ts"]);
+        assert_eq!(files(&["src/*"]), ["src/a.js"]);
+        assert_eq!(files(&["*.js", "other"]), ["other/c.js", "top.js"]);
+        assert_eq!(files(&["app/[id]"]), ["app/[id]/page.js"]);
+        assert_eq!(files(&["src", "!src/**/*.md"]), ["src/a.js", "src/x/b.ts"]);
+        assert_eq!(files(&["!src", "!app"]), ["other/c.js", "top.js"]);
     }
 }

@@ -204,9 +204,12 @@ impl WatchChange {
         if self.paths.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Value::Null);
         }
-        let (paths, follow_links, polling) = match (&self.paths, before) {
-            (Some(paths), _) => (paths.iter().map(|path| self.tidied(&cwd.join(path))).collect(), true, None),
-            (None, Some(before)) => (before.paths.clone(), before.follow_links, before.polling),
+        let ((paths, left_out), follow_links, polling) = match (&self.paths, before) {
+            (Some(paths), _) => {
+                let absolute = |path: &str| self.tidied(&cwd.join(path));
+                (Watch::sort(paths.iter().map(String::as_str), absolute), true, None)
+            }
+            (None, Some(before)) => ((before.paths.clone(), Vec::new()), before.follow_links, before.polling),
             (None, None) => {
                 let error = format!(
                     "`{}` is not watched, so there is nothing to ignore or to wait for",
@@ -219,7 +222,7 @@ impl WatchChange {
         let delay = self.delay_ms.map(Duration::from_millis).or(before.map(|before| before.delay));
         let watch = Watch {
             paths,
-            ignore: ignore.unwrap_or_default(),
+            ignore: [ignore.unwrap_or_default(), left_out].concat(),
             delay: Watch::delay_or_default(delay),
             follow_links,
             polling,

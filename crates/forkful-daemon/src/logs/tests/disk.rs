@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use forkful_api::types::LogStream::{Err, Out};
+use forkful_core::slot::Generation;
 
 use super::support::{Bench, pipe, spec};
 use crate::logs::echo::Echo;
@@ -50,6 +51,7 @@ fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
     });
     let path = bench.path("out.log");
     let echo = Some(EchoPrefix::default());
+    bench.service.begin_process(0, Generation(1));
     let mut worker = bench.attach(StreamSpec { echo, ..spec(0, Out, &path) });
     let line = "x".repeat(999);
     for _ in 0..LINES {
@@ -57,7 +59,7 @@ fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
     }
     // Answered though the writer hangs, and after all of the pipe was read.
     writeln!(bench.worker(0, Err, &path), "why it died").unwrap();
-    assert_eq!(bench.service.stderr_tail(0).blocking_recv().unwrap(), ["why it died"]);
+    assert_eq!(bench.service.stderr_tail(0, None).blocking_recv().unwrap(), ["why it died"]);
     let dropped = bench.service.dropped_lines(0);
     assert!(dropped > 0);
     // Awake again: what was not dropped arrives, and the loss is told.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forkful_api::types::LogStream;
+use forkful_core::slot::Generation;
 use forkful_os::behalf::{Entry, Find};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tempfile::TempDir;
@@ -89,6 +90,7 @@ pub(super) fn spec(pm_id: u32, stream: LogStream, path: &Path) -> StreamSpec {
     StreamSpec {
         app: "api".to_owned(),
         pm_id,
+        process: Generation(1),
         stream,
         paths: vec![path.to_owned()],
         style: LineStyle::default(),

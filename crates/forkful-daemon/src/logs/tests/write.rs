@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
 use forkful_api::types::LogStream::{Err, Out};
+use forkful_core::slot::Generation;
 use forkful_testkit::wait_until;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -216,12 +217,13 @@ fn each_line_gets_its_time_when_asked_for() {
 }
 
 #[test]
-fn stderr_tail_reads_what_is_in_the_pipe_and_belongs_to_the_present_process() {
+fn stderr_tail_reads_what_is_in_the_pipe_and_belongs_to_one_process() {
     let bench = Bench::new();
     let path = bench.path("err.log");
-    let tail = || bench.service.stderr_tail(3).blocking_recv().unwrap();
+    let tail_of = |process| bench.service.stderr_tail(3, process).blocking_recv().unwrap();
+    let tail = || tail_of(None);
     assert_eq!(tail(), Vec::<String>::new());
-    bench.service.begin_process(3);
+    bench.service.begin_process(3, Generation(1));
     let mut old = bench.worker(3, Err, &path);
     let mut out = bench.worker(3, Out, &bench.path("out.log"));
     for number in 0..30 {
@@ -232,12 +234,18 @@ fn stderr_tail_reads_what_is_in_the_pipe_and_belongs_to_the_present_process() {
     assert_eq!(tail(), expected);
     old.write_all(b"and no newline").unwrap();
     assert_eq!(tail()[18..], ["line 29", "and no newline"]);
-    bench.service.begin_process(3);
+    bench.service.begin_process(3, Generation(2));
     assert_eq!(tail(), Vec::<String>::new());
-    let mut new = bench.worker(3, Err, &path);
+    let mut new = bench.attach(StreamSpec { process: Generation(2), ..spec(3, Err, &path) });
     old.write_all(b": late\n").unwrap();
     writeln!(new, "{}", "y".repeat(5000)).unwrap();
     assert_eq!(tail(), [format!("{}…", "y".repeat(1024))]);
+    assert_eq!(tail_of(Some(Generation(1)))[18..], ["line 29", "and no newline: late"]);
+    for process in 3..5 {
+        bench.service.begin_process(3, Generation(process));
+    }
+    assert_eq!(tail_of(Some(Generation(1))), Vec::<String>::new());
+    assert_eq!(tail_of(Some(Generation(2))).len(), 1);
     assert!(bench.text(&path).contains("\nand no newline: late\n"));
     bench.service.forget(3);
     assert_eq!(tail(), Vec::<String>::new());

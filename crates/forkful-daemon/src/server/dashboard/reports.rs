@@ -64,7 +64,7 @@ impl Reports {
             Ok(bytes) => Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], bytes).into_response()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Denied::Path.into_response()),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                let why = format!("the report has more than {} MB", BYTES_MAX >> 20);
+                let why = format!("the report has more than {} MiB", BYTES_MAX >> 20);
                 Err(Refusal::bad_request(why).into_response())
             }
             Err(error) => Err(unreadable(&error)),
