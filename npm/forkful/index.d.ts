@@ -106,7 +106,7 @@ export interface App {
   max_restart_delay?: number | string;
   /** Exit codes after which a worker stays stopped. */
   stop_exit_codes?: number | number[];
-  /** Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/**/*.js`, and `!` before it leaves it out. */
+  /** Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/*.js` (`**` is any number of folders), and `!` before it leaves it out. */
   watch?: boolean | string | string[];
   /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is. */
   ignore_watch?: string | string[];

@@ -312,6 +312,17 @@ test('commands tell of both processes, and a home that was removed has its log a
   assert.ok(!isLiving(keeper), 'a command that has ended the daemon has ended its keeper');
 });
 
+test('a request to end that reaches a daemon which hangs is kept until one serves', async (t) => {
+  const { forkful, pids } = await kept(t, plain, { env: { FORKFUL_WATCHDOG: '4' } });
+  const before = await pids();
+  const daemon = await forkful.daemonPid();
+  const keeper = parentOf(daemon);
+  process.kill(daemon, 'SIGSTOP');
+  process.kill(keeper, 'SIGTERM');
+  await waitUntil('the end of all', () => [keeper, ...before].every((pid) => !isLiving(pid)));
+  assert.match(readFileSync(join(forkful.home, 'daemon.log'), 'utf8'), /the daemon hangs/);
+});
+
 test('without a keeper, the apps end with their daemon', async (t) => {
   const { forkful, pids } = await kept(t, plain, { env: { FORKFUL_KEEPER: '0' } });
   const { pid, keeper } = JSON.parse((await forkful.ok(['ping', '--json'])).stdout);

@@ -171,6 +171,23 @@ test('a new daemon that dies after it has taken over gives way to the one before
   assert.deepEqual(await workers(), before);
 });
 
+test('a new daemon that hangs after it has served gives way to the one before', async (t) => {
+  const { forkful, workers, ping } = await kept(t);
+  const [before, { keeper, pid: old }] = [await workers(), await ping()];
+  const update = forkful.spawn(['update'], { program: next });
+  const trial = await waitUntil('the new daemon', async () => {
+    const { pid } = await ping();
+    return pid !== old && pid;
+  });
+  process.kill(trial, 'SIGSTOP');
+  const { code, stderr } = await update.outcome;
+  assert.equal(code, FAILED);
+  assert.match(stderr, /did not last|the previous one continues/);
+  const now = await ping();
+  assert.deepEqual([runs(now.pid), runs(keeper), now.keeper], [binary(), binary(), keeper]);
+  assert.deepEqual(await workers(), before);
+});
+
 test('without a keeper an update says that the apps stop, and starts them again', async (t) => {
   const forkful = await sandbox(t, NEWEST);
   const port = await freePort();

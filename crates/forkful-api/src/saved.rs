@@ -121,6 +121,15 @@ impl SavedApp {
         entry
     }
 
+    /// Whether any worker of an entry runs again when it is started: those that a command has stopped, and those that have
+    /// finished, stay as they were. An entry that cannot be read counts, because its workers may.
+    pub fn runs_in(entry: &Value) -> bool {
+        let number = |key: &str| entry[key].as_array().map_or(0, Vec::len) as u64;
+        // Those that wait for their time are among the stopped ones.
+        let at_rest = (number("stopped") + number("finished")).saturating_sub(number("waits_for_cron"));
+        at_rest == 0 || entry["definition"]["instances"].as_u64().is_none_or(|instances| at_rest < instances)
+    }
+
     /// The name in an entry, even if the rest of the entry cannot be read.
     pub fn name_in(entry: &Value) -> Option<&str> {
         entry["definition"]["name"].as_str().filter(|name| !name.is_empty())
@@ -250,6 +259,19 @@ mod tests {
             let (app, unknown) = SavedApp::read(&saved).unwrap();
             assert_eq!((app.trial.as_ref(), app.entry(&unknown).get("trial")), (None, None));
         }
+    }
+
+    #[test]
+    fn an_entry_runs_unless_all_of_its_workers_are_at_rest() {
+        let app = |stopped: &[u16], finished: &[u16], cron: &[u16]| {
+            let definition = json!({ "name": "a", "instances": 2 });
+            let of = |slots: &[u16]| slots.to_vec();
+            let entry = json!({ "definition": definition, "stopped": of(stopped), "finished": of(finished), "waits_for_cron": of(cron) });
+            SavedApp::runs_in(&entry)
+        };
+        assert!(app(&[], &[], &[]) && app(&[1], &[], &[]) && app(&[0, 1], &[], &[1]));
+        assert!(!app(&[0, 1], &[], &[]) && !app(&[0], &[1], &[]));
+        assert!(SavedApp::runs_in(&json!("of another version")));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_dispatch::{HandleLine, ListeningId, Pushed, ReplyId, TakenBack, Unsent, WorkerId, Write, Wrote};
 use forkful_os::channel::{self as socket, RemoteEnd};
+use forkful_os::closing::close_aside;
 use forkful_os::keeper::Hold;
 
 use crate::primary::connections::Connections;
@@ -25,6 +26,9 @@ const PIECE_BYTES: usize = 8 * 1024;
 /// Maximum unsent bytes for a worker that does not read, several thousand replies; a worker above it violates
 /// the protocol.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// Descriptors of a worker's that are open at a time, plus at most those of one more read.
+const FOREIGN_MAX: usize = 64;
 
 /// Pieces taken out of the end of a worker that is given up: each ends with a handle, and few are unread.
 const PIECES_OUT_MAX: usize = 32;
@@ -66,6 +70,8 @@ pub(crate) struct Channel {
     /// Bytes that were handled but are still in the socket, where another daemon would find them. `None`
     /// without a keeper: then bytes are removed when read.
     looked_at: Option<usize>,
+    /// Descriptors that came with those bytes.
+    foreign: Vec<OwnedFd>,
     /// Dropped with the socket, so that the worker sees its end.
     _hold: Hold,
 }
@@ -101,6 +107,7 @@ impl Channel {
             leader: None,
             watches_write: false,
             looked_at: looks.then_some(0),
+            foreign: Vec::new(),
             _hold: hold,
         }
     }
@@ -114,6 +121,7 @@ impl Channel {
         if let Some(bytes) = self.looked_at.as_mut().filter(|bytes| **bytes > 0) {
             // If this fails, the next read reports the error.
             let _taken = socket::take(self.socket.as_fd(), std::mem::take(bytes));
+            self.foreign.drain(..).for_each(close_aside);
         }
     }
 
@@ -124,7 +132,8 @@ impl Channel {
         let mut handles = Vec::new();
         let mut left = READ_BYTES_PER_TURN;
         loop {
-            if left == 0 || received.messages.len() >= MESSAGES_PER_TURN {
+            let is_full = self.foreign.len() >= FOREIGN_MAX;
+            if left == 0 || is_full || received.messages.len() >= MESSAGES_PER_TURN {
                 received.more = true;
                 break;
             }
@@ -143,7 +152,10 @@ impl Channel {
                     let all = n < chunk.len() && handles.is_empty();
                     // A worker's own handles have no receiver here: they are closed, and acknowledged when
                     // their line arrives.
-                    handles.clear();
+                    match self.looked_at {
+                        Some(_) => self.foreign.append(&mut handles),
+                        None => handles.drain(..).for_each(close_aside),
+                    }
                     left = left.saturating_sub(n);
                     self.looked_at = self.looked_at.map(|bytes| bytes + n);
                     let hears = self.hears;
@@ -301,6 +313,13 @@ impl Channel {
     }
 }
 
+impl Drop for Channel {
+    fn drop(&mut self) {
+        socket::close_with_all(self.socket.as_fd());
+        self.foreign.drain(..).for_each(close_aside);
+    }
+}
+
 fn push_line(pushed: Pushed) -> Vec<u8> {
     outgoing::new_connection(&worker_key(pushed.listening), pushed.seq, pushed.unix)
 }
@@ -329,7 +348,9 @@ mod tests {
     fn kept(socket: &OwnedFd) -> Channel {
         let socket = socket.try_clone().unwrap();
         socket::look_from_the_beginning(socket.as_fd()).unwrap();
-        Channel { looked_at: Some(0), ..Channel::new((socket, Hold::default()), None, false) }
+        let mut channel = Channel::new((socket, Hold::default()), None, false);
+        channel.looked_at = Some(0);
+        channel
     }
 
     #[test]
@@ -339,10 +360,12 @@ mod tests {
         socket::send(theirs.as_fd(), b"{\"cmd\":\"NODE_CLUSTER\",\"act\":\"online\"}\n", None).unwrap();
         let mut killed = kept(&ours);
         assert_eq!((online(&mut killed), online(&mut killed)), (1, 0));
-        drop(killed);
+        // Nothing of it is dropped.
+        std::mem::forget(killed);
         let mut next = kept(&ours);
         assert_eq!(online(&mut next), 1);
         next.take_read();
+        std::mem::forget(next);
         assert_eq!(online(&mut kept(&ours)), 0);
     }
 }

@@ -71,7 +71,7 @@ pub struct PrimaryConfig {
     pub balance: Balance,
     /// The upper bits of all its reactor tokens; the lower [`TOKEN_BITS`] belong to the primary.
     pub token_base: u64,
-    /// The owner of unix socket files: the workers' user, if it is not the daemon's user.
+    /// The owner of sockets and of unix socket files: the workers' user, if it is not the daemon's user.
     pub owner: Option<Owner>,
     /// Whether each address belongs to a single slot, because the processes are not workers of a cluster.
     pub lends: bool,
@@ -210,6 +210,8 @@ impl Primary {
         if config.keeping.is_on() {
             dispatcher.accept_one_by_one();
         }
+        let mut connections = Connections::default();
+        connections.are_foreign = config.owner.is_some();
         Self {
             dispatcher,
             config,
@@ -218,7 +220,7 @@ impl Primary {
             channels: BTreeMap::new(),
             listenings: BTreeMap::new(),
             by_key: HashMap::new(),
-            connections: Connections::default(),
+            connections,
             own: OwnGroups::default(),
             next_reply: 0,
             given_up: Vec::new(),
@@ -332,9 +334,11 @@ impl Primary {
         self.times.drain_timeout = Some(drain_timeout);
     }
 
-    /// Sets the owner of unix socket files, and the lowest port, for addresses bound from now on.
+    /// Sets the owner of sockets and of unix socket files, and the lowest port, for addresses bound from now on.
     pub fn set_owner(&mut self, owner: Option<Owner>, lowest_port: u16, lends: bool) {
         self.config.lends = lends;
+        // What the workers before have been given stays in their hands.
+        self.connections.are_foreign |= owner.is_some();
         self.config.owner = owner;
         self.config.lowest_port = lowest_port;
     }

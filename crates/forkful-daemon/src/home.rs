@@ -20,8 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forkful_os::identity::LockFile;
-
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
 const AGENT: [(&str, &str); 13] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
@@ -120,12 +118,6 @@ impl Home {
     /// The state that `save` wrote.
     pub fn dump(&self) -> PathBuf {
         self.path.join("dump.json")
-    }
-
-    /// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that
-    /// is beginning holds the lock and will see to it.
-    pub fn is_abandoned(&self) -> bool {
-        self.instance().exists() && !LockFile::is_held(&self.lock())
     }
 
     /// Makes the folder, if need be, for its owner alone.

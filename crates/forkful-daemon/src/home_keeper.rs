@@ -103,14 +103,16 @@ impl Hold {
 /// Watches the home as long as the daemon runs.
 pub(crate) async fn keep(hold: Rc<Hold>, commands: mpsc::Sender<Command>) {
     loop {
-        let place = || (identity(hold.home.path()), identity(&hold.home.socket()));
+        let home = &hold.home;
+        let place = || (identity(home.path()), identity(&home.socket()), identity(&home.lock()));
         let present = place();
+        let is_whole = present.1.is_some() && present.2 == hold.lock_identity();
         let watch = match Watch::on(hold.home.path()) {
             Ok(watch) => watch,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Watch::default(),
             Err(error) => return log_line!("forkful: the home is not watched: {error}"),
         };
-        while place() == present && present.1.is_some() {
+        while place() == present && is_whole {
             if let Err(error) = watch.changed().await {
                 return log_line!("forkful: the home is not watched any more: {error}");
             }
@@ -136,9 +138,13 @@ async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
             }
             Ok(false) => {
                 hold.is_lost.set(true);
+                // The log that people look into is the other daemon's now.
+                if hold.logs_here && identity(&hold.home.daemon_log()) != own_log_identity() {
+                    let _told_in_the_old_one = reopen_own_log(&hold.home);
+                }
                 let pid = std::process::id();
                 log_line!(
-                    "forkful: {path} was removed, and another daemon has it now; `kill {pid}` ends this one"
+                    "forkful: {path} was removed, and another daemon has it now: no command reaches the apps of this one any more, and `kill {pid}` ends it with them"
                 );
                 return false;
             }

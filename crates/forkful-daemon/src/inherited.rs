@@ -55,7 +55,19 @@ impl HomeLock {
     pub(crate) fn take(home: &Home, handover: &mut Handover) -> io::Result<Option<Self>> {
         match handover.take(Name::only(Kind::Lock)) {
             Some(Kept { fd, hold, .. }) => Ok(Some(Self { lock: LockFile::handed_over(fd), _hold: hold })),
-            None => Self::acquire(home, &handover.keeping),
+            None => {
+                let lock = Self::acquire(home, &handover.keeping)?;
+                if lock.is_some() && std::os::unix::net::UnixStream::connect(home.socket()).is_ok() {
+                    let (lock, socket) = (home.lock(), home.socket());
+                    let error = format!(
+                        "another daemon serves at {}, although its lock, {}, was removed",
+                        socket.display(),
+                        lock.display()
+                    );
+                    return Err(io::Error::new(io::ErrorKind::AddrInUse, error));
+                }
+                Ok(lock)
+            }
         }
     }
 

@@ -5,7 +5,10 @@
 //! So a daemon notes what its workers are known by ([`forkful_os::tree::Instance`]) in its home and removes the note when it ends
 //! properly; the next one that finds a note ends what still carries that mark, before it starts anything.
 //!
-//! **Invariant:** only the holder of the home's lock ends anything.
+//! The note also says which processes are that daemon. A home may be copied, and the lock of a home may be removed: as long as one
+//! of them lives, what carries the mark is its own.
+//!
+//! **Invariant:** only the holder of the home's lock ends anything, and nothing of a daemon that lives.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -14,7 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use forkful_os::identity::LockFile;
-use forkful_os::tree::{Instance as DaemonInstance, Marks, Snapshot};
+use forkful_os::procinfo;
+use forkful_os::tree::{self, Instance as DaemonInstance, Marks, Snapshot};
 
 use crate::Home;
 
@@ -29,6 +33,35 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mi
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
+/// What a daemon has noted in its home.
+struct Note {
+    instance: DaemonInstance,
+    /// Its process and its keeper's: id and start time.
+    daemon: Vec<(u32, u64)>,
+}
+
+impl Note {
+    fn read(home: &Home) -> Option<Self> {
+        let text = fs_err::read_to_string(home.instance()).ok()?;
+        let mut words = text.split_whitespace();
+        let instance = DaemonInstance::parse(words.next()?)?;
+        let process = |word: &str| {
+            let (pid, started) = word.split_once(':')?;
+            Some((pid.parse().ok()?, started.parse().ok()?))
+        };
+        Some(Self { instance, daemon: words.filter_map(process).collect() })
+    }
+
+    /// The process of that daemon that lives. A keeper of this daemon's own has outlived the one before.
+    fn living(&self) -> Option<u32> {
+        let is_own = |pid| pid == std::process::id() || tree::keeper() == Some(pid);
+        let lives = |(pid, started): &(u32, u64)| {
+            procinfo::is_living(*pid) && procinfo::start_time(*pid).is_ok_and(|now| now == *started)
+        };
+        self.daemon.iter().find(|process| !is_own(process.0) && lives(process)).map(|(pid, _)| *pid)
+    }
+}
+
 /// Ends the processes that the previous daemon has left, and records this daemon's marks.
 pub(crate) fn take_over(home: &Home) -> Marks {
     if let Some(ended) = end_noted(home) {
@@ -40,9 +73,16 @@ pub(crate) fn take_over(home: &Home) -> Marks {
     marks
 }
 
-/// Records the marks of this daemon's workers.
+/// Records the marks of this daemon's workers, and which processes it consists of.
 pub(crate) fn note_instance(home: &Home, instance: &str) {
-    if let Err(error) = crate::store::write_note(&home.instance(), format!("{instance}\n").as_bytes()) {
+    let mut note = instance.to_owned();
+    for pid in tree::keeper().into_iter().chain([std::process::id()]) {
+        if let Ok(started) = procinfo::start_time(pid) {
+            note.push_str(&format!(" {pid}:{started}"));
+        }
+    }
+    note.push('\n');
+    if let Err(error) = crate::store::write_note(&home.instance(), note.as_bytes()) {
         log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
     }
 }
@@ -50,7 +90,7 @@ pub(crate) fn note_instance(home: &Home, instance: &str) {
 /// Ends the processes that a killed daemon has left, without another daemon: returns their number. `None` if
 /// there is nothing to do: the previous daemon ended normally, or one is running.
 pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
-    if !home.instance().exists() {
+    if !is_abandoned(home) {
         return Ok(None);
     }
     // Held meanwhile: a daemon that starts now does not wait, it is refused.
@@ -64,11 +104,18 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     Ok(ended)
 }
 
+/// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that is beginning
+/// holds the lock and will see to it.
+pub fn is_abandoned(home: &Home) -> bool {
+    home.instance().exists()
+        && !LockFile::is_held(&home.lock())
+        && Note::read(home).is_none_or(|note| note.living().is_none())
+}
+
 /// Number of processes of a killed daemon that still run without one.
 pub fn count_left_behind(home: &Home) -> usize {
-    let Ok(before) = fs_err::read_to_string(home.instance()) else { return 0 };
-    let Some(instance) = DaemonInstance::parse(before.trim()) else { return 0 };
-    Snapshot::take(&HashSet::new()).map_or(0, |snapshot| snapshot.of_instance(instance).len())
+    let Some(note) = Note::read(home) else { return 0 };
+    Snapshot::take(&HashSet::new()).map_or(0, |snapshot| snapshot.of_instance(note.instance).len())
 }
 
 /// The number of remaining processes, in words.
@@ -82,8 +129,15 @@ pub fn in_words(ended: usize) -> String {
 
 /// Ends the processes of the daemon that has left its record.
 fn end_noted(home: &Home) -> Option<usize> {
-    let before = fs_err::read_to_string(home.instance()).ok()?;
-    DaemonInstance::parse(before.trim()).map(end)
+    let note = Note::read(home)?;
+    if let Some(pid) = note.living() {
+        let path = home.path().display();
+        log_line!(
+            "forkful: the daemon whose note is in {path} lives (process {pid}), so {path} is a copy of its home"
+        );
+        return None;
+    }
+    Some(end(note.instance))
 }
 
 /// The daemon ends normally, with all its workers.

@@ -55,6 +55,6 @@ pub use engine::check_state;
 pub use guard::guard;
 pub use home::Home;
 pub use incidents::{kept_incident, kept_incidents};
-pub use left_behind::{clear_left_behind, count_left_behind, in_words as left_behind_in_words};
+pub use left_behind::{clear_left_behind, count_left_behind, in_words as left_behind_in_words, is_abandoned};
 pub use run::{DaemonOptions, ForegroundOptions, run_daemon, run_foreground};
 pub use server::probes::ProbeAddress;

@@ -185,6 +185,7 @@ async fn serve_home(
         engine.take_up(written, std::mem::take(&mut handover.kept));
     }
     let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
+    left_behind::note_instance(&home, &instance);
     let hold = Hold::new(home.clone(), instance, (lock, api, keeping.clone()), server);
     let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
     ready.tell("ready\n");

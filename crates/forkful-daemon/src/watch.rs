@@ -18,6 +18,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forkful_core::spec::Watch;
+use forkful_os::behalf::{Rights, as_user};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use poll::Look;
@@ -63,10 +64,10 @@ enum Notice {
 }
 
 impl Watcher {
-    /// Begins to watch, on a thread of its own. `never` are files and folders whose changes do not count; files that were
-    /// changed after `since` are told at once.
+    /// Begins to watch, on a thread of its own, with the file rights of the app's user. `never` are files and folders whose changes
+    /// do not count; files that were changed after `since` are told at once.
     pub(crate) fn start(
-        watch: &Watch,
+        (watch, user): (&Watch, Option<Rights>),
         cwd: &Path,
         (never, since): (Vec<PathBuf>, Option<SystemTime>),
         tell: impl Fn(News) + Send + 'static,
@@ -76,7 +77,7 @@ impl Watcher {
         let ended = Arc::new(AtomicBool::new(false));
         let (sender, end, of) = (notices.clone(), Arc::clone(&ended), watch.clone());
         std::thread::Builder::new().name("forkful-watch".to_owned()).spawn(move || {
-            let done = match of.polling {
+            let watch = || match of.polling {
                 Some(pause) => {
                     look_again(&tree, (pause, since), &heard, &tell);
                     Ok(())
@@ -85,6 +86,10 @@ impl Watcher {
                     let told = Told::new(tree, sender, end);
                     told.and_then(|told| told.run((of.delay, since), &heard, &tell))
                 }
+            };
+            let done = match user {
+                Some(user) => as_user(&user, watch),
+                None => watch(),
             };
             if let Err(error) = done {
                 tell(News::Failed(error.to_string()));
@@ -198,13 +203,12 @@ impl Told {
             if self.ended.load(Ordering::Acquire) {
                 return Ok(());
             }
-            let before = changed.len();
-            match notice {
+            let counts = match notice {
                 None | Some(Notice::End) => return Ok(()),
                 Some(Notice::Overflow) => self.begin_anew(&mut changed)?,
                 Some(Notice::Changed(path)) => self.take(path, &mut changed)?,
-            }
-            if changed.len() > before || until.is_some() && !changed.is_empty() {
+            };
+            if counts {
                 let now = Instant::now();
                 let latest = until.map_or(now + delay * DELAYS_MAX, |(_, latest)| latest);
                 until = Some((now + delay, latest));
@@ -212,31 +216,36 @@ impl Told {
         }
     }
 
-    fn take(&mut self, path: PathBuf, changed: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    /// Something has changed; returns whether it counts.
+    fn take(&mut self, path: PathBuf, changed: &mut BTreeSet<PathBuf>) -> io::Result<bool> {
         if path.file_name().is_some_and(|name| name == ".gitignore") {
             self.tree.forget_gitignores();
         }
         let is_folder = path.is_dir();
         if !self.tree.is_within(&path) || !self.tree.counts(&path, is_folder) {
-            return Ok(());
+            return Ok(false);
         }
         if is_folder {
             // A folder by itself is nothing that an app consists of; what lies in it may have come before
             // it was watched.
             let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
             self.tree.walk_folder(&path, 0, &mut 0, &mut folders)?;
+            let counts = !folders.files.is_empty();
             changed.extend(folders.files);
+            Ok(counts)
         } else {
             changed.insert(path);
+            Ok(true)
         }
-        Ok(())
     }
 
-    fn begin_anew(&mut self, changed: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    fn begin_anew(&mut self, changed: &mut BTreeSet<PathBuf>) -> io::Result<bool> {
         let mut folders = Folders { watcher: &mut self.watcher, files: Vec::new() };
         self.tree.walk(&mut folders)?;
-        changed.extend(folders.files.into_iter().take(1));
-        Ok(())
+        let first = folders.files.into_iter().next();
+        let counts = first.is_some();
+        changed.extend(first);
+        Ok(counts)
     }
 }
 

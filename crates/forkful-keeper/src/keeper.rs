@@ -14,6 +14,8 @@ pub const DEATHS_WITHIN: Duration = Duration::from_secs(10);
 /// After that, a daemon is started anyway: if the daemon hands connections over, apps do not serve without
 /// it.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
+/// The same after a start that was impossible, such as at a limit of processes: nothing speaks against the daemon.
+pub const START_PAUSE: Duration = Duration::from_secs(1);
 /// Minimum time between two daemons that are started because a client has connected.
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
 
@@ -27,6 +29,8 @@ pub const LOOKS: u32 = 2;
 pub const TRIAL: Duration = Duration::from_secs(5);
 
 const SIGKILL: i32 = 9;
+/// The exit code after a panic that did not abort.
+const PANICKED: i32 = 101;
 /// The termination signals: SIGINT, SIGQUIT and SIGTERM.
 const ENDS: [i32; 3] = [2, 3, 15];
 
@@ -92,6 +96,8 @@ enum Step {
     Ordered { by: Duration },
     /// Its first daemon has this time for its trial.
     Trial { until: Duration },
+    /// It serves, and has this time to answer a check: its event loop may have stopped since.
+    Asked { until: Duration },
     /// It was given up.
     Undone,
     /// It is the program of all daemons from now on.
@@ -109,8 +115,10 @@ pub struct Keeper<D> {
     deaths: [Option<Duration>; DEATHS_MAX],
     /// Total number of ended daemons.
     died: usize,
-    /// Number of daemons that ended since one served.
+    /// Number of daemons that ended by a fault since one served.
     died_in_a_row: u32,
+    /// The last start of a daemon was impossible, at this time.
+    refused: Option<Duration>,
     last_end: End,
     /// A child has ended, and the daemon was not told yet.
     owes_child: bool,
@@ -155,6 +163,7 @@ impl<D> Keeper<D> {
             deaths: [None; DEATHS_MAX],
             died: 0,
             died_in_a_row: 0,
+            refused: None,
             last_end: End::Unknown,
             owes_child: false,
             visited: None,
@@ -216,6 +225,7 @@ impl<D> Keeper<D> {
             Watchdog { every: self.watchdog.every, next: self.watchdog.next, ..Watchdog::default() };
         self.phase = Phase::Greeting;
         self.serves = false;
+        self.refused = None;
         // It finds out itself which children have ended meanwhile.
         self.owes_child = false;
     }
@@ -257,6 +267,10 @@ impl<D> Keeper<D> {
             }
             Frame::Turns => {
                 self.watchdog.stood = None;
+                if let Some(Step::Asked { .. }) = self.update {
+                    self.update = Some(Step::Proved);
+                    return Action::Become;
+                }
                 Action::Nothing
             }
             // Only a keeper sends these.
@@ -284,13 +298,18 @@ impl<D> Keeper<D> {
 
     /// A signal for the daemon has arrived. It gets the signal when it serves: before, a signal would kill
     /// it, and the next daemon would not know of it. A daemon that is being replaced leaves the signal to its
-    /// successor.
+    /// successor, and so does one that hangs: a request to end is repeated until a daemon leaves.
     pub fn on_signal(&mut self, signal: i32) -> Action {
         let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
         self.ends |= ENDS.contains(&signal);
         match self.phase {
             Phase::Without => Action::End(signal),
-            _ if self.serves && !makes_way => Action::Signal(signal),
+            _ if self.serves && !makes_way => {
+                if ENDS.contains(&signal) {
+                    self.signal = Some(signal);
+                }
+                Action::Signal(signal)
+            }
             _ => {
                 self.signal = Some(signal);
                 Action::Nothing
@@ -315,7 +334,7 @@ impl<D> Keeper<D> {
                 self.update = Some(Step::Trial { until: now + TRIAL });
                 return After::Start;
             }
-            Some(Step::Trial { .. }) => {
+            Some(Step::Trial { .. } | Step::Asked { .. }) => {
                 (self.program, self.update) = (None, Some(Step::Undone));
                 self.died_in_a_row = 1;
                 return After::Start;
@@ -325,39 +344,62 @@ impl<D> Keeper<D> {
         }
         self.deaths[self.died % DEATHS_MAX] = Some(now);
         self.died += 1;
-        self.died_in_a_row += 1;
+        self.died_in_a_row += u32::from(is_fault(end));
         let too_many = self.died >= DEATHS_MAX
             && self.first_of_last().is_some_and(|at| now.saturating_sub(at) < DEATHS_WITHIN);
         if !too_many {
             After::Start
-        } else if self.table.of_kind(Kind::Process).is_none() && self.table.of_kind(Kind::Api).is_none() {
-            // There is nothing to keep, and no client can connect.
+        } else if self.keeps_nothing() {
             After::End
         } else {
             After::Without
         }
     }
 
+    /// Whether the last start of a daemon was impossible.
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// A daemon could not be started: what has been written down for it is as good as before.
+    pub fn on_refused(&mut self, now: Duration) -> After {
+        self.phase = Phase::Without;
+        if let Some(Step::Ordered { .. } | Step::Trial { .. } | Step::Asked { .. }) = self.update {
+            (self.program, self.update) = (None, Some(Step::Undone));
+            return After::Start;
+        }
+        self.refused = Some(now);
+        if self.keeps_nothing() { After::End } else { After::Without }
+    }
+
+    /// Whether nothing is lost with the keeper: no app runs, and no client can connect.
+    fn keeps_nothing(&self) -> bool {
+        self.table.of_kind(Kind::Process).is_none() && self.table.of_kind(Kind::Api).is_none()
+    }
+
     /// Time until [`Self::on_update_due`]; `None` if there is nothing to wait for.
     pub fn update_due_in(&self, now: Duration) -> Option<Duration> {
         match self.update? {
-            Step::Ordered { by: due } | Step::Trial { until: due } => Some(due.saturating_sub(now)),
+            Step::Ordered { by: due } | Step::Trial { until: due } | Step::Asked { until: due } => {
+                Some(due.saturating_sub(now))
+            }
             Step::Undone | Step::Proved => None,
         }
     }
 
-    /// The time of an update's step is over. A daemon that has not ended by then, or does not serve, is
-    /// killed; nothing is released.
+    /// The time of an update's step is over. A daemon that serves is asked whether it still turns. One that has not ended by
+    /// then, does not serve or does not answer, is killed; nothing is released.
     pub fn on_update_due(&mut self, now: Duration) -> Action {
         if self.update_due_in(now) != Some(Duration::ZERO) || matches!(self.phase, Phase::Leaving { .. }) {
             return Action::Nothing;
         }
         match &mut self.update {
             Some(Step::Trial { .. }) if self.serves => {
-                self.update = Some(Step::Proved);
-                Action::Become
+                self.update = Some(Step::Asked { until: now + TRIAL * 2 });
+                self.watchdog.owes_look = true;
+                Action::Nothing
             }
-            Some(Step::Ordered { by: due } | Step::Trial { until: due }) => {
+            Some(Step::Ordered { by: due } | Step::Trial { until: due } | Step::Asked { until: due }) => {
                 *due = now + TRIAL;
                 Action::Signal(SIGKILL)
             }
@@ -385,8 +427,9 @@ impl<D> Keeper<D> {
 
     /// Time until a daemon is started without a client; `None` while there is one.
     pub fn retries_in(&self, now: Duration) -> Option<Duration> {
-        let last = self.deaths[(self.died + DEATHS_MAX - 1) % DEATHS_MAX]?;
-        (self.phase == Phase::Without).then(|| (last + RETRY_PAUSE).saturating_sub(now))
+        let death = self.deaths[(self.died + DEATHS_MAX - 1) % DEATHS_MAX].map(|at| at + RETRY_PAUSE);
+        let due = self.refused.map(|at| at + START_PAUSE).or(death)?;
+        (self.phase == Phase::Without).then(|| due.saturating_sub(now))
     }
 
     /// The next frame to send; call [`Self::sent`] when it was sent.
@@ -395,7 +438,7 @@ impl<D> Keeper<D> {
         match self.phase {
             Phase::Greeting => {
                 let update = match self.update {
-                    Some(Step::Trial { .. }) => Update::Trial,
+                    Some(Step::Trial { .. } | Step::Asked { .. }) => Update::Trial,
                     Some(Step::Undone) => Update::Undone,
                     Some(Step::Ordered { .. } | Step::Proved) | None => Update::None,
                 };
@@ -448,6 +491,11 @@ impl<D> Keeper<D> {
     fn first_of_last(&self) -> Option<Duration> {
         self.deaths[self.died % DEATHS_MAX]
     }
+}
+
+/// Whether what a daemon took over may have ended it: it did not say itself why it ends.
+fn is_fault(end: End) -> bool {
+    !matches!(end, End::Code(code) if code != PANICKED)
 }
 
 /// Whether the service manager keeps it too: the socket of an address in which connections wait if there is

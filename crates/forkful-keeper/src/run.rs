@@ -64,8 +64,10 @@ struct Process {
 /// Keeps daemons running until one leaves; returns that daemon's exit code.
 pub fn run(plan: KeeperPlan) -> io::Result<i32> {
     let mut process = Process::begin(plan)?;
-    if process.daemon.is_none() {
-        process.start();
+    if process.daemon.is_none()
+        && let Some(code) = process.start()
+    {
+        return Ok(code);
     }
     // From here on only the loop runs, and nothing is allocated.
     memory::forget_code();
@@ -111,7 +113,9 @@ impl Process {
 
     /// One wait and its events; returns the exit code if that was the end.
     fn turn(&mut self) -> io::Result<Option<i32>> {
-        self.wait()?;
+        if let Some(code) = self.wait()? {
+            return Ok(Some(code));
+        }
         if let Some(code) = self.hear_signals() {
             return Ok(Some(code));
         }
@@ -137,7 +141,7 @@ impl Process {
         self.act(action);
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self) -> io::Result<Option<i32>> {
         let now = Instant::now();
         self.send_again = self.send_again.filter(|at| *at > now);
         let visits = self.keeper.waits_for_visits(self.began.elapsed());
@@ -176,9 +180,9 @@ impl Process {
         let visitor = api.is_some() && !fds[count - 1].revents().is_empty();
         let now = self.began.elapsed();
         if visitor && self.keeper.on_visit(now) || self.keeper.retries_in(now) == Some(Duration::ZERO) {
-            self.start();
+            return Ok(self.start());
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns the exit code, if a signal requested the end and there is no daemon.
@@ -218,12 +222,12 @@ impl Process {
             }
             Action::Become => {
                 let failed = self.become_successor(daemon);
-                say(&format!("the keeper stays what it was, its daemons are new: {failed}"));
+                say(format_args!("the keeper stays what it was, its daemons are new: {failed}"));
             }
             // It may have just ended.
             Action::Signal(signal) => drop(signal_by_pidfd(&daemon.pidfd, signal)),
             Action::Kill => {
-                say("the daemon hangs: it is killed, and another one takes its place");
+                say(format_args!("the daemon hangs: it is killed, and another one takes its place"));
                 drop(signal_by_pidfd(&daemon.pidfd, SIGKILL));
             }
         }
@@ -273,20 +277,19 @@ impl Process {
             Exit::Signal(signal, _) => (End::Signal(signal), 128 + signal),
         };
         match self.keeper.on_end(end, self.began.elapsed()) {
-            After::Start => {
-                self.start();
-                None
-            }
+            After::Start => self.start(),
             After::Without => {
-                say("the daemon has ended again and again; its apps go on without it for some seconds");
+                say(format_args!(
+                    "the daemon has ended again and again; its apps go on without it for some seconds"
+                ));
                 None
             }
             After::End => Some(code),
         }
     }
 
-    /// Starts a daemon. If that is impossible, it counts as having ended immediately.
-    fn start(&mut self) {
+    /// Starts a daemon. If that is impossible, it is tried again.
+    fn start(&mut self) -> Option<i32> {
         let started = seat().and_then(|(ours, theirs)| {
             let other = self.keeper.program().map(AsFd::as_fd);
             let (pid, pidfd) = self.standing.start(theirs.as_fd(), other)?;
@@ -296,10 +299,17 @@ impl Process {
             Ok(daemon) => {
                 self.daemon = Some(daemon);
                 self.keeper.on_start();
+                None
             }
-            Err(_) => {
-                say("the daemon cannot be started again");
-                self.ended(Exit::Code(1));
+            Err(error) => {
+                if !self.keeper.is_refused() {
+                    say(format_args!("the daemon cannot be started: {error}"));
+                }
+                match self.keeper.on_refused(self.began.elapsed()) {
+                    After::Start => self.start(),
+                    After::Without => None,
+                    After::End => Some(1),
+                }
             }
         }
     }
@@ -362,7 +372,7 @@ fn answer(socket: BorrowedFd<'_>, pid: u32) {
 
 /// Writes a line to the daemon's log, with the time like its other lines; a line that cannot be written is
 /// dropped.
-fn say(text: &str) {
+fn say(text: std::fmt::Arguments<'_>) {
     let now = DateTime::<Utc>::from(SystemTime::now());
     let (date, ms) = (now.date_naive(), now.timestamp_subsec_millis());
     let mut line = [0; 256];

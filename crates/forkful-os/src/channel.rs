@@ -18,8 +18,11 @@ use rustix::net::{
 
 use crate::sys;
 
-/// Maximum descriptors that one [`receive`] accepts; Node sends one per message, libuv at most 64.
-pub const HANDLES_MAX: usize = 64;
+/// Maximum descriptors that one [`receive`] accepts: the kernel's limit for a message. Node sends one.
+pub const HANDLES_MAX: usize = 253;
+
+/// Reads of [`close_with_all`] at most; what is in a socket has a bound, too.
+const LAST_READS_MAX: usize = 4096;
 
 /// Bytes that [`take`] reads at a time.
 const TAKEN_BYTES: usize = 8 * 1024;
@@ -127,7 +130,23 @@ pub fn look(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> i
     receive_with(fd, buf, handles, RecvFlags::PEEK)
 }
 
-/// Removes this many bytes that were looked at. Descriptors received with them are closed.
+/// Before the last descriptor of a socket is closed: takes no more from the other process, and has the descriptors that come
+/// unread [closed aside](crate::closing). The kernel would close them together with the socket.
+pub fn close_with_all(fd: BorrowedFd<'_>) {
+    // The other end may be gone.
+    let _gone = rustix::net::shutdown(fd, rustix::net::Shutdown::Read);
+    let (mut buffer, mut handles) = ([0; TAKEN_BYTES], Vec::new());
+    for _ in 0..LAST_READS_MAX {
+        match receive(fd, &mut buffer, &mut handles) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => handles.drain(..).for_each(crate::closing::close_aside),
+        }
+    }
+    handles.into_iter().for_each(crate::closing::close_aside);
+}
+
+/// Removes this many bytes that were looked at. Descriptors received with them are closed, here and now: hold the copies that
+/// [`look`] has made until then.
 pub fn take(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let mut buffer = [0; TAKEN_BYTES];
     let mut left = bytes;

@@ -20,6 +20,7 @@ pub mod closed;
 #[cfg(not(target_os = "linux"))]
 #[path = "elsewhere/closed.rs"]
 pub mod closed;
+pub mod closing;
 pub mod connection;
 pub mod cores;
 mod diagnosed;

@@ -40,8 +40,9 @@ pub(crate) use limits::CHANGING;
 pub(crate) use limits::original_open_files_limit;
 #[cfg(target_os = "linux")]
 pub(crate) use limits::restore_open_files_limit;
+pub(crate) use stat::Stat;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use stat::all_pids;
+pub use stat::is_living;
 #[cfg(any(test, not(target_os = "linux")))]
 pub(crate) use stat::read_stat;
-pub(crate) use stat::{Stat, is_living};

@@ -59,7 +59,7 @@ const DAEMON_VARIABLES: [&str; 9] = [
 /// The daemon, if it is running. If it was killed, the user is told that the apps are no longer running.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     let client = found(home).await?;
-    if client.is_none() && home.is_abandoned() {
+    if client.is_none() && forkful_daemon::is_abandoned(home) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             let left = match forkful_daemon::count_left_behind(home) {
@@ -165,7 +165,7 @@ pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
 /// The names of the apps that ran when the last daemon was told to end, for a command that starts a daemon without them.
 /// Of a daemon that was killed, [`running`] has told.
 pub(crate) fn ran_before(home: &Home) -> Vec<String> {
-    let text = fs_err::read(home.state()).ok().filter(|_| !home.is_abandoned());
+    let text = fs_err::read(home.state()).ok().filter(|_| !forkful_daemon::is_abandoned(home));
     let state: Option<SavedState> = text.and_then(|text| serde_json::from_slice(&text).ok());
     let apps = state.map(|state| state.apps).unwrap_or_default();
     apps.iter().filter_map(SavedApp::name_in).map(str::to_owned).collect()

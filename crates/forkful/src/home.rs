@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 pub(crate) use forkful_daemon::Home;
 
+use forkful_api::saved::{SavedApp, SavedState};
 use forkful_core::pages::Page;
 
 use crate::exit::{Exit, Failure};
@@ -57,17 +58,14 @@ pub(crate) fn create(home: &Home) -> Result<(), Failure> {
 
 /// How many apps `forkful resurrect` would start if no daemon runs; none if that cannot be read.
 pub(crate) fn saved_apps(home: &Home) -> usize {
-    #[derive(serde::Deserialize)]
-    struct Saved {
-        apps: Vec<serde::de::IgnoredAny>,
-    }
-    let number = |path: &PathBuf| {
+    let saved = |path: &PathBuf| {
         let file = std::io::BufReader::new(fs_err::File::open(path).ok()?);
-        let saved: Saved = serde_json::from_reader(file).ok()?;
-        Some(saved.apps.len())
+        serde_json::from_reader(file).ok().map(|saved: SavedState| saved.apps)
     };
-    let earlier = || [home.previous_state(), home.dump()].iter().filter_map(number).find(|apps| *apps > 0);
-    number(&home.state()).or_else(earlier).unwrap_or(0)
+    let earlier =
+        || [home.previous_state(), home.dump()].iter().filter_map(saved).find(|apps| !apps.is_empty());
+    let apps = saved(&home.state()).or_else(earlier).unwrap_or_default();
+    apps.iter().filter(|app| SavedApp::runs_in(app)).count()
 }
 
 fn check(home: &Home, metadata: &std::fs::Metadata) -> Result<(), Failure> {

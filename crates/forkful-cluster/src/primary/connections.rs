@@ -3,12 +3,15 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forkful_dispatch::ConnectionId;
+use forkful_os::closing::close_aside;
 
 /// Entries are reused, so that a connection causes no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     places: Vec<Option<OwnedFd>>,
     free: Vec<u32>,
+    /// Workers are another user's: they may have the daemon wait for a close.
+    pub(super) are_foreign: bool,
 }
 
 impl Connections {
@@ -27,16 +30,24 @@ impl Connections {
 
     /// Closes the copy.
     pub(super) fn close(&mut self, id: ConnectionId) {
-        if let Some(place) = self.places.get_mut(id.0 as usize)
-            && place.take().is_some()
-        {
-            self.free.push(id.0);
+        let Some(connection) = self.places.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.free.push(id.0);
+        if self.are_foreign {
+            close_aside(connection);
         }
     }
 
     /// The number of copies.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        if self.are_foreign {
+            self.places.drain(..).flatten().for_each(close_aside);
+        }
     }
 }
 

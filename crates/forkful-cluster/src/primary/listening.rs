@@ -8,6 +8,7 @@ use std::path::Path;
 
 use forkful_core::spec::Balance;
 use forkful_dispatch::{Kind, ListeningId, NewListening, Watch};
+use forkful_os::behalf::as_user;
 use forkful_os::keeper::Hold;
 use forkful_os::listener::{self, SocketFile, TcpGroup, UnixOptions};
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,11 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
         return Err(io::Error::from_raw_os_error(EACCES));
     }
     let v6_only = query.flags & FLAG_IPV6_ONLY != 0;
+    // The kernel lets only sockets of one user share a port: an app must not share one with services of the daemon's user.
+    let as_owner = |bind: &dyn Fn() -> io::Result<Source>| match &config.owner {
+        Some(owner) => as_user(owner, bind),
+        None => bind(),
+    };
     match query.kind {
         AddressKind::Tcp4 | AddressKind::Tcp6 => {
             let bind = |address| {
@@ -213,13 +219,16 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
                     (_, None) => TcpGroup::bind(address, v6_only, backlog).map(Source::Group),
                 }
             };
-            bind_any(query, bind)
+            as_owner(&|| bind_any(query, bind))
         }
-        AddressKind::Udp4 | AddressKind::Udp6 => bind_any(query, |address| {
-            let reuse = query.flags & FLAG_UDP_REUSE_ADDRESS != 0;
-            let socket = listener::bind_udp(address, v6_only, reuse)?;
-            Ok(Source::Single { socket, file: None })
-        }),
+        AddressKind::Udp4 | AddressKind::Udp6 => {
+            let bind = |address| {
+                let reuse = query.flags & FLAG_UDP_REUSE_ADDRESS != 0;
+                let socket = listener::bind_udp(address, v6_only, reuse)?;
+                Ok(Source::Single { socket, file: None })
+            };
+            as_owner(&|| bind_any(query, bind))
+        }
         AddressKind::Unix => {
             let path = query.address.as_deref().ok_or_else(invalid)?;
             let Query { readable_all, writable_all, .. } = *query;

@@ -135,7 +135,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .option(takes("DURATION", "Longest pause of those that grow; 15 s by default")),
     key("stop_exit_codes", Kind::ExitCodes, "[]", "[0]", "Exit codes after which a worker stays stopped.")
         .of(Restart).is(&["stop_exit_codes"]).option(takes("CODES", "Exit codes after which a worker stays stopped").commas()),
-    key("watch", Kind::Watch, "false", r#"["src"]"#, "Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/**/*.js`, and `!` before it leaves it out.")
+    key("watch", Kind::Watch, "false", r#"["src"]"#, "Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/*.js` (`**` is any number of folders), and `!` before it leaves it out.")
         .of(Renew).decides(&["watch"]).option(takes("PATHS", "Reload when files change: here, or at these paths").commas().alone().equals()),
     key("ignore_watch", Kind::WatchIgnore, "[]", r#"["uploads", "*.tmp"]"#,
         "Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is.")

@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 
 use super::Back;
 use super::app::{App, AppId};
+use super::launch::other_user;
 use super::metrics::{LISTED_PACE, USUAL_PACE, WATCHED_PACE};
 use super::written::WrittenUpkeep;
 use crate::watch::{News, Watcher};
@@ -233,7 +234,8 @@ impl App {
         let tell = move |news| {
             let _gone = back.send(Back::Files { app, news });
         };
-        match Watcher::start(watch, &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
+        let user = other_user(self.spec());
+        match Watcher::start((watch, user), &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
             Ok(watcher) => WatcherChange::Replaced(Some(watcher), None),
             Err(error) => {
                 log_line!("forkful: {}: its files cannot be watched: {error}", self.spec().name);

@@ -31,7 +31,7 @@ const NAME_TRIES: u64 = 1000;
 pub(crate) enum Source {
     /// What the last daemon left, else what the daemon before it left, else what `save` wrote.
     Newest,
-    /// The same for a daemon whose own state is in the first of these files.
+    /// What the daemon before this one left, which has saved its own state since.
     Previous,
     /// What `save` wrote.
     Dump,
@@ -136,7 +136,7 @@ impl<F: Files> Shelf<F> {
         let (state, previous, dump) = (self.home.state(), self.home.previous_state(), self.home.dump());
         let paths = match source {
             Source::Newest => vec![state, previous, dump],
-            Source::Previous => vec![previous, dump],
+            Source::Previous => vec![previous],
             Source::Dump => vec![dump],
         };
         let mut loaded = Loaded::default();

@@ -24,7 +24,7 @@ fn begin_after(
         polling,
     };
     let (sender, news) = mpsc::channel();
-    let watcher = Watcher::start(&watch, root, (vec![root.join("own.log")], since), move |told| {
+    let watcher = Watcher::start((&watch, None), root, (vec![root.join("own.log")], since), move |told| {
         // The test may be over.
         let _over = sender.send(told);
     });
@@ -131,4 +131,22 @@ fn a_file_that_was_changed_before_the_watch_is_told_by_its_time() {
         let (_watcher, news) = begin_after(&root, polling, Some(seen.max(written("new.js"))));
         assert_eq!(written_until_told(&root.join("another.js"), &news), [root.join("another.js")]);
     }
+}
+
+#[test]
+fn a_change_that_does_not_count_puts_nothing_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    for name in ["app.js", "own.log"] {
+        std::fs::write(root.join(name), "").expect("written");
+    }
+    let (paths, delay) = (vec![root.clone()], Duration::from_millis(20));
+    let watch = Watch { paths, ignore: Vec::new(), delay, follow_links: false, polling: None };
+    let tree = Tree::new(&watch, &root, vec![root.join("own.log")]).expect("no pattern is wrong");
+    let (notices, _heard) = mpsc::sync_channel(8);
+    let mut told = Told::new(tree, notices, Arc::default()).expect("it can be watched");
+    let mut changed = BTreeSet::new();
+    assert!(told.take(root.join("app.js"), &mut changed).expect("looked at"));
+    assert!(!told.take(root.join("own.log"), &mut changed).expect("looked at"));
+    assert_eq!(changed.len(), 1);
 }

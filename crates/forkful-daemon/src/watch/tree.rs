@@ -9,11 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use forkful_core::spec::{Watch, WatchIgnore};
+use forkful_os::behalf;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use regex::Regex;
 
 /// Folders below a watched one; a bound against a tree that links to itself.
 const DEPTH_MAX: usize = 64;
+/// Bytes of a `.gitignore`.
+const GITIGNORE_BYTES_MAX: u64 = 256 << 10;
 /// Folders in all, a bound for memory; the kernel has one of its own.
 const FOLDERS_MAX: usize = 200_000;
 
@@ -183,10 +186,16 @@ impl Tree {
     }
 }
 
+/// A file that is no regular one, is too large, or is a link of another user, counts as none.
 fn read(folder: &Path) -> Option<Gitignore> {
     let file = folder.join(".gitignore");
-    // A line that is no pattern is left out, as git does.
-    file.is_file().then(|| Gitignore::new(file).0)
+    let bytes = behalf::read_whole(&file, GITIGNORE_BYTES_MAX).ok()?;
+    let mut builder = GitignoreBuilder::new(folder);
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        // A line that is no pattern is left out, as git does.
+        let _no_pattern = builder.add_line(Some(file.clone()), line);
+    }
+    builder.build().ok()
 }
 
 /// Absolute patterns below the working directory are anchored there, and so are those that begin with `./`, as chokidar reads them.
@@ -288,7 +297,8 @@ mod tests {
             std::fs::write(path, "").expect("written");
         }
         let files = |asked: &[&str]| {
-            let (paths, ignore) = Watch::sort(asked.iter().copied(), |path| root.join(path).components().collect());
+            let (paths, ignore) =
+                Watch::sort(asked.iter().copied(), |path| root.join(path).components().collect());
             let (delay, follow_links, polling) = (Duration::from_millis(1), false, None);
             let watch = Watch { paths, ignore, delay, follow_links, polling };
             let mut names = Names(Vec::new(), root.to_owned());
@@ -305,5 +315,27 @@ mod tests {
         assert_eq!(files(&["app/[id]"]), ["app/[id]/page.js"]);
         assert_eq!(files(&["src", "!src/**/*.md"]), ["src/a.js", "src/x/b.ts"]);
         assert_eq!(files(&["!src", "!app"]), ["other/c.js", "top.js"]);
+    }
+
+    #[test]
+    fn a_gitignore_is_a_small_file_of_ones_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        std::fs::write(root.join("a.js"), "").expect("written");
+        let gitignore = root.join(".gitignore");
+        std::fs::write(&gitignore, "a.js\n").expect("written");
+        assert_eq!(walked(root, vec![], vec![]), ["/"]);
+        // A sparse file takes no space on the disk.
+        let file = std::fs::File::options().append(true).open(&gitignore).expect("opened");
+        file.set_len(1 << 31).expect("set");
+        assert_eq!(walked(root, vec![], vec![]), ["/", "a.js"]);
+        if rustix::process::geteuid().is_root() {
+            let secret = root.join("secret");
+            std::fs::write(&secret, "a.js\n").expect("written");
+            std::fs::remove_file(&gitignore).expect("removed");
+            std::os::unix::fs::symlink(&secret, &gitignore).expect("linked");
+            std::os::unix::fs::lchown(&gitignore, Some(65_534), None).expect("given away");
+            assert_eq!(walked(root, vec![], vec![]), ["/", "a.js", "secret"]);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forkful_keeper::keeper::{Action, After, Keeper};
+use forkful_keeper::keeper::{Action, After, Keeper, START_PAUSE};
 use forkful_os::keeper::{End, Frame, Kind, Name, Update};
 
 use super::{SECOND, handed};
@@ -209,4 +209,41 @@ fn the_service_manager_keeps_the_socket_of_an_address_until_the_app_closes_it_bu
     // The manager starts the service again, or closes everything itself.
     assert_eq!(keeper.on_signal(15), Action::Signal(15));
     assert_eq!(forgotten(&keeper, 4), None);
+}
+
+#[test]
+fn a_daemon_that_cannot_be_started_says_nothing_of_what_was_written_down() {
+    let mut keeper = Keeper::new(7);
+    keeper.begin_with(0, Kind::Process, 1);
+    handed(&mut keeper);
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    assert_eq!(keeper.on_end(End::Signal(9), SECOND), After::Start);
+    for refusals in 2..12 {
+        let now = SECOND * refusals;
+        assert_eq!(keeper.on_refused(now), After::Without);
+        assert_eq!(keeper.retries_in(now), Some(START_PAUSE));
+        assert_eq!(keeper.retries_in(now + START_PAUSE), Some(Duration::ZERO));
+    }
+    // The same of one that says itself why it does not begin.
+    handed(&mut keeper);
+    assert!(!keeper.is_refused());
+    assert_eq!(keeper.on_end(End::Code(2), SECOND * 12), After::Start);
+    let hello = Frame::Hello { keeper: 7, died: 1, last: End::Code(2), update: Update::None };
+    assert_eq!(handed(&mut keeper)[0].0, hello);
+}
+
+#[test]
+fn a_first_daemon_that_cannot_be_started_is_the_end() {
+    assert_eq!(Keeper::<u32>::new(7).on_refused(SECOND), After::End);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_gives_way_to_the_one_before() {
+    let mut keeper = Keeper::new(7);
+    keeper.begin_with(0, Kind::Process, 1);
+    handed(&mut keeper);
+    keeper.on_frame(Frame::Serves, None, SECOND);
+    keeper.on_frame(Frame::Update, Some(99), SECOND);
+    assert_eq!(keeper.on_end(End::Code(0), SECOND), After::Start);
+    assert_eq!((keeper.on_refused(SECOND), keeper.program()), (After::Start, None));
 }

@@ -22,19 +22,22 @@ enum Point {
     /// It has everything, and does not serve yet.
     Handed,
     Serves,
-    /// Its time is over.
+    /// Its time is over, and it is asked whether it still turns.
+    Asked,
+    /// It does.
     Proved,
 }
 
 const OLD: Option<u32> = None;
 const NEW: Option<u32> = Some(99);
-const POINTS: [Point; 7] = [
+const POINTS: [Point; 8] = [
     Point::Checking,
     Point::Ordered,
     Point::Begun,
     Point::Greeted,
     Point::Handed,
     Point::Serves,
+    Point::Asked,
     Point::Proved,
 ];
 
@@ -59,8 +62,13 @@ fn updating(point: Point) -> Keeper<u32> {
     if point >= Point::Serves {
         keeper.on_frame(Frame::Serves, None, SECOND);
     }
+    if point >= Point::Asked {
+        assert_eq!(keeper.on_update_due(SECOND + TRIAL), Action::Nothing);
+        assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Look));
+        keeper.sent();
+    }
     if point == Point::Proved {
-        assert_eq!(keeper.on_update_due(SECOND + TRIAL), Action::Become);
+        assert_eq!(keeper.on_frame(Frame::Turns, None, SECOND + TRIAL), Action::Become);
     }
     keeper
 }
@@ -75,7 +83,9 @@ fn a_daemon_that_dies_at_any_step_of_an_update_is_followed_by_one_that_goes_on()
             Point::Checking => (OLD, 1, Update::None),
             // It was about to end.
             Point::Ordered => (NEW, 0, Update::Trial),
-            Point::Begun | Point::Greeted | Point::Handed | Point::Serves => (OLD, 1, Update::Undone),
+            Point::Begun | Point::Greeted | Point::Handed | Point::Serves | Point::Asked => {
+                (OLD, 1, Update::Undone)
+            }
             Point::Proved => (NEW, 1, Update::None),
         };
         assert_eq!(keeper.program().copied(), program, "{point:?}");
@@ -89,17 +99,23 @@ fn a_daemon_that_dies_at_any_step_of_an_update_is_followed_by_one_that_goes_on()
 fn a_daemon_that_hangs_at_any_step_of_an_update_is_killed_in_time() {
     for point in POINTS {
         let mut keeper = updating(point);
-        assert_eq!(keeper.on_update_due(SECOND + TRIAL - Duration::from_millis(1)), Action::Nothing);
-        let due = keeper.update_due_in(SECOND * 2);
-        let waits = !matches!(point, Point::Checking | Point::Proved);
-        assert_eq!(due, waits.then(|| TRIAL - SECOND), "{point:?}");
-        let expected = match point {
-            Point::Checking | Point::Proved => Action::Nothing,
-            Point::Serves => Action::Become,
-            Point::Ordered | Point::Begun | Point::Greeted | Point::Handed => Action::Signal(9),
+        let due = match point {
+            Point::Checking | Point::Proved => {
+                assert_eq!(keeper.update_due_in(SECOND * 2), None, "{point:?}");
+                continue;
+            }
+            Point::Asked => SECOND + TRIAL * 3,
+            Point::Ordered | Point::Begun | Point::Greeted | Point::Handed | Point::Serves => SECOND + TRIAL,
         };
-        assert_eq!(keeper.on_update_due(SECOND + TRIAL), expected, "{point:?}");
-        assert_eq!(keeper.on_update_due(SECOND + TRIAL), Action::Nothing, "once, {point:?}");
+        assert_eq!(keeper.on_update_due(due - Duration::from_millis(1)), Action::Nothing);
+        assert_eq!(keeper.update_due_in(SECOND * 2), Some(due - SECOND * 2), "{point:?}");
+        // One that serves is asked first.
+        let expected = if point == Point::Serves { Action::Nothing } else { Action::Signal(9) };
+        assert_eq!(keeper.on_update_due(due), expected, "{point:?}");
+        assert_eq!(keeper.on_update_due(due), Action::Nothing, "once, {point:?}");
+        if point == Point::Serves {
+            assert_eq!(keeper.on_update_due(due + TRIAL * 2), Action::Signal(9));
+        }
     }
 }
 
@@ -119,14 +135,13 @@ fn a_daemon_that_leaves_at_any_step_of_an_update_leaves_only_when_it_serves() {
 fn a_signal_at_any_step_of_an_update_reaches_the_daemon_that_serves_next() {
     for point in POINTS {
         let mut keeper = updating(point);
-        let at_once = matches!(point, Point::Checking | Point::Serves | Point::Proved);
+        let at_once = matches!(point, Point::Checking | Point::Serves | Point::Asked | Point::Proved);
         let expected = if at_once { Action::Signal(15) } else { Action::Nothing };
         assert_eq!(keeper.on_signal(15), expected, "{point:?}");
-        if !at_once {
-            keeper.on_end(End::Signal(9), SECOND * 2);
-            handed(&mut keeper);
-            assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND * 2), Action::Signal(15), "{point:?}");
-        }
+        // It may have been told to one that hung, and was killed.
+        keeper.on_end(End::Signal(9), SECOND * 2);
+        handed(&mut keeper);
+        assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND * 2), Action::Signal(15), "{point:?}");
     }
 }
 
@@ -140,6 +155,7 @@ fn an_update_may_follow_one_that_is_on_trial_or_was_undone() {
         keeper.on_end(End::Code(1), SECOND * 2);
         assert_eq!(keeper.program(), None, "back to that of the keeper, {point:?}");
         // A failure of the previous daemon is no longer part of the update.
+        handed(&mut keeper);
         keeper.on_end(End::Signal(11), SECOND * 2);
         let hello = Frame::Hello { keeper: 7, died: 2, last: End::Signal(11), update: Update::None };
         assert_eq!(handed(&mut keeper)[0].0, hello);

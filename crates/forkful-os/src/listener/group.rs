@@ -13,6 +13,8 @@ use super::query::local_addr;
 use super::round_robin::RoundRobin;
 use super::single::{bound_tcp, clamp_backlog, unbound_tcp};
 use super::steer::{self, Steer};
+use crate::behalf::{Rights, as_user};
+use crate::identity::euid;
 
 /// Maximum members of a group: one for the daemon and one per slot.
 pub const MEMBERS_MAX: usize = 1025;
@@ -74,12 +76,22 @@ impl TcpGroup {
         if self.members.len() >= MEMBERS_MAX {
             return Err(Errno::NOSPC.into());
         }
-        let socket = unbound_tcp(&self.addr, self.ipv6_only)?;
+        let socket = self.of_same_user(|| unbound_tcp(&self.addr, self.ipv6_only))?;
         sockopt::set_socket_reuseport(&socket, true)?;
         bind(&socket, &self.addr)?;
         listen(&socket, clamp_backlog(self.backlog))?;
         self.members.push(socket);
         Ok(self.members.len() - 1)
+    }
+
+    /// Makes a socket of the first member's user, whoever this process has become since: sockets of one user alone share a
+    /// port.
+    fn of_same_user(&self, make: impl FnOnce() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+        let first = rustix::fs::fstat(&self.members[0])?;
+        if first.st_uid == euid() {
+            return make();
+        }
+        as_user(&Rights { uid: first.st_uid, gid: first.st_gid, groups: Vec::new() }, make)
     }
 
     /// The number of members; at least one.

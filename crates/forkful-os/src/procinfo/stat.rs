@@ -68,7 +68,7 @@ pub(crate) fn read_stat(pid: u32) -> io::Result<Stat> {
 }
 
 /// Whether a process is there and no zombie.
-pub(crate) fn is_living(pid: u32) -> bool {
+pub fn is_living(pid: u32) -> bool {
     read_stat(pid).is_ok_and(|stat| stat.is_living())
 }
 

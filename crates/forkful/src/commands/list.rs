@@ -67,6 +67,7 @@ async fn table(home: &Home) -> Result<AppTable, Failure> {
 
 /// What is saved where no daemon runs. If the last daemon was killed, a warning has said so.
 fn saved(home: &Home) -> Option<String> {
-    let number = Some(saved_apps(home)).filter(|number| *number > 0 && !home.is_abandoned())?;
+    let number =
+        Some(saved_apps(home)).filter(|number| *number > 0 && !forkful_daemon::is_abandoned(home))?;
     Some(format!("no app is running; `forkful resurrect` starts {}", count(number, "saved app")))
 }

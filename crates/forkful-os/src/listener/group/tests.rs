@@ -212,3 +212,20 @@ fn round_robin_gives_exact_turns_or_says_that_it_is_not_available() {
     assert_eq!(spread(&group, 40), [10, 20, 10, 0, 0], "listed twice, two turns");
     assert_eq!(group.steer(&Steer::RoundRobin(vec![])).unwrap_err().raw_os_error(), Some(libc::EINVAL));
 }
+
+#[test]
+fn a_group_of_a_user_shares_its_port_with_no_other_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes sockets for others");
+        return;
+    }
+    let user = Rights { uid: 65_534, gid: 65_534, groups: Vec::new() };
+    let bind = || TcpGroup::bind(LOOPBACK.parse().unwrap(), false, 16);
+    let mut group = as_user(&user, bind).unwrap();
+    group.add_member().unwrap();
+    assert_eq!(rustix::fs::fstat(group.member(1)).unwrap().st_uid, user.uid);
+    let other = unbound_tcp(&group.local_addr(), false).unwrap();
+    sockopt::set_socket_reuseport(&other, true).unwrap();
+    let refused = rustix::net::bind(&other, &group.local_addr()).unwrap_err();
+    assert_eq!(refused, Errno::ADDRINUSE);
+}
