@@ -323,6 +323,20 @@ test('a request to end that reaches a daemon which hangs is kept until one serve
   assert.match(readFileSync(join(forkful.home, 'daemon.log'), 'utf8'), /the daemon hangs/);
 });
 
+test('logs go on with the daemon that has taken over', async (t) => {
+  const { forkful } = await kept(t, writing, { instances: 1 });
+  const logs = forkful.spawn(['logs', 'app', '--lines', '0', '--raw']);
+  await waitUntil('a line', () => logs.stdout.includes('\n'));
+  await killDaemon(forkful);
+  await waitUntil('the note', () => logs.stderr.includes('another daemon goes on with the apps'));
+  const before = logs.stdout.length;
+  await waitUntil('more lines', () => logs.stdout.length > before);
+  await forkful.ok(['kill']);
+  const { code, stderr } = await logs.outcome;
+  assert.equal(code, 4);
+  assert.match(stderr, /the daemon ended the stream of lines/);
+});
+
 test('without a keeper, the apps end with their daemon', async (t) => {
   const { forkful, pids } = await kept(t, plain, { env: { FORKFUL_KEEPER: '0' } });
   const { pid, keeper } = JSON.parse((await forkful.ok(['ping', '--json'])).stdout);

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::logs::{LogShape, LogStyle, append};
 use crate::output::paint::Paint;
-use crate::output::written;
+use crate::output::{self, written};
 
 /// The default time format of `--timestamp`.
 const TIMESTAMP_DEFAULT: &str = "YYYY-MM-DDTHH:mm:ss";
@@ -93,7 +93,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         _ => None,
     };
     let named = names(&mut client, &targets).await?;
-    let query =
+    let mut query =
         LogsQuery { targets: join_targets(&named), lines: args.lines, follow: !args.nostream, stream };
     let style = match (args.json, args.format, args.raw) {
         (true, _, _) => LogStyle::Json,
@@ -107,29 +107,47 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         highlight: args.highlight.clone().filter(|text| !text.is_empty()),
         paint: Paint::stdout(),
     };
-    let daemon = client.daemon_version().to_owned();
-    let lines = client.logs(&query).await;
-    let mut lines = lines.map_err(|error| connection::refused_by(&daemon, error, &named))?;
+    loop {
+        let pid = client.ping().await?.pid;
+        let daemon = client.daemon_version().to_owned();
+        let lines = client.logs(&query).await;
+        let lines = lines.map_err(|error| connection::refused_by(&daemon, error, &named))?;
+        show(lines, &shape).await?;
+        if args.nostream {
+            return Ok(Exit::Done);
+        }
+        // Another daemon goes on with the apps after an update or a crash.
+        let (next, ping) = Client::connect(&home.socket()).await.map_err(|_| ended())?;
+        if ping.pid == pid {
+            return Err(ended());
+        }
+        output::note("another daemon goes on with the apps: lines that came in between are in the log files alone");
+        (client, query.lines) = (next, 0);
+    }
+}
+
+fn ended() -> Failure {
+    Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")
+        .hint(
+            "either it exited, or lines arrived faster than they were read; run `forkful logs` again to see the rest",
+        )
+        .see(Page::Daemon)
+}
+
+/// Prints lines until the daemon ends their stream.
+async fn show(mut lines: LogReader, shape: &LogShape) -> Result<(), Failure> {
     let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
     let mut text = String::new();
     while let Some(next) = next(&mut lines).await? {
         text.clear();
-        append(&next, &shape, &mut text);
+        append(&next, shape, &mut text);
         written(out.write_all(text.as_bytes()))?;
         // Lines that arrive together are written together; a single line is shown at once.
         if !lines.has_line() {
             written(out.flush())?;
         }
     }
-    written(out.flush())?;
-    if args.nostream {
-        return Ok(Exit::Done);
-    }
-    Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")
-        .hint(
-            "either it exited, or lines arrived faster than they were read; run `forkful logs` again to see the rest",
-        )
-        .see(Page::Daemon))
+    written(out.flush())
 }
 
 /// Prints the last lines of workers, and new lines as they arrive.
