@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use forkful_api::types::LogStream;
 use forkful_core::logs::{LineFormat, LogRotation};
+use forkful_core::slot::Generation;
 use forkful_daemon::logs::{FollowFilter, FollowRequest, Followed, LineStyle, LogService, Stamp, StreamSpec};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -124,6 +125,7 @@ fn measure(options: &Options) -> Outcome<()> {
         let spec = StreamSpec {
             app: "bench".to_owned(),
             pm_id,
+            process: Generation(1),
             stream: LogStream::Out,
             paths: vec![path],
             style: style(options),
@@ -179,6 +181,7 @@ fn attach_idle(service: &LogService, folder: &Path, streams: u32) -> Outcome<Vec
         let spec = StreamSpec {
             app: "idle".to_owned(),
             pm_id: 1_000_000 + stream / 2,
+            process: Generation(1),
             stream: if stream % 2 == 0 { LogStream::Out } else { LogStream::Err },
             paths: vec![folder.join(format!("idle-{stream}.log"))],
             style: LineStyle::default(),

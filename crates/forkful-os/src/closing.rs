@@ -89,7 +89,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         client.set_nonblocking(true).unwrap();
-        while client.write(&[0; 65_536]).is_ok() {}
+        while client.write(&[0; 16_384]).is_ok() {}
         sockopt::set_socket_linger(&client, Some(Duration::from_secs(3600))).unwrap();
         (client.into(), server)
     }
@@ -131,7 +131,7 @@ mod tests {
         crate::channel::close_with_all(ours.as_fd());
         drop(ours);
         wait_until("the end of the connection", || {
-            let mut buffer = [0; 65_536];
+            let mut buffer = [0; 16_384];
             server.read(&mut buffer).is_ok_and(|bytes| bytes == 0)
         });
     }

@@ -121,7 +121,9 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         if ping.pid == pid {
             return Err(ended());
         }
-        output::note("another daemon goes on with the apps: lines that came in between are in the log files alone");
+        output::note(
+            "another daemon goes on with the apps: lines that came in between are in the log files alone",
+        );
         (client, query.lines) = (next, 0);
     }
 }
