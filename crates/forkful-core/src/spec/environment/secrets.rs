@@ -122,7 +122,8 @@ fn has_secret_part(value: &str) -> bool {
 /// Whether a value looks like a secret, regardless of its name: a URL or a connection string with a password,
 /// a webhook, a JSON web token, a private key, or a key in the format of a well-known service.
 pub fn looks_secret(value: &str) -> bool {
-    let has_userinfo = value.split_once("://").is_some_and(|(_, rest)| {
+    let has_userinfo = value.match_indices("://").any(|(at, separator)| {
+        let rest = &value[at + separator.len()..];
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
     });
@@ -195,7 +196,11 @@ pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
             };
             let is_option = name.starts_with('-');
             match value {
-                Some(value) => format!("{name}={}", shown_option_value(name, value)),
+                Some(value) => {
+                    let shown = format!("{name}={}", shown_option_value(name, value));
+                    // The `=` may stand within a value without an option, such as a URL with a query.
+                    if looks_secret(&shown) { REDACTED.to_owned() } else { shown }
+                }
                 None if looks_secret(argument) => REDACTED.to_owned(),
                 None => {
                     after_secret = is_option && has_secret_name(name);
@@ -345,6 +350,18 @@ mod tests {
             "--title=token=[redacted] --define=a=API_KEY=[redacted] --title password=[redacted] token="
         );
         assert_eq!(shown(&["--x=a=b=c=d=e=f"]), "--x=a=b=c=d=[redacted]");
+        assert_eq!(shown(&["--x=http://a/,b=postgres://u:p@h"]), "--x=[redacted]");
+        for secret in [
+            "postgres://u:SEK@db/x?sslmode=require",
+            "-dpostgres://u:SEK@db/x?sslmode=require",
+            "https://example.com/?page=2&token=SEK",
+            "AccountName=a;AccountKey=SEK==",
+            "ghp_0123456789abcdefSEK=1",
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcSEK=",
+        ] {
+            assert!(!shown(&[secret]).contains("SEK"), "{secret}: {}", shown(&[secret]));
+        }
+        assert_eq!(shown(&["https://example.com/?page=2"]), "https://example.com/?page=2");
         let harmless =
             ["--import=data:text/javascript,a='b'", "--url-of=http://auth/?a=b", "--a=b=c", "--=", "="];
         assert_eq!(shown(&harmless), harmless.join(" "));
