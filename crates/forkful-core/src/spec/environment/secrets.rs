@@ -108,15 +108,20 @@ const SECRET_PARTS: &[&str] = &[
     "sig",
 ];
 
+fn is_secret_part(name: &str) -> bool {
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    SECRET_PARTS.contains(&name.as_str())
+}
+
 /// Whether a value has parts like `Password=…;` or `?token=…`.
 fn has_secret_part(value: &str) -> bool {
     let is_list = value.contains("://") || value.contains(';');
     is_list
-        && value.split([';', '?', '&']).filter_map(|part| part.split_once('=')).any(|(name, value)| {
-            let name: String =
-                name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-            !value.is_empty() && SECRET_PARTS.contains(&name.as_str())
-        })
+        && value
+            .split([';', '?', '&'])
+            .filter_map(|part| part.split_once('='))
+            .any(|(name, value)| !value.is_empty() && is_secret_part(name))
 }
 
 /// Whether a value looks like a secret, regardless of its name: a URL or a connection string with a password,
@@ -155,6 +160,18 @@ pub fn looks_secret(value: &str) -> bool {
 /// A variable's value for output.
 pub fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (has_secret_name(name) || looks_secret(value)) { REDACTED } else { value }
+}
+
+/// A path of an HTTP request for output: the secret values of its query are replaced.
+pub fn shown_path(path: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return shown_value("", path).to_owned() };
+    let shown = |part: &str| match part.split_once('=') {
+        Some((name, value)) if !value.is_empty() && is_secret_part(name) => format!("{name}={REDACTED}"),
+        Some((name, value)) => format!("{name}={}", shown_value(name, value)),
+        None => shown_value("", part).to_owned(),
+    };
+    let parts: Vec<String> = query.split('&').map(shown).collect();
+    format!("{}?{}", shown_value("", path), parts.join("&"))
 }
 
 /// The number of names before a value: `--define=env=API_KEY=…` has three. A value behind more names is not shown.
@@ -331,6 +348,19 @@ mod tests {
             ("CONNECTIONS_MAX", "5"),
         ] {
             assert_eq!(shown_value(name, value), value, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_shown_without_the_secrets_of_its_query() {
+        for (path, shown) in [
+            ("/healthz", "/healthz"),
+            ("/h?verbose=1&token=SEK", "/h?verbose=1&token=[redacted]"),
+            ("/h?api_key=SEK&sig=SEK&a", "/h?api_key=[redacted]&sig=[redacted]&a"),
+            ("/h?ghp_0123456789abcdefSEK", "/h?[redacted]"),
+            ("/h;token=SEK", "[redacted]"),
+        ] {
+            assert_eq!(shown_path(path), shown);
         }
     }
 
