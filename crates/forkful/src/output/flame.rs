@@ -162,7 +162,7 @@ fn frame_data(frame: &Frame, root: &str) -> serde_json::Value {
 }
 
 /// As text of a page, or the value of an attribute.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
