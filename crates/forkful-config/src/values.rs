@@ -11,13 +11,14 @@ mod warmup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use forkful_core::alerts::AlertPolicy;
 use forkful_core::spec::{Mode, Named as _, StopSignal};
 use forkful_core::words;
 use serde_json::Value as Json;
 
 use crate::error::{ConfigError, Place};
 use crate::keys::{self, Kind};
-use crate::tree::{Entry, Node, Spot, Value};
+use crate::tree::{Entry, Node, Spot, Value, quoted};
 
 use alerts::alerts;
 pub(crate) use instances::{Instances, Number, parse_instances};
@@ -57,6 +58,18 @@ impl Refusal {
         }
     }
 
+    /// A value that should be a URL. What is said of it gets into logs, so `shown` gives a text without its secrets.
+    pub(crate) fn of_url(node: &Node, expected: &str, shown: fn(&str) -> String) -> Self {
+        let mut refusal = Self::new(node, expected);
+        match &node.value {
+            Value::Text(url) => refusal.value = quoted(&shown(url)),
+            Value::List(_) => "a list".clone_into(&mut refusal.value),
+            Value::Table(_) => "an object".clone_into(&mut refusal.value),
+            _ => {}
+        }
+        refusal
+    }
+
     /// A key of an object that has only the `known` ones.
     pub(crate) fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
         let expected = match keys::nearest(&keys::snake_case(&entry.key), known.iter().copied()) {
@@ -87,6 +100,12 @@ impl Refusal {
         let place = Place { at: self.at.or(place.at), key: format!("{}{}", place.key, self.below), ..place };
         ConfigError::at(place, self.told())
     }
+}
+
+/// An address that may have secrets only as a URL has them: before an `@`, or in a path or query.
+fn shown_address(text: &str) -> String {
+    let is_plain = !text.contains("://") && !text.contains(['@', '?', ';']);
+    if is_plain { text.to_owned() } else { AlertPolicy::shown_webhook(text) }
 }
 
 type Checked<T> = Result<T, Refusal>;

@@ -123,6 +123,12 @@ impl AlertPolicy {
         is_safe && fits && is_whole && !host.is_empty() && !authority.contains('@')
     }
 
+    /// Redacts the webhook and secrets among the command's arguments, for output.
+    pub fn redact(&mut self) {
+        self.webhook = self.webhook.as_deref().map(Self::shown_webhook);
+        self.command = crate::spec::environment::shown_arguments(&self.command);
+    }
+
     /// Where alerts go, in words, without what is secret: `https://hooks.example.com/[redacted], ./notify.sh oncall`.
     pub fn shown_receivers(&self) -> String {
         let webhook = self.webhook.as_deref().map(Self::shown_webhook);

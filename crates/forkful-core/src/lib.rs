@@ -18,6 +18,7 @@ pub mod autoscale;
 pub mod date_format;
 pub mod doctor;
 pub mod foreground;
+pub mod foreign;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

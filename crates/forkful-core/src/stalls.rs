@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::foreign;
 use crate::slot::Exit;
 use crate::steering::blocked::blocked_for;
 
@@ -92,11 +93,10 @@ impl Stall {
     }
 }
 
-/// A text limited in length, without control characters; `None` if nothing is left.
+/// A text limited in length, without characters that steer a terminal; `None` if nothing is left.
 fn shown(text: &str) -> Option<String> {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let text: String = text.trim().chars().take(STALL_TEXT_MAX).map(plain).collect();
-    (!text.is_empty()).then_some(text)
+    let text: String = text.trim().chars().take(STALL_TEXT_MAX).collect();
+    (!text.is_empty()).then(|| foreign::replaced(&text))
 }
 
 /// The cost of stalls.
@@ -340,7 +340,7 @@ mod tests {
     fn what_cannot_be_true_is_refused_and_the_rest_is_cut() {
         let long = "é".repeat(1000);
         let told = Stall {
-            route: Some(format!("GET /\u{1b}[31m{long}")),
+            route: Some(format!("GET /\u{1b}[31m\u{202e}{long}")),
             function: Some(" \n ".to_owned()),
             stack: vec![long.clone(); 100],
             waited: Duration::from_secs(3600),
@@ -348,7 +348,7 @@ mod tests {
         };
         let bounded = told.bounded().unwrap();
         let route = bounded.route.unwrap();
-        assert!(route.starts_with("GET /\u{fffd}[31m") && route.chars().count() == STALL_TEXT_MAX);
+        assert!(route.starts_with("GET /\u{fffd}[31m\u{fffd}é") && route.chars().count() == STALL_TEXT_MAX);
         assert_eq!((bounded.function, bounded.stack.len()), (None, STALL_FRAMES_MAX));
         assert_eq!(bounded.waited, Duration::from_millis(120));
         for bad in [0, 25 * 3600 * 1000] {

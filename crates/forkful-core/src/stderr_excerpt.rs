@@ -3,6 +3,7 @@
 //! Go; other output is kept unchanged. The log service stores the lines; this module only selects.
 
 use crate::ansi;
+use crate::foreign;
 use crate::pages::{Hint, Page};
 use crate::words::shell_word;
 
@@ -328,5 +329,5 @@ fn fold(lines: &[String]) -> Vec<String> {
 fn plain(line: &str) -> String {
     let mut bytes = Vec::with_capacity(line.len());
     ansi::strip(line.as_bytes(), &mut bytes);
-    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    foreign::visible(String::from_utf8_lossy(&bytes).trim_end(), &['\t'])
 }

@@ -50,6 +50,12 @@ fn output_without_an_error_keeps_its_last_lines() {
 }
 
 #[test]
+fn an_excerpt_has_no_characters_that_steer_a_terminal() {
+    let told = shown("\u{1b}[31mError\u{1b}[0m: a\tb \u{202e}txt.\u{2066}\u{7}");
+    assert_eq!(told, ["Error: a\tb \\u{202e}txt.\\u{2066}\\u{7}"]);
+}
+
+#[test]
 fn the_message_survives_any_number_of_lines_behind_it() {
     let frames: String = (0..50).map(|number| format!("    at f{number} (/srv/a.js:{number}:1)\n")).collect();
     let found = shown(&format!("connecting to db:5432\nError: no database\n{frames}"));

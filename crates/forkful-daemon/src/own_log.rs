@@ -6,6 +6,9 @@
 //! the process ([`flush`]), for at most [`FLUSH_WAIT_MAX`].
 //!
 //! Before [`start`], and in the processes of tests, lines are written at once, by the caller.
+//!
+//! Messages quote foreign text: names of files, reports of workers. Characters that end a line, steer a terminal or reorder text
+//! are escaped, so that a message has as many lines as its caller gives it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,6 +17,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError}
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use forkful_core::foreign::visible;
 use forkful_os::output::Output;
 
 /// Maximum bytes waiting to be written; more is dropped. A burst of thousands of workers' exits fits in.
@@ -32,7 +36,7 @@ static LOG: OnceLock<OwnLog> = OnceLock::new();
 
 /// Writes a line to the supervisor's own log, like `eprintln!`, but without waiting and without panics.
 macro_rules! log_line {
-    ($($argument:tt)*) => { $crate::own_log::line(format!($($argument)*)) };
+    ($($argument:tt)*) => { $crate::own_log::line(&format!($($argument)*)) };
 }
 
 struct OwnLog {
@@ -79,8 +83,14 @@ pub(crate) fn reopen() {
     }
 }
 
-/// Queues one or more lines; adds their line feed.
-pub(crate) fn line(text: String) {
+/// Queues one line; adds its line feed.
+pub(crate) fn line(text: &str) {
+    lines(&[text]);
+}
+
+/// Queues a message of several lines, which stay together.
+pub(crate) fn lines(lines: &[&str]) {
+    let text = message(lines);
     match LOG.get().filter(|log| log.writer.get().is_some()) {
         Some(log) => log.put(text),
         None => write_now(io::stderr().as_fd(), &format!("{text}\n")),
@@ -94,10 +104,10 @@ pub(crate) fn flush() {
     }
 }
 
-/// Writes the last message of a process that is about to abort. Whatever the log's state, this neither panics
-/// nor waits long.
+/// Writes the last message of a process that is about to abort, with the line breaks of its backtrace. Whatever the log's
+/// state, this neither panics nor waits long.
 pub(crate) fn last_words(text: &str) {
-    let text = text.trim_end();
+    let text = message(&text.trim_end().lines().collect::<Vec<_>>());
     if let Some(log) = LOG.get()
         && log.writer.get().is_some_and(|writer| *writer != thread::current().id())
     {
@@ -110,7 +120,7 @@ pub(crate) fn last_words(text: &str) {
                     continue;
                 }
             };
-            let queue = log.put_at(queue, text.to_owned());
+            let queue = log.put_at(queue, text.clone());
             if log.wait_until_empty(queue, Instant::now() + FLUSH_WAIT_MAX) {
                 return;
             }
@@ -118,6 +128,11 @@ pub(crate) fn last_words(text: &str) {
         }
     }
     write_now(io::stderr().as_fd(), &format!("{text}\n"));
+}
+
+/// The text of a message: each of its lines on one line.
+fn message(lines: &[&str]) -> String {
+    lines.iter().map(|line| visible(line, &['\t'])).collect::<Vec<_>>().join("\n")
 }
 
 /// Writes as much as the stream accepts immediately.
@@ -307,6 +322,20 @@ mod tests {
         }
         assert!(is_empty_soon(log));
         assert_eq!(log.queue().dropped, 10);
+    }
+
+    #[test]
+    fn foreign_text_adds_no_line_and_no_escape_sequence() {
+        let file = "a\n2026-11-28T00:00:00.000Z forkful: FAKE line\r\u{1b}]0;PWN\u{7}\u{202e}";
+        assert_eq!(
+            message(&[&format!("forkful: api: {file} changed"), "hint:\tnone"]),
+            "forkful: api: a\\n2026-11-28T00:00:00.000Z forkful: FAKE line\\r\\u{1b}]0;PWN\\u{7}\\u{202e} changed\nhint:\tnone"
+        );
+        let (reader, writer) = io::pipe().unwrap();
+        write_now(writer.as_fd(), &with_time("T", &message(&[file])));
+        drop(writer);
+        let told: Vec<String> = BufReader::new(reader).lines().map(Result::unwrap).collect();
+        assert!(told.len() == 1 && !told[0].contains(char::is_control), "{told:?}");
     }
 
     #[test]

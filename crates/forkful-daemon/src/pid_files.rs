@@ -94,7 +94,7 @@ fn work(orders: &Receiver<Order>) {
                 Ok(()) => drop(told.remove(&path)),
                 Err(error) => {
                     if told.insert(path.clone()) {
-                        log_line!("{}", fault_text(&path, &error));
+                        crate::own_log::lines(&fault_lines(&path, &error).each_ref().map(String::as_str));
                     }
                 }
             },
@@ -105,16 +105,16 @@ fn work(orders: &Receiver<Order>) {
 }
 
 /// Which file, why, and what to do.
-fn fault_text(path: &Path, error: &io::Error) -> String {
+fn fault_lines(path: &Path, error: &io::Error) -> [String; 4] {
     let folder = path.parent().unwrap_or(path).display();
-    format!(
-        "forkful: error: cannot write the pid file {}; its app runs without it\n\
-         caused by: {error}\n\
-         hint: give `pid_file` (`--pid`) a path in a folder where the daemon can make files, which {folder} is not\n\
-         see: {}",
-        path.display(),
-        Page::PidFile.url()
-    )
+    [
+        format!("forkful: error: cannot write the pid file {}; its app runs without it", path.display()),
+        format!("caused by: {error}"),
+        format!(
+            "hint: give `pid_file` (`--pid`) a path in a folder where the daemon can make files, which {folder} is not"
+        ),
+        format!("see: {}", Page::PidFile.url()),
+    ]
 }
 
 /// Readers see a whole number or none, and a link that somebody has put there is replaced and not followed.
@@ -150,7 +150,7 @@ mod tests {
     fn a_folder_where_no_file_can_be_made_is_told_with_the_reason_and_what_to_do() {
         for path in ["/proc/x/api-0.pid", "/proc/api-0.pid", "/dev/null/api-0.pid"] {
             let error = put(Path::new(path), 7).unwrap_err();
-            let text = fault_text(Path::new(path), &error);
+            let text = fault_lines(Path::new(path), &error).join("\n");
             assert!(text.contains(&format!("cannot write the pid file {path};")), "{text}");
             assert!(text.contains("hint: give `pid_file`"), "{text}");
             let reason =

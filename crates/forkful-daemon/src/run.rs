@@ -319,7 +319,8 @@ async fn attend(manager: Rc<ServiceManager>, apps: Option<Started>) {
             Ok(Err(_)) | Err(_) => {}
         }
     }
-    manager.tell(&format!("READY=1\nSTATUS={status}"));
+    // A line break would begin another assignment of the protocol.
+    manager.tell(&format!("READY=1\nSTATUS={}", forkful_core::foreign::visible(&status, &[])));
     if let Some(pause) = manager.pulse() {
         loop {
             manager.tell("WATCHDOG=1");

@@ -1,5 +1,6 @@
 //! A comparison as Markdown for a comment on a pull request: the verdict, a table, and warnings. Pure.
 
+use forkful_core::foreign::is_steering;
 use forkful_load::report::spread::{thousands, three_digits};
 
 use crate::document::{ArmDocument, CompareDocument, Comparison, PercentileRatio, Ratio};
@@ -151,7 +152,7 @@ fn several(document: &CompareDocument) -> Vec<String> {
 
 /// As inline code for any text: branch names are untrusted.
 pub(crate) fn code(text: &str) -> String {
-    let text: String = text.chars().filter(|letter| !letter.is_control() && *letter != '`').collect();
+    let text: String = text.chars().filter(|letter| !is_steering(*letter) && *letter != '`').collect();
     format!("`{}`", text.replace('|', "\\|"))
 }
 
@@ -166,7 +167,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             '@' => safe.push_str("&#64;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' => safe.extend(['\\', letter]),
-            letter if letter.is_control() => {}
+            letter if is_steering(letter) => {}
             letter => safe.push(letter),
         }
     }

@@ -7,7 +7,7 @@ use forkful_core::alerts::AlertPolicy;
 use forkful_core::autoscale::ScaleBounds;
 use forkful_core::logs::{AnsiPolicy, LineFormat, LogRotation};
 use forkful_core::otlp::OtlpPolicy;
-use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments};
+use forkful_core::spec::environment::{is_harmless, looks_app_specific, shown_arguments, shown_path};
 use forkful_core::spec::{
     AppName, AppSpec, EnvSources, HealthCheck, INSTANCES_MAX, Launch, Readiness, RestartDelay, RestartPolicy,
     RunAs, StopPolicy, StopSignal, Warmup, Watch,
@@ -213,8 +213,9 @@ impl AppDefinition {
         self.run_as.as_ref().is_some_and(|user| user.uid != own_uid)
     }
 
-    /// Redacts the secrets among its arguments, for output that others may see.
-    pub fn redact_arguments(&mut self) {
+    /// Redacts secrets in its arguments, paths of requests and alerts, for output that others may see. The values of its
+    /// environment stay.
+    pub fn redact_secrets(&mut self) {
         for arguments in [&mut self.args, &mut self.program_args] {
             *arguments = shown_arguments(arguments);
         }
@@ -222,6 +223,15 @@ impl AppDefinition {
             // The shell's command line, if the app has one.
             let words: Vec<String> = script.split(' ').map(str::to_owned).collect();
             *script = shown_arguments(&words).join(" ");
+        }
+        if let Some(health) = &mut self.health {
+            health.probe.redact();
+        }
+        if let Some(warmup) = &mut self.warmup {
+            warmup.paths.iter_mut().for_each(|path| *path = shown_path(path));
+        }
+        if let Some(alerts) = &mut self.alerts {
+            alerts.redact();
         }
     }
 
@@ -490,5 +500,43 @@ impl Check<'_> {
             delay,
             stop_exit_codes: definition.stop_exit_codes.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forkful_core::spec::HealthProbe;
+
+    use super::*;
+
+    #[test]
+    fn everything_that_may_hold_a_secret_is_redacted_for_output() {
+        let mut definition: AppDefinition = serde_json::from_value(serde_json::json!({
+            "name": "api", "program": "/bin/sh", "program_args": ["--token=SEK"], "script": "serve --password SEK",
+            "args": ["postgres://u:SEK@db/x?sslmode=require"], "cwd": "/srv", "env": {}, "runtime": "other",
+            "mode": "fork", "instances": 1, "balance": "exact", "autorestart": true, "max_restarts": 3,
+            "restart_window_ms": 60_000, "min_uptime_ms": 500, "restart_delay_ms": null,
+            "exp_backoff_restart_delay_ms": 250, "stop_exit_codes": [], "wait_ready": true, "listen_timeout_ms": null,
+            "kill_signal": 15, "kill_timeout_ms": 1600, "drain_timeout_ms": 9000, "out_file": null,
+            "error_file": null, "merge_logs": true, "time": true, "agent": false,
+            "health": {
+                "probe": { "http": { "port": 80, "path": "/h?token=SEK&a=1" } },
+                "interval_ms": 1, "timeout_ms": 1, "start_period_ms": 1, "failures_max": 1,
+            },
+            "warmup": { "paths": ["/w?key=SEK", "/"], "requests": 1, "timeout_ms": 1 },
+            "alerts": { "webhook": "https://hooks.example.com/SEK", "command": ["notify", "--token", "SEK"], "on": [], "every_ms": 1, "timeout_ms": 1 },
+        }))
+        .unwrap();
+        definition.redact_secrets();
+        let told = serde_json::to_value(&definition).unwrap();
+        assert!(!told.to_string().contains("SEK"), "{told}");
+        assert_eq!(told["health"]["probe"]["http"]["path"], "/h?token=[redacted]&a=1");
+        assert_eq!(told["warmup"]["paths"], serde_json::json!(["/w?key=[redacted]", "/"]));
+        let mut command = HealthProbe::Command { words: vec!["check".to_owned(), "--token=SEK".to_owned()] };
+        command.redact();
+        assert_eq!(
+            command,
+            HealthProbe::Command { words: vec!["check".to_owned(), "--token=[redacted]".to_owned()] }
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::spec::environment::{REDACTED, is_of_shell, shown_arguments};
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::types::AppDefinition;
 
@@ -36,22 +36,33 @@ const KEYS: [(&str, &str); 9] = [
 /// One sentence per difference, without a full stop.
 pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
     let mut told: Vec<String> = environment(&before.env, &after.env).into_iter().collect();
-    let (Ok(Value::Object(old)), Ok(Value::Object(new))) =
-        (serde_json::to_value(before), serde_json::to_value(after))
-    else {
+    let (Some(old), Some(new)) = (fields(before), fields(after)) else { return told };
+    let (Some(old_shown), Some(new_shown)) = (fields(&redacted(before)), fields(&redacted(after))) else {
         return told;
     };
     for (key, value) in &new {
-        let earlier = old.get(key).unwrap_or(&Value::Null);
-        if earlier == value || NOT_TOLD.contains(&key.as_str()) {
+        if old.get(key).unwrap_or(&Value::Null) == value || NOT_TOLD.contains(&key.as_str()) {
             continue;
         }
-        let (old, new) = (shown(key, earlier), shown(key, value));
+        let [old, new] = [&old_shown, &new_shown].map(|all| shown(key, all.get(key).unwrap_or(&Value::Null)));
         let key = key_of(key);
         // What differs is a secret, or in a part that is not shown.
         told.push(if old == new { format!("{key}: changed") } else { format!("{key}: {old} → {new}") });
     }
     told
+}
+
+fn fields(definition: &AppDefinition) -> Option<Map<String, Value>> {
+    match serde_json::to_value(definition) {
+        Ok(Value::Object(fields)) => Some(fields),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn redacted(definition: &AppDefinition) -> AppDefinition {
+    let mut definition = definition.clone();
+    definition.redact_secrets();
+    definition
 }
 
 /// The configuration's key for a field: users know no other name.
@@ -151,6 +162,13 @@ mod tests {
             command: vec!["./notify.sh".to_owned(), "--token".to_owned(), "abc".to_owned()],
             ..AlertPolicy::of_all_faults()
         });
+        after.health = Some(
+            serde_json::from_value(serde_json::json!({
+                "probe": { "http": { "port": null, "path": "/h?token=SEK" } },
+                "interval_ms": 1, "timeout_ms": 1, "start_period_ms": 1, "failures_max": 1,
+            }))
+            .unwrap(),
+        );
         after.program_args = vec!["--no-warnings".to_owned()];
         after.max_memory_bytes = Some(200 * MEBI);
         after.args = vec!["--token".to_owned(), "def".to_owned(), "-v".to_owned()];
@@ -164,6 +182,7 @@ mod tests {
                 "kill_timeout: 1600 → 5000",
                 "out_file: none → /x.log",
                 "max_memory_restart: none → 200M",
+                r#"health: none → {"probe":{"http":{"port":null,"path":"/h?token=[redacted]"}}…"#,
             ]
         );
     }

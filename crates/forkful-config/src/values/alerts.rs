@@ -5,7 +5,7 @@ use forkful_core::incidents::IncidentKind;
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, flag, names, period, words};
-use crate::tree::{Entry, Node, Value, quoted};
+use crate::tree::{Entry, Node, Value};
 
 /// The keys of the object.
 const KEYS: [&str; 5] = ["webhook", "command", "on", "every", "timeout"];
@@ -69,16 +69,8 @@ fn webhook(node: &Node) -> Checked<String> {
     match &node.value {
         Value::Text(url) if AlertPolicy::is_webhook(url) => Ok(url.clone()),
         _ => {
-            // Whoever knows the URL may post there, and what is said here gets into logs.
-            let mut refusal =
-                Refusal::new(node, "an https URL, or an http URL of this machine, without user and password");
-            match &node.value {
-                Value::Text(url) => refusal.value = quoted(&AlertPolicy::shown_webhook(url)),
-                Value::List(_) => "a list".clone_into(&mut refusal.value),
-                Value::Table(_) => "an object".clone_into(&mut refusal.value),
-                _ => {}
-            }
-            Err(refusal)
+            let expected = "an https URL, or an http URL of this machine, without user and password";
+            Err(Refusal::of_url(node, expected, AlertPolicy::shown_webhook))
         }
     }
 }

@@ -3,7 +3,7 @@
 use forkful_core::otlp::OtlpPolicy;
 use serde_json::Value as Json;
 
-use super::{Checked, Refusal, flag, period};
+use super::{Checked, Refusal, flag, period, shown_address};
 use crate::tree::{Node, Value};
 
 /// A URL, or an object; null for none.
@@ -32,7 +32,10 @@ pub(super) fn otlp(node: &Node) -> Checked<Json> {
 fn endpoint(node: &Node) -> Checked<String> {
     match &node.value {
         Value::Text(url) if OtlpPolicy::is_endpoint(url) => Ok(url.clone()),
-        _ => Err(Refusal::new(node, "an http or https URL without a password and a query")),
+        _ => {
+            let expected = "an http or https URL without a password and a query";
+            Err(Refusal::of_url(node, expected, shown_address))
+        }
     }
 }
 
@@ -47,6 +50,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_refused_url_is_shown_without_its_secrets() {
+        let refused = |value: Json| otlp(&Node::from_json(&value)).unwrap_err().value;
+        assert_eq!(
+            refused(json!("https://user:s3cret@example.com/a")),
+            r#""https://example.com/[redacted]""#
+        );
+        assert_eq!(refused(json!("localhost:4318")), r#""localhost:4318""#);
+        for url in
+            ["https://example.com/?token=s3cret", "user:s3cret@example.com", "https://u:s3/cret@example.com"]
+        {
+            for value in [json!(url), json!({ "endpoint": url }), json!({ "endpoint": [url] })] {
+                let told = refused(value);
+                assert!(!told.contains("s3"), "{told}");
+            }
+        }
+    }
 
     #[test]
     fn a_url_and_an_object_are_taken() {

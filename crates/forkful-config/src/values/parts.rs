@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forkful_core::date_format::DateFormat;
+use forkful_core::spec::environment::shown_path;
 use forkful_core::spec::{CronPattern, HEALTH_FAILURES_DEFAULT};
 use serde_json::{Value as Json, json};
 
@@ -246,7 +247,10 @@ pub(super) fn health(node: &Node) -> Checked<Json> {
         Value::Text(text) if text == "tcp" => Ok(shorthand(tcp_probe(None))),
         Value::Text(_) => Ok(shorthand(http_probe(node)?)),
         Value::Table(entries) => health_object(node, entries, shorthand),
-        _ => Err(Refusal::new(node, r#"a path such as "/healthz", a URL, "tcp", or an object"#)),
+        _ => {
+            let expected = r#"a path such as "/healthz", a URL, "tcp", or an object"#;
+            Err(Refusal::of_url(node, expected, shown_path))
+        }
     }
 }
 
@@ -304,7 +308,7 @@ fn health_object(node: &Node, entries: &[Entry], with: impl Fn(Json) -> Json) ->
 fn http_probe(node: &Node) -> Checked<Json> {
     const EXPECTED: &str =
         r#"a path such as "/healthz", or a URL of this machine such as "http://127.0.0.1:3000/healthz""#;
-    let refused = || Refusal::new(node, EXPECTED);
+    let refused = || Refusal::of_url(node, EXPECTED, shown_path);
     let text = filled_text(node).map_err(|_| refused())?;
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(refused());
@@ -330,6 +334,16 @@ fn http_probe(node: &Node) -> Checked<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_health_check_is_shown_without_its_secrets() {
+        let refused = |value: Json| health(&Node::from_json(&value)).unwrap_err().value;
+        let url = "http://example.com/h?token=s3cret";
+        assert_eq!(refused(json!(url)), r#""http://example.com/h?token=[redacted]""#);
+        assert_eq!(refused(json!("http://u:s3cret@localhost/h")), r#""[redacted]""#);
+        assert_eq!(refused(json!([url])), "a list");
+        assert_eq!(refused(json!("healthz")), r#""healthz""#);
+    }
 
     #[test]
     fn sizes_have_units_of_1024() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use env_file::{ENV_FILE_BYTES_MAX, EnvFileFault, parse_env_file};
 pub use known_secrets::KnownSecrets;
 pub use names::{belongs_to_login, is_for_other_users, is_harmless, is_of_shell, looks_app_specific};
-pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_value};
+pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_path, shown_value};
 
 /// The origin of the values of an app's environment. Variables in neither set were written for the app: in
 /// its configuration, or on the command line.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::foreign::is_steering;
+
 /// An app's name: 1 to 128 characters without control characters and without characters that change the
 /// direction of the surrounding text; not `all`, not a number, without a leading `-`, `.` or `/` (which have
 /// another meaning on the command line or in a path).
@@ -38,7 +40,7 @@ impl AppName {
         if name.chars().count() > 128 {
             return Err(AppNameFault::TooLong);
         }
-        if let Some(bad) = name.chars().find(|c| c.is_control() || is_bidi_control(*c)) {
+        if let Some(bad) = name.chars().find(|c| is_steering(*c)) {
             return Err(AppNameFault::BadCharacter(bad));
         }
         if let Some(first) = name.chars().next().filter(|c| matches!(c, '-' | '.' | '/')) {
@@ -57,12 +59,6 @@ impl AppName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// Characters that change the direction of the surrounding text (Unicode's property `Bidi_Control`, UAX #9):
-/// with them a table or log would show a name that differs from the real one.
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl TryFrom<String> for AppName {

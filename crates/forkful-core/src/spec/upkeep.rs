@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::environment::{shown_arguments, shown_path};
+
 /// Maximum length of a cron pattern, which limits the parser's work.
 pub const CRON_BYTES_MAX: usize = 256;
 
@@ -262,6 +264,17 @@ pub enum HealthProbe {
     },
     /// Only whether the event loop runs (`stuck_limit`).
     Loop,
+}
+
+impl HealthProbe {
+    /// Redacts secrets in the path's query and in the program's arguments, for output.
+    pub fn redact(&mut self) {
+        match self {
+            Self::Http { path, .. } => *path = shown_path(path),
+            Self::Command { words } => *words = shown_arguments(words),
+            Self::Tcp { .. } | Self::Loop => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use forkful_cluster::Port;
+use forkful_core::foreign;
 use forkful_core::slot::Report;
+use forkful_core::spec::environment::shown_arguments;
 use forkful_os::identity;
 use forkful_os::procinfo::{PortOwner, owner_of_port};
 
@@ -129,7 +131,7 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     if let Some(app) = ours.workers.get(&pid) {
         return by_app(app);
     }
-    let command = command.unwrap_or_default();
+    let command = shown_command(&command);
     if is_forkful(&command) {
         let hint =
             format!("{OTHER_PORT}; `forkful list` of that daemon's `FORKFUL_HOME` shows which app has it");
@@ -148,6 +150,15 @@ fn unseen(uid: u32, user: Option<String>, own: u32) -> String {
     }
     let user = user.unwrap_or_else(|| format!("with the id {uid}"));
     format!(" by a process of the user {user}")
+}
+
+/// The command line of a process that may be anybody's, for messages: without secrets, and without characters that steer a
+/// terminal.
+fn shown_command(arguments: &[String]) -> String {
+    // An argument may be a command line of its own (`sh -c`), or a title that the process has given itself.
+    let words = shown_arguments(arguments).join(" ");
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    foreign::replaced(&shown_arguments(&words).join(" "))
 }
 
 /// Whether a command line is that of a daemon; stopping it would stop all its apps.
@@ -206,6 +217,19 @@ mod tests {
         let hidden = " by a process that cannot be seen here, such as one of another container";
         assert_eq!(unseen(33, user(), 0), hidden, "root sees the processes of all users");
         assert_eq!(unseen(1000, None, 1000), hidden);
+    }
+
+    #[test]
+    fn the_command_line_of_another_process_is_told_without_secrets() {
+        let told =
+            |words: &[&str]| shown_command(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(
+            told(&["/usr/bin/python3", "hold.py", "--password=SEK", "--token", "S E K", "-v"]),
+            "/usr/bin/python3 hold.py --password=[redacted] --token [redacted] -v"
+        );
+        assert_eq!(told(&["sh", "-c", "serve --token SEK 80"]), "sh -c serve --token [redacted] 80");
+        assert_eq!(told(&["a\u{202e}b"]), "a\u{fffd}b");
+        assert_eq!(told(&[]), "");
     }
 
     fn ours() -> Ours {

@@ -23,6 +23,7 @@ use forkful_core::doctor::OpenTrial;
 use forkful_core::memory_plan::MemoryPlan;
 use forkful_core::spec::WatchIgnore;
 use forkful_core::supervisor::{Event, RenewedBy};
+use forkful_core::upkeep::changed_in_words;
 use forkful_core::upkeep::cron::Cron;
 use tokio::sync::mpsc;
 
@@ -202,14 +203,8 @@ impl App {
     /// Files of the app have changed.
     fn files_changed(&self, paths: &[PathBuf]) -> Option<Event> {
         self.spec().watch.as_ref()?;
-        let first = paths.first().map_or_else(String::new, |path| {
-            path.strip_prefix(&self.spec().launch.cwd).unwrap_or(path).display().to_string()
-        });
-        let more = match paths.len() {
-            0 | 1 => String::new(),
-            n => format!(" and {} more", n - 1),
-        };
-        Some(Event::Renew { by: RenewedBy::Files, why: format!("{first}{more} changed (`watch`)") })
+        let why = changed_in_words(paths, &self.spec().launch.cwd);
+        Some(Event::Renew { by: RenewedBy::Files, why })
     }
 
     /// Since when changes of watched files were not handled: since a previous daemon.

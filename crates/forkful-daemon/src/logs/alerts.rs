@@ -44,7 +44,7 @@ impl Alerts {
         let is_new = self.is_new(path, What::NotWritten(cause.kind()), now);
         if is_new {
             self.tell(&format!(
-                "error: cannot write the log file {}; lines are dropped and counted until it can be written again\ncaused by: {cause}",
+                "error: cannot write the log file {}: {cause}; lines are dropped and counted until it can be written again",
                 path.display()
             ));
             if matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
@@ -71,7 +71,7 @@ impl Alerts {
             )),
             Incident::NotSetAside(cause) if self.is_new(path, What::NotSetAside(cause.kind()), now) => {
                 self.tell(&format!(
-                    "warning: the log file {} cannot be set aside and grows beyond its bound\ncaused by: {cause}",
+                    "warning: the log file {} cannot be set aside and grows beyond its bound: {cause}",
                     path.display()
                 ));
             }

@@ -127,7 +127,7 @@ impl Archivist {
             Err(fault) => {
                 let report = &self.report;
                 report(&format!(
-                    "warning: the log file {} cannot be compressed and stays as it is\ncaused by: {fault}",
+                    "warning: the log file {} cannot be compressed and stays as it is: {fault}",
                     archive.name().display()
                 ));
                 if let Some(files) = self.apps.get_mut(&app) {
@@ -267,7 +267,7 @@ impl Archivist {
             self.tidy_app(app, &places, &found.remove(&**app).unwrap_or_default());
         }
         for fault in faults {
-            (self.report)(&format!("warning: old log files cannot be removed\ncaused by: {fault}"));
+            (self.report)(&format!("warning: old log files cannot be removed: {fault}"));
         }
     }
 
@@ -289,7 +289,7 @@ impl Archivist {
             gone.iter().filter_map(|archive| entry_of(archive).and_then(|entry| remove(&entry)).err());
         for fault in removed {
             let report = &self.report;
-            report(&format!("warning: old log files of {app} cannot be removed\ncaused by: {fault}"));
+            report(&format!("warning: old log files of {app} cannot be removed: {fault}"));
         }
     }
 

@@ -62,7 +62,7 @@ pub(super) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            report: Arc::new(|text: &str| crate::own_log::line(text.to_owned())),
+            report: Arc::new(|text: &str| crate::own_log::line(text)),
             full: Box::new(|_, _| {}),
             echo: Echo::to_ours(),
             line_bytes_max: LINE_BYTES_MAX,

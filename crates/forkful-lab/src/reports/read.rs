@@ -147,11 +147,9 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// A text of someone else's report with control characters escaped, so that it cannot add a line or move the cursor.
+/// A text of someone else's report with control characters escaped, so that it cannot add a line, move the cursor or reorder text.
 fn on_one_line(text: &str) -> String {
-    let escaped = |letter: char| letter.is_control().then(|| letter.escape_default());
-    let plain = |letter: char| (!letter.is_control()).then_some(letter);
-    text.chars().flat_map(|letter| escaped(letter).into_iter().flatten().chain(plain(letter))).collect()
+    forkful_core::foreign::visible(text, &[])
 }
 
 /// A value for a message, truncated if long.

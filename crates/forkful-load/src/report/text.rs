@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forkful_core::foreign::is_steering;
+
 use super::check::Level;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
@@ -189,7 +191,7 @@ impl Page<'_> {
             if let Some(example) = error.examples.first().filter(|example| !example.detail.is_empty()) {
                 let at = duration(example.at.as_nanos() as f64);
                 let shown: String =
-                    example.detail.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+                    example.detail.chars().map(|c| if is_steering(c) { '·' } else { c }).collect();
                 let line = self.paint(Tone::Faint, &format!("e.g. after {at}: {shown}"));
                 self.line(format_args!("              {line}"));
             }

@@ -145,14 +145,14 @@ pub fn waits_in(_pid: u32) -> Option<String> {
     None
 }
 
-/// The path of the program for people; empty if the process is gone.
-pub fn command_line(pid: u32) -> String {
+/// The path of the program alone; empty if the process is gone.
+pub fn command_line(pid: u32) -> Vec<String> {
     let mut path = [0_u8; libc::PROC_PIDPATHINFO_MAXSIZE as usize];
     let size = path.len() as u32;
     // SAFETY: the buffer has that many bytes.
     let length = unsafe { libc::proc_pidpath(pid.cast_signed(), path.as_mut_ptr().cast(), size) };
     let text = String::from_utf8_lossy(&path[..usize::try_from(length).unwrap_or(0)]).into_owned();
-    text.replace(char::is_control, "\u{fffd}")
+    if text.is_empty() { Vec::new() } else { vec![text.replace(char::is_control, "\u{fffd}")] }
 }
 
 /// The whole text of a file, with invalid UTF-8 replaced.

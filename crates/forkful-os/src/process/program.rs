@@ -43,7 +43,7 @@ pub fn own_program() -> io::Result<PathBuf> {
 pub fn runs_program(pid: u32, program: &Path) -> Option<bool> {
     if cfg!(not(target_os = "linux")) {
         let path = crate::procinfo::command_line(pid);
-        return (!path.is_empty()).then(|| Path::new(&path) == program);
+        return path.first().map(|path| Path::new(path) == program);
     }
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     Some(identity(Path::new(&format!("/proc/{pid}/exe")))? == identity(program)?)

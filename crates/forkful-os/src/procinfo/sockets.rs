@@ -28,8 +28,8 @@ pub struct PortOwner {
     /// The process that holds the listener, the lowest pid if there are several; unknown if it is another
     /// user's or in another namespace.
     pub pid: Option<u32>,
-    /// Its command line, for people.
-    pub command: Option<String>,
+    /// The arguments of its command line, empty if unknown. They may hold secrets.
+    pub command: Vec<String>,
     /// The user who created the listener.
     pub uid: u32,
     /// That user's name, if the machine's own list has it.
@@ -64,7 +64,7 @@ pub fn owner_of_port(addr: SocketAddr) -> Option<PortOwner> {
     Some(PortOwner {
         addr: local,
         pid,
-        command: pid.map(command_line).filter(|text| !text.is_empty()),
+        command: pid.map(command_line).unwrap_or_default(),
         uid,
         user: user_name(uid),
     })
@@ -181,7 +181,7 @@ mod tests {
             let owner = owner_of_port(asked.parse().unwrap()).unwrap();
             assert_eq!(owner.addr, listener.local_addr().unwrap(), "{asked}");
             assert_eq!(owner.pid, Some(std::process::id()));
-            assert!(owner.command.unwrap().contains("forkful_os"));
+            assert!(owner.command[0].contains("forkful_os"));
             assert_eq!(owner.uid, crate::identity::euid());
             assert_eq!(owner.user.is_some(), user_name(crate::identity::euid()).is_some());
         }

@@ -176,31 +176,24 @@ pub fn waits_in(pid: u32) -> Option<String> {
     (!name.is_empty() && name != "0").then_some(name)
 }
 
-/// The command line for people: arguments separated by spaces, control characters replaced, limited to 4 KiB;
-/// the kernel's short name in brackets if there is none, empty if the process is gone.
-pub fn command_line(pid: u32) -> String {
+/// The arguments of the command line, the program first: control characters replaced, limited to 4 KiB; the
+/// kernel's short name in brackets if there is none, empty if the process is gone. They may hold secrets.
+pub fn command_line(pid: u32) -> Vec<String> {
     let mut buffer = vec![0; COMMAND_LINE_MAX];
     let read = read_some(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(0);
-    let text = printable(&buffer[..read]);
-    if !text.is_empty() {
-        return text;
+    let mut arguments: Vec<String> = buffer[..read].split(|byte| *byte == 0).map(printable).collect();
+    // The last one ends with a NUL, too; a process that changed its title leaves several.
+    while arguments.pop_if(|last| last.is_empty()).is_some() {}
+    if !arguments.is_empty() {
+        return arguments;
     }
     let read = read_some(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or(0);
-    match printable(&buffer[..read]) {
-        name if name.is_empty() => name,
-        name => format!("[{name}]"),
-    }
+    let name = printable(&buffer[..read]);
+    if name.is_empty() { Vec::new() } else { vec![format!("[{name}]")] }
 }
 
 fn printable(bytes: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(bytes)
-        .chars()
-        .map(|c| match c {
-            '\0' => ' ',
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect();
+    let text = String::from_utf8_lossy(bytes).replace(char::is_control, "\u{fffd}");
     text.trim_end_matches([' ', '\u{fffd}']).to_owned()
 }
 
@@ -293,7 +286,7 @@ mod tests {
         assert!(used >= before + Duration::from_millis(20));
         let ballast = vec![1_u8; 32 << 20];
         assert!(resident_bytes(pid).unwrap() > std::hint::black_box(ballast).len() as u64);
-        assert!(command_line(pid).contains("forkful_os"));
+        assert!(command_line(pid)[0].contains("forkful_os"));
     }
 
     #[test]
@@ -303,10 +296,10 @@ mod tests {
         assert!(major_faults(gone).is_err() && major_faults(std::process::id()).is_ok());
         assert_eq!(cpu_time(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert!(resident_bytes(gone).is_err());
-        assert_eq!(command_line(gone), "");
+        assert_eq!(command_line(gone), Vec::<String>::new());
         // Kernel threads have no command line (pid 2, if the machine shows them).
         if read_stat(2).is_ok_and(|stat| stat.parent == 0) {
-            assert!(command_line(2).starts_with('['));
+            assert!(command_line(2)[0].starts_with('['));
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `forkful dashboard`: prints a link to the daemon's page, and opens it in a browser if there is one.
 
+mod page;
+
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use clap::Args;
 use forkful_api::dashboard::DashboardRequest;
@@ -41,7 +43,7 @@ pub(crate) struct DashboardArgs {
 /// Set in desktop sessions.
 const DESKTOP: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
 
-/// Opens an address in the user's browser.
+/// Opens a file in the user's browser.
 const OPENER: &str = "xdg-open";
 
 pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failure> {
@@ -57,7 +59,7 @@ pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failu
     let life = bound(link.expires_in_ms);
     output::note(&format!("the link works once, within {life}; the page {may}"));
     if !args.no_open && terminal::is_interactive() && has_desktop() {
-        open(&link.url);
+        open(home, &link.url);
     }
     Ok(Exit::Done)
 }
@@ -72,10 +74,17 @@ fn has_desktop() -> bool {
     DESKTOP.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// The link is printed, so a missing browser does not matter. The process is not waited for: some openers run
-/// as long as the browser.
-fn open(url: &str) {
-    let mut command = Command::new(OPENER);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let _process = command.spawn();
+/// The link is printed, so a missing browser does not matter. The process is not waited for: it removes the page later.
+fn open(home: &Home, url: &str) {
+    let page = match page::write(home.path(), url) {
+        Ok(page) => page,
+        Err(error) => return output::note(&format!("open the link in a browser: {error}")),
+    };
+    match page::open(OsStr::new(OPENER), &page, page::PAGE_LIFE) {
+        Ok(_process) => output::note(&format!(
+            "the browser reads the link from {}; a browser in a sandbox may be unable to: then open the link yourself",
+            page.display()
+        )),
+        Err(_) => page::remove(&page),
+    }
 }

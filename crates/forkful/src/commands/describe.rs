@@ -33,7 +33,7 @@ pub(super) async fn run(home: &Home, args: &DescribeArgs) -> Result<Exit, Failur
     let mut client = client_for(home, &targets).await?;
     let mut found = AppList { apps: described(&mut client, &targets).await?, notes: Vec::new() };
     if args.json {
-        found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
+        found.apps.iter_mut().for_each(|app| app.definition.redact_secrets());
         output::print_json(&found)?;
     } else {
         let now_ms = now_ms();

@@ -45,7 +45,7 @@ pub(super) async fn run(home: &Home, args: &ListArgs) -> Result<Exit, Failure> {
             Some(mut client) => client.list_measured().await?,
             None => AppList::default(),
         };
-        list.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
+        list.apps.iter_mut().for_each(|app| app.definition.redact_secrets());
         output::print_json(&list)?;
     } else {
         let list = table(home).await?;

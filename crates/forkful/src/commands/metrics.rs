@@ -1,5 +1,6 @@
 //! `forkful metrics`: prints the daemon's metrics page, or serves it to Prometheus.
 
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
@@ -18,6 +19,7 @@ use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
+use crate::output::format;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -61,8 +63,15 @@ pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure>
         PageFormat::Openmetrics => MetricsFormat::OpenMetrics,
     };
     let query = MetricsQuery { app: args.app.clone(), format: Some(format) };
-    output::print(&client.metrics(&query).await?)?;
+    let page = client.metrics(&query).await?;
+    output::print(&printed(page, io::stdout().is_terminal()))?;
     Ok(Exit::Done)
+}
+
+/// The page for stdout. Labels of an app's own metrics are any text: scrapes and pipes get them unchanged, as the formats permit,
+/// but a terminal would obey their control characters.
+fn printed(page: String, is_terminal: bool) -> String {
+    if is_terminal { format::visible(&page) } else { page }
 }
 
 /// The state for each scrape.
@@ -105,5 +114,20 @@ async fn scrape(State(source): State<Source>, headers: HeaderMap) -> Response {
     match page.await {
         Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_steer_no_terminal_and_are_unchanged_elsewhere() {
+        let page = "# HELP hits a\\n\u{9b}b\nhits{path=\"\u{1b}]0;PWN\u{7}\u{202e}\"} 1.0\n";
+        assert_eq!(
+            printed(page.to_owned(), true),
+            "# HELP hits a\\n\\u{9b}b\nhits{path=\"\\u{1b}]0;PWN\\u{7}\\u{202e}\"} 1.0\n"
+        );
+        assert_eq!(printed(page.to_owned(), false), page);
     }
 }

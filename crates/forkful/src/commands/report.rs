@@ -5,7 +5,7 @@ use std::process::Command;
 
 use clap::Args;
 use forkful_api::types::{AppList, AppTable};
-use forkful_core::spec::environment::{looks_secret, shown_arguments};
+use forkful_core::spec::environment::looks_secret;
 use forkful_os::wall_clock::now_ms;
 
 use crate::connection;
@@ -75,8 +75,9 @@ fn apps(text: &mut String, list: &AppList, rows: &AppTable) {
     let shape = TableShape { width: Some(COLUMNS), ..TableShape::stdout() };
     text.push_str(&table::workers(rows, now_ms(), &shape));
     for app in &list.apps {
-        let definition = &app.definition;
-        let args = shown_arguments(&definition.args).join(" ");
+        let mut definition = app.definition.clone();
+        definition.redact_secrets();
+        let args = definition.args.join(" ");
         let script = definition.script.as_deref().unwrap_or_default();
         let command = format!("{} {script} {args}", definition.program);
         writeln!(text, "{}: {}", format::visible(&definition.name), format::visible(command.trim_end()))

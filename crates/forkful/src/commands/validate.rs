@@ -54,8 +54,9 @@ pub(super) fn run(args: &ValidateArgs) -> Result<Exit, Failure> {
         if !report.faults.is_empty() {
             continue;
         }
-        let definitions: Vec<AppDefinition> =
+        let mut definitions: Vec<AppDefinition> =
             report.apps.iter().map(|app| AppDefinition::from(&app.spec)).collect();
+        definitions.iter_mut().for_each(AppDefinition::redact_secrets);
         text.push_str(&summary(&config, &definitions, &report));
         // Values may be secrets, and are not needed to check the file.
         let without_env = |definition| AppDefinition { env: std::collections::BTreeMap::new(), ..definition };

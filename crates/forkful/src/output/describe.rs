@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
 use forkful_core::metrics::METRICS;
 use forkful_core::outgoing::{HostLoad, HostUse};
-use forkful_core::spec::environment::shown_arguments;
 use forkful_core::words::shell_word;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
@@ -29,12 +28,14 @@ const VALUE_WIDTH: usize = 80 - KEY_WIDTH - 3;
 
 /// An app and its workers.
 pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> String {
-    let definition = &app.definition;
+    let mut redacted = app.definition.clone();
+    redacted.redact_secrets();
+    let definition = &redacted;
     let mut lines = Lines { text: String::new(), paint };
     lines.title(&format!("{} ({})", definition.name, workers_of(app.workers.len(), definition.autoscale)));
     lines.pair("mode", &mode(definition));
     lines.pair("program", &command(definition));
-    lines.pair("arguments", &words(&shown_arguments(&definition.args)));
+    lines.pair("arguments", &words(&definition.args));
     lines.pair("working dir", &definition.cwd);
     lines.pair("created", &format!("{} UTC", utc(app.created_at_ms)));
     lines.pair("listening", &app.listening.join(", "));

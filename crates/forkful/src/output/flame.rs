@@ -35,7 +35,7 @@ pub(crate) struct Subject<'a> {
 
 /// The page.
 pub(crate) fn page(subject: &Subject<'_>, profile: &CpuProfile, functions: &Functions) -> String {
-    let title = shown(&format!("CPU profile of {}, worker {}", subject.app, subject.worker));
+    let title = format::visible(&format!("CPU profile of {}, worker {}", subject.app, subject.worker));
     let seconds = profile.total_us() as f64 / 1e6;
     let busy_us = profile.busy_us();
     let of_all = |part: u64| share(part, profile.total_us()) * 100.0;
@@ -93,7 +93,11 @@ fn row(time: &FunctionTime, profile: &CpuProfile, root: &str, busy_us: u64) -> S
         // A String takes everything.
         let _ = write!(row, "<td>{:.1} %</td>", share(us, busy_us) * 100.0);
     }
-    for text in [shown(frame.shown_name()), shown(&frame.place(root)), whose(frame.origin()).to_owned()] {
+    for text in [
+        format::visible(frame.shown_name()),
+        format::visible(&frame.place(root)),
+        whose(frame.origin()).to_owned(),
+    ] {
         let _ = write!(row, "<td>{}</td>", escaped(&text));
     }
     row.push_str("</tr>\n");
@@ -154,17 +158,11 @@ fn frame_data(frame: &Frame, root: &str) -> serde_json::Value {
         Origin::Native => 3,
         Origin::Forkful => 4,
     };
-    json!([shown(frame.shown_name()), shown(&frame.place(root)), origin])
-}
-
-/// With control characters and those that change the direction of writing made visible.
-fn shown(text: &str) -> String {
-    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    format::visible(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
+    json!([format::visible(frame.shown_name()), format::visible(&frame.place(root)), origin])
 }
 
 /// As text of a page, or the value of an attribute.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

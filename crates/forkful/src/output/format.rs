@@ -79,22 +79,10 @@ pub(crate) fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// Foreign text (an app's output, a name) with control characters made visible, so that it cannot move the
-/// cursor or hide text. Tabs stay.
+/// Foreign text (an app's output, a name) with control characters made visible, and those that change the direction of
+/// text, so that it cannot move the cursor, hide or reorder text. Tabs and line breaks stay.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().flat_map(|c| escaped(c).chain(shown(c))).collect()
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control() && c != '\t' && c != '\n'
-}
-
-fn escaped(c: char) -> impl Iterator<Item = char> {
-    is_hidden(c).then(|| c.escape_default()).into_iter().flatten()
-}
-
-fn shown(c: char) -> Option<char> {
-    (!is_hidden(c)).then_some(c)
+    forkful_core::foreign::visible(text, &['\t', '\n'])
 }
 
 #[cfg(test)]
@@ -129,7 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_become_visible() {
+    fn control_characters_and_changes_of_direction_become_visible() {
         assert_eq!(visible("a\tb\u{1b}[31mc\r\u{7f}ü"), "a\tb\\u{1b}[31mc\\r\\u{7f}ü");
+        assert_eq!(visible("txt.\u{202e}exe\u{2066}\n"), "txt.\\u{202e}exe\\u{2066}\n");
     }
 }

@@ -411,3 +411,34 @@ fn arguments_in_json_lists_hide_secrets_as_those_of_pm2_do() {
         assert!(told.contains("[redacted]") && !told.contains("hunter2"), "{args:?}: {told}");
     }
 }
+
+#[test]
+fn secrets_of_health_checks_alerts_and_urls_are_shown_nowhere_and_stay_in_use() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let app = serde_json::json!({
+        "name": "api", "script": "server.js", "args": ["postgres://u:hunter2@db/x?sslmode=require"],
+        "health": "http://127.0.0.1:1/h?token=hunter2", "warmup": "/w?token=hunter2",
+        "alerts": { "webhook": "https://hooks.example.com/hunter2", "command": ["true", "--token", "hunter2"] },
+    });
+    sandbox.write("forkful.config.json", &serde_json::json!({ "apps": [app] }).to_string());
+    let validated = sandbox.transcript(&["validate", "--json"]);
+    assert!(validated.contains("[redacted]") && !validated.contains("hunter2"), "{validated}");
+    sandbox.run(&["start"]);
+    for args in [
+        ["list", "--json"].as_slice(),
+        &["describe", "api", "--json"],
+        &["describe", "api"],
+        &["jlist"],
+        &["report"],
+        &["reload", "api"],
+    ] {
+        let told = sandbox.transcript(args);
+        let is_shown = told.contains("[redacted]") || args == ["reload", "api"];
+        assert!(is_shown && !told.contains("hunter2"), "{args:?}: {told}");
+    }
+    let saved = fs_err::read_to_string(sandbox.home().join("state.json")).unwrap();
+    for kept in ["u:hunter2@db", "/h?token=hunter2", "/w?token=hunter2", "hooks.example.com/hunter2"] {
+        assert!(saved.contains(kept), "{kept}: {saved}");
+    }
+}

@@ -108,21 +108,27 @@ const SECRET_PARTS: &[&str] = &[
     "sig",
 ];
 
+fn is_secret_part(name: &str) -> bool {
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    SECRET_PARTS.contains(&name.as_str())
+}
+
 /// Whether a value has parts like `Password=…;` or `?token=…`.
 fn has_secret_part(value: &str) -> bool {
     let is_list = value.contains("://") || value.contains(';');
     is_list
-        && value.split([';', '?', '&']).filter_map(|part| part.split_once('=')).any(|(name, value)| {
-            let name: String =
-                name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-            !value.is_empty() && SECRET_PARTS.contains(&name.as_str())
-        })
+        && value
+            .split([';', '?', '&'])
+            .filter_map(|part| part.split_once('='))
+            .any(|(name, value)| !value.is_empty() && is_secret_part(name))
 }
 
 /// Whether a value looks like a secret, regardless of its name: a URL or a connection string with a password,
 /// a webhook, a JSON web token, a private key, or a key in the format of a well-known service.
 pub fn looks_secret(value: &str) -> bool {
-    let has_userinfo = value.split_once("://").is_some_and(|(_, rest)| {
+    let has_userinfo = value.match_indices("://").any(|(at, separator)| {
+        let rest = &value[at + separator.len()..];
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
     });
@@ -154,6 +160,18 @@ pub fn looks_secret(value: &str) -> bool {
 /// A variable's value for output.
 pub fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (has_secret_name(name) || looks_secret(value)) { REDACTED } else { value }
+}
+
+/// A path of an HTTP request for output: the secret values of its query are replaced.
+pub fn shown_path(path: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return shown_value("", path).to_owned() };
+    let shown = |part: &str| match part.split_once('=') {
+        Some((name, value)) if !value.is_empty() && is_secret_part(name) => format!("{name}={REDACTED}"),
+        Some((name, value)) => format!("{name}={}", shown_value(name, value)),
+        None => shown_value("", part).to_owned(),
+    };
+    let parts: Vec<String> = query.split('&').map(shown).collect();
+    format!("{}?{}", shown_value("", path), parts.join("&"))
 }
 
 /// The number of names before a value: `--define=env=API_KEY=…` has three. A value behind more names is not shown.
@@ -195,7 +213,11 @@ pub fn shown_arguments(arguments: &[String]) -> Vec<String> {
             };
             let is_option = name.starts_with('-');
             match value {
-                Some(value) => format!("{name}={}", shown_option_value(name, value)),
+                Some(value) => {
+                    let shown = format!("{name}={}", shown_option_value(name, value));
+                    // The `=` may stand within a value without an option, such as a URL with a query.
+                    if looks_secret(&shown) { REDACTED.to_owned() } else { shown }
+                }
                 None if looks_secret(argument) => REDACTED.to_owned(),
                 None => {
                     after_secret = is_option && has_secret_name(name);
@@ -330,6 +352,19 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_shown_without_the_secrets_of_its_query() {
+        for (path, shown) in [
+            ("/healthz", "/healthz"),
+            ("/h?verbose=1&token=SEK", "/h?verbose=1&token=[redacted]"),
+            ("/h?api_key=SEK&sig=SEK&a", "/h?api_key=[redacted]&sig=[redacted]&a"),
+            ("/h?ghp_0123456789abcdefSEK", "/h?[redacted]"),
+            ("/h;token=SEK", "[redacted]"),
+        ] {
+            assert_eq!(shown_path(path), shown);
+        }
+    }
+
+    #[test]
     fn arguments_are_shown_without_secrets() {
         let shown = |words: &[&str]| {
             shown_arguments(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).join(" ")
@@ -345,6 +380,18 @@ mod tests {
             "--title=token=[redacted] --define=a=API_KEY=[redacted] --title password=[redacted] token="
         );
         assert_eq!(shown(&["--x=a=b=c=d=e=f"]), "--x=a=b=c=d=[redacted]");
+        assert_eq!(shown(&["--x=http://a/,b=postgres://u:p@h"]), "--x=[redacted]");
+        for secret in [
+            "postgres://u:SEK@db/x?sslmode=require",
+            "-dpostgres://u:SEK@db/x?sslmode=require",
+            "https://example.com/?page=2&token=SEK",
+            "AccountName=a;AccountKey=SEK==",
+            "ghp_0123456789abcdefSEK=1",
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcSEK=",
+        ] {
+            assert!(!shown(&[secret]).contains("SEK"), "{secret}: {}", shown(&[secret]));
+        }
+        assert_eq!(shown(&["https://example.com/?page=2"]), "https://example.com/?page=2");
         let harmless =
             ["--import=data:text/javascript,a='b'", "--url-of=http://auth/?a=b", "--a=b=c", "--=", "="];
         assert_eq!(shown(&harmless), harmless.join(" "));

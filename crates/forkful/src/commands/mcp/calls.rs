@@ -53,7 +53,7 @@ async fn asked(mut client: Client, call: Call) -> Result<Value, String> {
         Call::ListApps => value(client.table().await),
         Call::DescribeApp { app } => {
             let mut found = client.describe(&app).await.map_err(|error| refused(&error))?;
-            found.apps.iter_mut().for_each(|app| app.definition.redact_arguments());
+            found.apps.iter_mut().for_each(|app| app.definition.redact_secrets());
             value(Ok(found))
         }
         Call::Doctor { app, seconds, ago } => {

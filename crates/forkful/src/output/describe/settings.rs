@@ -3,7 +3,6 @@
 use forkful_api::types::{AppDefinition, RuntimeKind};
 use forkful_config::{Group, Kind, KnownKey, supported_keys};
 use forkful_core::logs::LogRotation;
-use forkful_core::spec::environment::shown_arguments;
 use serde_json::Value;
 
 use super::super::format::{bound, bytes};
@@ -18,7 +17,7 @@ pub(super) struct Setting {
     pub(super) origin: Option<String>,
 }
 
-/// All settings of an app, in groups. A field set by several keys is shown once, under the first.
+/// All settings of an app whose secrets are redacted, in groups. A field set by several keys is shown once, under the first.
 pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
     let Ok(fields) = serde_json::to_value(definition) else { return Vec::new() };
     let mut keys: Vec<&KnownKey> = Vec::new();
@@ -69,7 +68,7 @@ fn shown(key: &KnownKey, value: &Value) -> String {
         }
         (Kind::Words, Value::Array(items)) if !items.is_empty() => {
             let words: Vec<String> = items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-            shell_words::join(shown_arguments(&words))
+            shell_words::join(words)
         }
         _ => plain(key.fields[0], value),
     }

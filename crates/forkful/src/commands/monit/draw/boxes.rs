@@ -1,6 +1,5 @@
 //! Boxes over or between the panes: help, confirmation, details of the selected line.
 
-use forkful_core::spec::environment::shown_arguments;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::text::Line;
@@ -92,9 +91,10 @@ fn graphs(state: &State, row: Row<'_>) -> Vec<Line<'static>> {
 
 fn detail_lines(row: Row<'_>) -> Vec<Line<'static>> {
     let app = row.app();
-    let definition = &app.definition;
+    let mut definition = app.definition.clone();
+    definition.redact_secrets();
     let script = definition.script.as_ref().unwrap_or(&definition.program);
-    let command = format!("{script} {}", shown_arguments(&definition.args).join(" "));
+    let command = format!("{script} {}", definition.args.join(" "));
     let mut lines = vec![
         pair("script", command.trim_end()),
         pair("mode", &format!("{}, namespace {}", definition.mode, definition.namespace)),
