@@ -88,7 +88,8 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
                 if let Some((pid, pidfd)) = zombie {
                     reap_failed(Child { pid, pidfd, start_time: 0, keeping: keeping.clone() });
                 }
-                Err(error(step, source))
+                let is_too_long = source.raw_os_error() == Some(libc::E2BIG);
+                Err(error(step, if is_too_long { io::Error::other(image.excess()) } else { source }))
             }
         }
     };
@@ -449,6 +450,29 @@ mod tests {
         let child = Guarded(spawn(plan).unwrap());
         assert_eq!(read_all(output), "bare argument\n");
         assert_eq!(wait_exit(&child.0), Exit::Code(0));
+    }
+
+    #[test]
+    fn what_is_too_long_for_the_system_is_named_without_its_value() {
+        let long = "x".repeat(200_000);
+        let excess = |change: &dyn Fn(&mut SpawnPlan)| {
+            let (mut plan, _output) = shell("true", &[("A", "1")]);
+            change(&mut plan);
+            let error = spawn(plan).unwrap_err();
+            assert_eq!(error.step, SpawnStep::Execute);
+            error.source.to_string()
+        };
+        let longest = rustix::param::page_size() * 32 - 1;
+        assert_eq!(
+            excess(&|plan| plan.env.push(("BIG".to_owned(), long.clone()))),
+            format!("the variable BIG has 200004 bytes, and the system allows {longest}")
+        );
+        assert_eq!(
+            excess(&|plan| plan.argv.push(long.clone())),
+            format!("argument 3 has 200000 bytes, and the system allows {longest}")
+        );
+        let total = excess(&|plan| plan.argv.extend(std::iter::repeat_n("y".repeat(100_000), 100)));
+        assert!(total.starts_with("its arguments and environment have 100000"), "{total}");
     }
 
     #[test]
