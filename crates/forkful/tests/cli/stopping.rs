@@ -176,3 +176,19 @@ fn a_daemon_beside_another_one_says_that_there_is_one() {
     note: a daemon is running already (pid [pid])
     ");
 }
+
+#[test]
+fn a_start_that_kill_cancels_names_kill() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "require('node:fs').writeFileSync('runs', ''); setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "app.js", "--name", "first"]);
+    fs_err::remove_file(sandbox.work().join("runs")).unwrap();
+    let args = ["start", "app.js", "--name", "second", "--wait-ready", "--listen-timeout", "60000"];
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| sandbox.transcript(&args));
+        wait_until(|| exists(&sandbox.work().join("runs")));
+        done(&sandbox, &["kill"]);
+        let told = start.join().unwrap();
+        assert!(told.contains("error: second: worker 1: cancelled by a later `kill`"), "{told}");
+    });
+}
