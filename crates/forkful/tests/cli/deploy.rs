@@ -233,6 +233,10 @@ fn of_two_deployments_to_a_path_the_second_is_refused() {
     let hook = "[ -e ../../left ] || { sleep 300 >/dev/null 2>&1 & echo $! > ../../left; }; touch ../../under-way; \
                 while [ ! -e ../../go ]; do sleep 0.02; done";
     let shop = Shop::new(&format!(r#""host": "localhost", "post-deploy": "{hook}""#));
+    let said = regex::Regex::new(
+        r"error: localhost: another deployment to \S+/there is under way, by \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\n",
+    )
+    .unwrap();
     let few = few_programs(&shop);
     for path in [std::env::var("PATH").unwrap(), few] {
         let deploy = |order: &[&str]| shop.deploy_with(order, &path);
@@ -243,10 +247,7 @@ fn of_two_deployments_to_a_path_the_second_is_refused() {
             forkful_testkit::wait_until("the hook", || exists(&mark("under-way")));
             for order in [&["live"][..], &["live", "revert", "0"]] {
                 let told = deploy(order);
-                let said = regex::Regex::new(
-                    r"error: localhost: another deployment to \S+/there is under way, by \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\n",
-                );
-                assert!(told.starts_with("exit: 1\n") && said.unwrap().is_match(&told), "{told}");
+                assert!(told.starts_with("exit: 1\n") && said.is_match(&told), "{told}");
             }
             fs_err::write(mark("go"), "").unwrap();
             let first = first.join().unwrap();
