@@ -379,6 +379,10 @@ test('without its keeper a daemon goes on; after both are killed the next start 
   await waitUntil('the note', async () => (await forkful.ok(['list'])).stderr.includes('the keeper has ended: apps would not survive a crash of this daemon'));
   assert.equal(await forkful.daemonPid(), daemon);
   assert.deepEqual(await pids(), before);
+  // This worker was the keeper's child.
+  process.kill(before[0], 'SIGKILL');
+  await waitUntil('another worker', async () => (await pids()).every((pid) => pid && pid !== before[0]));
+  assert.match((await forkful.ok(['describe', 'app'])).stdout, /last exit +how it ended is not known/);
   await forkful.ok(['reload', 'app']);
   assert.match((await get(port)).body, PID);
   const reloaded = await pids();

@@ -119,10 +119,12 @@ for (const balance of ['exact', 'auto']) {
 }
 
 const BROKEN = {
-  'is not a program': ['\x7fELF and nothing more', /cannot take the daemon's place/],
+  'is not a program': ['\x7fELF and nothing more', /cannot take the daemon's place: \S*\/broken is no program for this machine/],
+  'is empty': ['', /cannot be executed: it is no program/],
+  'is no Forkful': ['#!/bin/sh\nexit 0\n', /it is not Forkful/],
   'ends at once': ['#!/bin/sh\nexit 3\n', /its check ended with code 3/],
   'refuses the state': ['#!/bin/sh\necho "error: it has version 9 of the format" >&2\nexit 1\n', /it has version 9 of the format/],
-  'agrees and ends at once': ['#!/bin/sh\ncase "$*" in *--check-state*) exit 0;; esac\nexit 7\n', /did not last[^]*code 7/],
+  'agrees and ends at once': ['#!/bin/sh\ncase "$*" in *--check-state*) exit 0;; --version) echo forkful 9.9.9; exit 0;; esac\nexit 7\n', /did not last[^]*code 7/],
 };
 
 test('a program that cannot go on leaves everything as it was', async (t) => {
@@ -245,4 +247,25 @@ test('kill -9 of the daemon, an update and a reload, one after the other: the lo
     assert.ok(report.requests.completed > 40, stderr);
     assert.deepEqual([report.errors.total, report.requests.failed], [0, 0], stdout);
   }
+});
+
+test('a second update waits for the trial of the first, and an update whose daemon is killed says so', async (t) => {
+  const { forkful, ping } = await kept(t);
+  const { pid: old } = await ping();
+  const first = forkful.run(['update', '--to', next]);
+  await waitUntil('a daemon on trial', async () => (await ping()).pid !== old);
+  const second = await forkful.fails(['update', '--to', build('third')]);
+  assert.equal(second.code, FAILED);
+  assert.match(second.stderr, /an update is being tried out: try again in [1-7] s/);
+  await forkful.ok(['kill']);
+  const { code, stderr } = await first;
+  assert.equal(code, FAILED);
+  assert.match(stderr, /^error: the daemon was stopped during the update$/m);
+});
+
+test('an update to a file that is not there names it', async (t) => {
+  const { forkful } = await kept(t);
+  const { code, stderr } = await forkful.fails(['update', '--to', '/nowhere/forkful']);
+  assert.equal(code, FAILED);
+  assert.match(stderr, /^error: there is no program \/nowhere\/forkful$/m);
 });

@@ -46,7 +46,8 @@ pub struct AppOptions {
     pub env_blocks: BTreeMap<String, BTreeMap<String, String>>,
     /// There is no script: the app is Forkful's own server of files (`static`, or `script: "serve"`).
     pub serves_files: bool,
-    /// What `deploy.<name>.env` adds when that name is chosen, between `env` and the named block.
+    /// What `deploy.<name>.env` adds when that name is chosen, between `env` and the named block; empty for a target
+    /// without `env`.
     pub deploy_env: BTreeMap<String, BTreeMap<String, String>>,
     /// The configuration file that these options came from; `None` for the command line.
     pub origin: Option<Origin>,

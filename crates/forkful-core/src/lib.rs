@@ -2,7 +2,7 @@
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
 //! get new connections ([`steering`]), what a command's target means ([`targets`]), what a program needs to run a script ([`interpreter`]), what a start means for the apps that exist ([`start`]), when a command is over ([`jobs`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
-//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), what a profile of a worker says ([`profile`]), where event loops stood still ([`stalls`]), what happens that nobody asked for ([`incidents`]) and who is told of it ([`alerts`]), how memory is divided over workers ([`memory_plan`]), which processes the kernel killed for lack of memory ([`memory_kills`]), how many workers an app has by its load ([`autoscale`]), which connections workers open and what limits them ([`outgoing`]), what apps expect of a primary in JavaScript ([`primary_habits`]), and what is different where the system lacks the mechanisms of Linux ([`portable`]).
+//! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), what a profile of a worker says ([`profile`]), where event loops stood still ([`stalls`]), what happens that nobody asked for ([`incidents`]) and who is told of it ([`alerts`]), how memory is divided over workers ([`memory_plan`]), which processes the kernel killed for lack of memory ([`memory_kills`]), how many workers an app has by its load ([`autoscale`]), which connections workers open and what limits them ([`outgoing`]), what apps expect of a primary in JavaScript ([`primary_habits`]), which programs may replace the daemon, and when ([`update`]), and what is different where the system lacks the mechanisms of Linux ([`portable`]).
 //!
 //! **Invariant:** nothing in this crate reads a file, a socket, a clock, or a random source.
 //! Time comes in as [`Time`], chance as a number. Functions map (state, event) to (state, actions);
@@ -56,6 +56,7 @@ pub mod steering;
 pub mod supervisor;
 pub mod targets;
 mod time;
+pub mod update;
 pub mod upkeep;
 pub mod wakes;
 pub mod words;

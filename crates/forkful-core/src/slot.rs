@@ -196,6 +196,12 @@ pub enum Exit {
     SpawnFailed(String),
 }
 
+impl Exit {
+    /// It ended, and how is not known: another process has reaped it. No process has this code, which fits in a byte, and
+    /// every version reads it.
+    pub const UNKNOWN: Self = Self::Code(-1);
+}
+
 /// A process that is no longer current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaver {

@@ -102,6 +102,7 @@ use forkful_core::random::Random;
 use forkful_core::slot::Exit;
 use forkful_core::spec::AppSpec;
 use forkful_core::supervisor::{Effect, Event, FirstStates};
+use forkful_core::update::Trial;
 use forkful_os::keeper::Keeping;
 use forkful_os::reactor;
 use forkful_os::tree;
@@ -173,6 +174,8 @@ struct Life {
     last_exit: Option<Exit>,
     /// The program for which this daemon makes way, and by when.
     successor: Option<(OwnedFd, Time)>,
+    /// Of this daemon, if it has replaced another one.
+    trial: Option<Trial>,
 }
 
 /// What is delivered after what is being done now.
@@ -241,7 +244,7 @@ impl Engine {
             options,
             persistence,
             inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
-            life: Life { phase: Phase::Serving, stop: None, last_exit: None, successor: None },
+            life: Life { phase: Phase::Serving, stop: None, last_exit: None, successor: None, trial: None },
         };
         Ok((engine, back_receiver))
     }

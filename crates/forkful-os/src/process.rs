@@ -30,7 +30,7 @@ pub use flight::Flight;
 pub use hygiene::{ignore_hangup, ignore_stray_signals, is_ignored, prepare_long_life, reset};
 pub use other::Other;
 pub use program::{is_executable, open_program, own_program, path_of, runs_program, set_name};
-pub use spawn::{Standing, spawn, spawn_watched};
+pub use spawn::{Standing, needs_shell, spawn, spawn_watched};
 
 use crate::keeper::Keeping;
 
@@ -38,7 +38,7 @@ use crate::keeper::Keeping;
 /// here.
 #[derive(Debug)]
 pub struct SpawnPlan {
-    /// Path of the executable; not searched in `PATH`. A script without a `#!` line is run by `/bin/sh`.
+    /// Path of the executable; not searched in `PATH`. A text without a `#!` line is run by `/bin/sh`.
     pub program: PathBuf,
     /// All arguments, beginning with `argv[0]`.
     pub argv: Vec<String>,
@@ -107,6 +107,11 @@ impl SpawnError {
         self.source.raw_os_error().unwrap_or(libc::EINVAL)
     }
 
+    /// Whether the kernel knows no such programs.
+    fn is_unknown_format(&self) -> bool {
+        self.step == SpawnStep::Execute && self.errno() == libc::ENOEXEC
+    }
+
     fn describe(&self) -> String {
         let path = self.path.display();
         match self.step {
@@ -119,6 +124,9 @@ impl SpawnError {
             SpawnStep::Session => format!("cannot create a session for {path}"),
             SpawnStep::User => format!("cannot start {path} as another user"),
             SpawnStep::ChangeDirectory => format!("cannot enter the working directory {path}"),
+            SpawnStep::Execute if self.is_unknown_format() => {
+                format!("{path} is no program for this machine: it is for another architecture, or damaged")
+            }
             SpawnStep::Execute => format!("cannot execute {path}"),
         }
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use forkful_api::client::{CONNECT_TIMEOUT, Client, ClientError};
 use forkful_api::saved::{SavedApp, SavedState};
-use forkful_api::types::{API_VERSION, ErrorCode};
+use forkful_api::types::{API_VERSION, ErrorCode, Ping};
 use forkful_core::pages::Page;
 use forkful_core::portable;
 use forkful_core::targets::Target;
-use forkful_os::identity::{READY_FD, spawn_detached};
+use forkful_os::identity::{LockFile, READY_FD, spawn_detached};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::timeout;
 
@@ -32,6 +32,10 @@ const SILENT_WAIT: Duration = Duration::from_secs(2);
 
 /// Interval for checking for a daemon that another command has just started.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a daemon that runs may take to open its socket, if the socket's file was removed. It notices within
+/// some 100 ms.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Maximum length of a daemon's readiness message.
 const READY_BYTES_MAX: u64 = 64 * 1024;
@@ -59,7 +63,15 @@ const DAEMON_VARIABLES: [&str; 9] = [
 /// The daemon, if it is running. If it was killed, the user is told that the apps are no longer running.
 pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
     let client = found(home).await?;
-    if client.is_none() && forkful_daemon::is_abandoned(home) {
+    if client.is_none() {
+        tell_if_abandoned(home);
+    }
+    Ok(client)
+}
+
+/// Tells the user once if the daemon was killed.
+pub(crate) fn tell_if_abandoned(home: &Home) {
+    if forkful_daemon::is_abandoned(home) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             let left = match forkful_daemon::count_left_behind(home) {
@@ -73,12 +85,41 @@ pub(crate) async fn running(home: &Home) -> Result<Option<Client>, Failure> {
             ));
         });
     }
-    Ok(client)
+}
+
+/// The daemon of any version.
+pub(crate) async fn of_any_version(home: &Home) -> Result<(Client, Ping), ClientError> {
+    let begun = Instant::now();
+    loop {
+        let result = Client::connect(&home.socket()).await;
+        if !is_back_soon(home, &result, begun) {
+            return result;
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
+
+async fn of_same_version(home: &Home) -> Result<Client, ClientError> {
+    let begun = Instant::now();
+    loop {
+        let result = Client::connect_same_version(&home.socket(), VERSION).await;
+        if !is_back_soon(home, &result, begun) {
+            return result;
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
+
+/// Whether there is a daemon without a socket, which will open it again.
+fn is_back_soon<T>(home: &Home, result: &Result<T, ClientError>, begun: Instant) -> bool {
+    matches!(result, Err(ClientError::NotRunning { .. }))
+        && begun.elapsed() < SOCKET_TIMEOUT
+        && LockFile::is_held(&home.lock())
 }
 
 /// The same for callers that start the apps again and need no message.
 pub(crate) async fn found(home: &Home) -> Result<Option<Client>, Failure> {
-    match patiently(Client::connect_same_version(&home.socket(), VERSION)).await {
+    match patiently(of_same_version(home)).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NotRunning { .. }) => Ok(None),
         Err(ClientError::OtherVersion { daemon, daemon_api: API_VERSION, .. }) if is_older(&daemon) => {
@@ -101,6 +142,15 @@ pub(crate) fn no_such_app(home: &Home, target: &str) -> Failure {
         _ => "no app is running; `forkful resurrect` starts the saved apps",
     };
     Failure::no_such_app(target).hint(hint)
+}
+
+/// The failure of a target that is no script where no daemon runs: it may be a saved app.
+pub(crate) fn or_saved(home: &Home, target: &str, failure: Failure) -> Failure {
+    if saved_names(home).iter().any(|name| name == target) {
+        return failure
+            .hint(format!("no app is running; `forkful resurrect` starts the saved app `{target}`"));
+    }
+    failure
 }
 
 /// Waits for a daemon that may be busy, with a message if it takes long.
@@ -165,7 +215,11 @@ pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
 /// The names of the apps that ran when the last daemon was told to end, for a command that starts a daemon without them.
 /// Of a daemon that was killed, [`running`] has told.
 pub(crate) fn ran_before(home: &Home) -> Vec<String> {
-    let text = fs_err::read(home.state()).ok().filter(|_| !forkful_daemon::is_abandoned(home));
+    if forkful_daemon::is_abandoned(home) { Vec::new() } else { saved_names(home) }
+}
+
+fn saved_names(home: &Home) -> Vec<String> {
+    let text = fs_err::read(home.state()).ok();
     let state: Option<SavedState> = text.and_then(|text| serde_json::from_slice(&text).ok());
     let apps = state.map(|state| state.apps).unwrap_or_default();
     apps.iter().filter_map(SavedApp::name_in).map(str::to_owned).collect()

@@ -115,14 +115,19 @@ impl Reader<'_> {
         !self.how.only.is_empty() && name.is_some_and(|name| !self.how.only.contains(&name))
     }
 
-    /// The `env` of each `deploy` target, which PM2 adds to an app that is started with `--env <target>`.
+    /// The `env` of each `deploy` target, which PM2 adds to an app that is started with `--env <target>`. Targets without
+    /// one are there too: their names may be chosen.
     fn deploy_env(&mut self, tree: &Node) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut blocks = BTreeMap::new();
         let Some(Value::Table(targets)) = tree.get("deploy").map(|entry| &entry.node.value) else {
             return blocks;
         };
         for target in targets {
-            let Some(env) = target.node.get("env").filter(|env| !env.node.is_null()) else { continue };
+            let Value::Table(_) = &target.node.value else { continue };
+            let Some(env) = target.node.get("env").filter(|env| !env.node.is_null()) else {
+                blocks.insert(target.key.clone(), BTreeMap::new());
+                continue;
+            };
             let place = self.place(env.at, &format!("deploy.{}.env", target.key));
             let block = values::environment(&env.node).map_err(|refusal| refusal.of(place));
             blocks.extend(self.faults.take(block).map(|block| (target.key.clone(), block)));

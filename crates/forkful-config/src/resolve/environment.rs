@@ -61,7 +61,8 @@ pub fn strip_own(env: &mut BTreeMap<String, String>) {
     env.remove(Deployment::VARIABLE);
 }
 
-/// Refuses an `env_<name>` that none of the apps has.
+/// Refuses an `env_<name>` that none of the apps has, unless it is the name of a `deploy` target: a deployment chooses
+/// that by default.
 pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<(), ConfigError> {
     let Some(name) = &context.env_name else { return Ok(()) };
     let Some(first) = apps.first() else { return Ok(()) };
@@ -115,6 +116,8 @@ pub(super) fn of_app(
     if let Some(name) = &context.env_name {
         match named.get(name) {
             Some(block) => layers.add(block),
+            // A deployment of an app that has no blocks at all.
+            None if options.env_blocks.is_empty() && options.deploy_env.contains_key(name) => {}
             None => warnings.push(Warning {
                 place: options.app_place(),
                 message: format!("has no `env_{name}`: it gets its `env` alone"),
@@ -141,9 +144,10 @@ pub(super) fn of_app(
     Ok((layers.env, layers.sources))
 }
 
-/// What each name chooses: `deploy.<name>.env`, and `env_<name>` over it.
+/// What each name chooses: `deploy.<name>.env`, and `env_<name>` over it. A target without variables is no block.
 fn blocks(options: &AppOptions) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut blocks = options.deploy_env.clone();
+    blocks.retain(|_, block| !block.is_empty());
     for (name, block) in &options.env_blocks {
         blocks.entry(name.clone()).or_default().extend(block.clone());
     }

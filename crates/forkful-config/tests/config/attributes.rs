@@ -225,6 +225,29 @@ fn the_environment_has_layers_and_remembers_where_values_came_from() {
 }
 
 #[test]
+fn the_name_of_a_deploy_target_may_be_chosen_without_a_block() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let resolved = |blocks: &str, name: &str| {
+        let text = format!(
+            r#"{{ "apps": [{{ "script": "a.js", "env": {{ "A": "1" }} {blocks} }}],
+                "deploy": {{ "live": {{ "host": "h", "repo": "r", "ref": "m", "path": "/x" }} }} }}"#
+        );
+        let mut apps = json(&text).unwrap().apps;
+        apps[0].origin = None;
+        let context = Context { env_name: Some(name.to_owned()), ..place.context() };
+        resolve_all(&apps, &context).map(|mut apps| apps.remove(0))
+    };
+    let plain = resolved("", "live").unwrap();
+    assert_eq!(plain.spec.launch.env.get("A").map(String::as_str), Some("1"));
+    assert!(plain.warnings.is_empty() && plain.spec.launch.env_sources.blocks.named.is_empty());
+    let other = resolved(r#", "env_test": {}"#, "live").unwrap();
+    assert_eq!(other.warnings.len(), 1, "it has blocks, and not this one");
+    assert!(resolved("", "lvie").is_err());
+}
+
+#[test]
 fn env_files_that_are_missing_or_wrong_are_explained() {
     let place = Place::new();
     place.fake_programs(&["node"]);

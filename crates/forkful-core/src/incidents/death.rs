@@ -91,6 +91,10 @@ impl Death {
             return format!("its JavaScript heap was full ({exit}): {cause}");
         }
         match exit {
+            exit if *exit == Exit::UNKNOWN => {
+                let unknown = "how it ended is not known";
+                cause.map_or_else(|| unknown.to_owned(), |cause| format!("{unknown}: {cause}"))
+            }
             Exit::SpawnFailed(_) => exit.to_string(),
             Exit::Signal(signal) => by_signal(*signal, exit, cause),
             Exit::Code(code) => by_code(*code, cause, excerpt),

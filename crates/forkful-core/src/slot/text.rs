@@ -20,6 +20,7 @@ impl fmt::Display for SlotNumber {
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            exit if *exit == Self::UNKNOWN => f.write_str("an unknown exit"),
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => match crate::signals::name(*signal) {
                 Some(name) => f.write_str(name),
@@ -59,6 +60,16 @@ impl fmt::Display for Verb {
     }
 }
 
+impl Fault {
+    /// In words, where the daemon ends: `kill` deletes all workers.
+    pub fn at_the_end(&self) -> String {
+        match self {
+            Self::Cancelled { by: Verb::Delete } => "cancelled by a later `kill`".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,5 +84,25 @@ impl fmt::Display for Fault {
             }
             Self::TooManyWaiting => f.write_str("too many commands wait for this worker already"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_that_is_not_known_is_no_code() {
+        assert_eq!(Exit::UNKNOWN.to_string(), "an unknown exit");
+        assert_eq!(Fault::Exited(Exit::UNKNOWN).to_string(), "ended with an unknown exit");
+        assert_eq!(Exit::Code(255).to_string(), "exit code 255");
+    }
+
+    #[test]
+    fn where_the_daemon_ends_it_is_kill_that_cancels() {
+        let by = |by| Fault::Cancelled { by };
+        assert_eq!(by(Verb::Delete).at_the_end(), "cancelled by a later `kill`");
+        assert_eq!(by(Verb::Stop).at_the_end(), "cancelled by a later `stop`");
+        assert_eq!(by(Verb::Delete).to_string(), "cancelled by a later `delete`");
     }
 }

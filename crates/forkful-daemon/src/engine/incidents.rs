@@ -104,6 +104,7 @@ impl Conversations {
         }
         let end = draft.incident.end.get_or_insert_default();
         match &death.exit {
+            exit if *exit == Exit::UNKNOWN => {}
             Exit::Code(code) => end.exit_code = Some(*code),
             Exit::Signal(_) => end.signal = Some(death.exit.to_string()),
             Exit::SpawnFailed(_) => {}

@@ -68,6 +68,8 @@ pub(crate) struct Part {
     pub(crate) killed: Killed,
     /// What the command is for the app's trial.
     pub(super) trial: TrialPart,
+    /// The daemon ends.
+    at_the_end: bool,
 }
 
 /// Workers that ignored the stop signal, and the signal.
@@ -178,6 +180,12 @@ impl Part {
             None => (None, self.hint),
             Some(failure) => {
                 let (text, hint) = explain(&self.name, (&self.cwd, attempt), failure, &stderr_tail, ours);
+                let text = match &failure.fault {
+                    fault @ Fault::Cancelled { .. } if self.at_the_end => {
+                        in_worker(failure.pm_id, &fault.at_the_end())
+                    }
+                    _ => text,
+                };
                 let text = match self.preface {
                     Some(preface) => format!("{preface}: {text}"),
                     None => text,
@@ -244,8 +252,12 @@ fn explain(
                     .hint("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`"),
             ),
         ),
-        other => (format!("worker {pm_id}: {other}"), None),
+        other => (in_worker(pm_id, &other.to_string()), None),
     }
+}
+
+fn in_worker(pm_id: u32, fault: &str) -> String {
+    format!("worker {pm_id}: {fault}")
 }
 
 /// Running commands, and their partial results.
@@ -253,6 +265,8 @@ fn explain(
 pub(crate) struct Jobs {
     open: OpenJobs<Job>,
     replies: Vec<JoinHandle<()>>,
+    /// A command that ends the daemon has begun.
+    is_ending: bool,
 }
 
 impl Jobs {
@@ -297,6 +311,7 @@ impl Jobs {
     pub(crate) fn ends_daemon(&mut self, job: JobId) {
         if let Some(job) = self.open.get_mut(job) {
             job.ends_daemon = true;
+            self.is_ending = true;
         }
     }
 
@@ -447,6 +462,7 @@ impl Jobs {
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
+            part.at_the_end = self.is_ending;
             tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);
         }

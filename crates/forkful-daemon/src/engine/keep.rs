@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest, SavedApp};
 use forkful_api::types::{ActionReply, ErrorCode, UpdateReply, UpdateRequest};
 use forkful_core::pages::Page;
 use forkful_core::supervisor::JobId;
+use forkful_core::update::Trial;
+use forkful_keeper::keeper::TRIAL;
 use forkful_os::keeper::Kept;
+use forkful_os::process;
 
 use super::adoption::{Inheritance, Owners, Taken, end_strays};
 use super::commands::{answer, refuse};
@@ -64,8 +68,13 @@ impl Engine {
 
     /// The complete stored state, if a program of another version may take it over now.
     fn hand_over_state(&mut self) -> Result<Vec<u8>, String> {
-        if self.life.phase != Phase::Serving {
-            return Err("the daemon is ending".to_owned());
+        match self.life.phase {
+            Phase::Serving => {}
+            Phase::MakingWay => return Err("another update is under way".to_owned()),
+            Phase::Closing | Phase::Ended => return Err("the daemon is ending".to_owned()),
+        }
+        if let Some(seconds) = self.trial_left() {
+            return Err(format!("an update is being tried out: try again in {seconds} s"));
         }
         if !self.options.keeping.is_on() {
             return Err("this daemon has no keeper that could put another one in its place".to_owned());
@@ -75,6 +84,13 @@ impl Engine {
         }
         let persistence = self.persistence.as_mut();
         persistence.ok_or("the foreground keeps no state".to_owned()).and_then(Persistence::written)
+    }
+
+    /// The seconds until this daemon's trial is over.
+    fn trial_left(&self) -> Option<u64> {
+        let (trial, keeper) = (self.life.trial?, self.options.keeping.keeper()?);
+        let follows = process::runs_program(keeper, Path::new("/proc/self/exe")) == Some(true);
+        trial.seconds_left(self.clock.now(), follows)
     }
 
     /// Lets the program of another version read the stored state.
@@ -92,7 +108,7 @@ impl Engine {
         let keeper = self.options.keeping.keeper();
         let refused = match (self.hand_over_state(), keeper) {
             (Ok(_), Some(keeper)) => {
-                let trial_ms = forkful_keeper::keeper::TRIAL.as_millis() as u64;
+                let trial_ms = TRIAL.as_millis() as u64;
                 answer(reply, Ok(UpdateReply { keeper, trial_ms }));
                 self.life.phase = Phase::MakingWay;
                 let now = self.clock.now();
@@ -116,6 +132,7 @@ impl Engine {
 
     /// From now on, what another daemon has to know is stored.
     pub(crate) fn write_to(&mut self, file: StateFile) {
+        self.life.trial = file.is_on_trial.then(|| Trial::begin(self.clock.now(), TRIAL));
         if let Some(persistence) = &mut self.persistence {
             persistence.write_to(file);
         }

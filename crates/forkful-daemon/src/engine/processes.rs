@@ -84,8 +84,8 @@ impl Processes {
             Ok(Some(process::Exit::Code(code))) => Exit::Code(code),
             Ok(Some(process::Exit::Signal(signal, _))) => Exit::Signal(signal),
             Ok(None) => return None,
-            // Reaped by somebody else: how it ended is not known.
-            Err(_) => Exit::Code(-1),
+            // Reaped by somebody else.
+            Err(_) => Exit::UNKNOWN,
         };
         self.watched.remove(&watch);
         let _gone = self.reactor.remove(process.child.pidfd.as_fd());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use forkful_api::types::{ErrorCode, UpdateReply, UpdateRequest};
 use forkful_core::pages::Page;
 use forkful_core::snapshot;
+use forkful_core::update::is_forkful;
 use forkful_os::memory_file;
 use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
 use tokio::sync::mpsc::UnboundedSender;
@@ -37,42 +38,65 @@ pub(super) fn check(
     back: UnboundedSender<Back>,
 ) {
     let path = request.program.clone();
-    let prepared = process::open_program(Path::new(&path)).and_then(|program| {
-        let copy = memory_file::create("forkful-state-copy", state.len() as u64)?;
-        memory_file::write_at(&copy, 0, state)?;
-        Ok((program, copy, memory_file::create("forkful-words", WORDS_BYTES as u64)?))
-    });
-    let (program, state, words) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => return answer(reply, Err(refusal(&format!("{path} cannot be executed: {error}")))),
+    let checks = match prepare(&path, state) {
+        Ok(checks) => checks,
+        Err(why) => return answer(reply, Err(refusal(&format!("{path} cannot be executed: {why}")))),
     };
-    let plan = plan(&program, state, &words);
-    let (flight, started) = starts.start_helper(move |flight| start(plan?, flight));
+    let Checks { program, of_state, of_name } = checks;
+    let (of_state, of_name) = (of_state.start(starts, &back), of_name.start(starts, &back));
     tokio::task::spawn_local(async move {
-        let said = match timeout(PATIENCE, started).await {
-            Ok(Ok(Ok(child))) => {
-                let exit = listen(&child).await;
-                // The engine is gone only when the daemon ends.
-                let _gone = back.send(Back::HelperEnded { pid: child.pid });
-                exit
-            }
-            Ok(Ok(Err(why))) => Err(why),
-            Ok(Err(_)) => Err("no thread can be had to start it".to_owned()),
-            Err(_) => {
-                flight.cancel();
-                Err(format!("it did not start within {} s", PATIENCE.as_secs()))
-            }
-        };
-        match said {
+        // Both are waited for, so that none is left running.
+        let (of_state, of_name) = tokio::join!(of_state, of_name);
+        let judged = of_state.and_then(|_| match of_name {
+            Ok(output) if is_forkful(&output) => Ok(()),
+            Ok(_) | Err(_) => Err("it is not Forkful: its `--version` does not say so".to_owned()),
+        });
+        match judged {
             Ok(()) => {
+                // The engine is gone only when the daemon ends.
                 let _gone = back.send(Back::Step(Command::Keep(Keep::MakeWay { program, reply })));
             }
             Err(why) => {
-                let why = told(&words).unwrap_or(why);
                 answer(reply, Err(refusal(&format!("{path} cannot take the daemon's place: {why}"))));
             }
         }
     });
+}
+
+/// The program, and what is asked of it before it replaces this daemon.
+struct Checks {
+    program: OwnedFd,
+    /// Whether it can continue from the stored state. It prints nothing if so.
+    of_state: Check,
+    /// Whether it is Forkful: any program may ignore its arguments and end with code 0.
+    of_name: Check,
+}
+
+/// A run of the program to its end.
+struct Check {
+    plan: SpawnPlan,
+    words: OwnedFd,
+}
+
+fn prepare(path: &str, state: &[u8]) -> Result<Checks, String> {
+    let program = process::open_program(Path::new(path)).map_err(in_words)?;
+    // The keeper executes it without a shell.
+    if process::needs_shell(&process::path_of(program.as_fd())) {
+        return Err("it is no program".to_owned());
+    }
+    let copy = memory_file::create("forkful-state-copy", state.len() as u64).map_err(in_words)?;
+    memory_file::write_at(&copy, 0, state).map_err(in_words)?;
+    let way_back = snapshot::VERSION.to_string();
+    let of_state = ["daemon", "--check-state", "3", "--way-back", &way_back];
+    Ok(Checks {
+        of_state: Check::new(&program, &of_state, Some(copy)).map_err(in_words)?,
+        of_name: Check::new(&program, &["--version"], None).map_err(in_words)?,
+        program,
+    })
+}
+
+fn in_words(error: std::io::Error) -> String {
+    error.to_string()
 }
 
 /// Nothing has changed.
@@ -81,27 +105,60 @@ pub(super) fn refusal(error: &str) -> forkful_api::types::ErrorReply {
     refuse(ErrorCode::Conflict, error, Some(hint))
 }
 
-fn plan(program: &OwnedFd, state: OwnedFd, words: &OwnedFd) -> Result<SpawnPlan, String> {
-    let way_back = snapshot::VERSION.to_string();
-    let line = ["forkful", "daemon", "--check-state", "3", "--way-back", &way_back];
-    let words = || words.try_clone().map_err(|error| error.to_string());
-    Ok(SpawnPlan {
-        program: process::path_of(program.as_fd()),
-        argv: line.map(str::to_owned).to_vec(),
-        env: std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect(),
-        cwd: "/".into(),
-        stdin: None,
-        stdout: words()?,
-        stderr: words()?,
-        channel: Some(state),
-        run_as: None,
-        mark: None,
-        groups: None,
-        // It ends with the daemon whose request it answers.
-        keeping: forkful_os::keeper::Keeping::default(),
-    })
+impl Check {
+    fn new(program: &OwnedFd, args: &[&str], channel: Option<OwnedFd>) -> std::io::Result<Self> {
+        let words = memory_file::create("forkful-words", WORDS_BYTES as u64)?;
+        let plan = SpawnPlan {
+            program: process::path_of(program.as_fd()),
+            argv: ["forkful"].iter().chain(args).map(|word| (*word).to_owned()).collect(),
+            env: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            cwd: "/".into(),
+            stdin: None,
+            stdout: words.try_clone()?,
+            stderr: words.try_clone()?,
+            channel,
+            run_as: None,
+            mark: None,
+            groups: None,
+            // It ends with the daemon whose request it answers.
+            keeping: forkful_os::keeper::Keeping::default(),
+        };
+        Ok(Self { plan, words })
+    }
+
+    /// Runs it; returns its output if it ends with code 0, otherwise what it has said or how it ended.
+    fn start(
+        self,
+        starts: &mut Starts,
+        back: &UnboundedSender<Back>,
+    ) -> impl Future<Output = Result<String, String>> + use<> {
+        let Self { plan, words } = self;
+        let (flight, started) = starts.start_helper(move |flight| start(plan, flight));
+        let back = back.clone();
+        async move {
+            let ended = match timeout(PATIENCE, started).await {
+                Ok(Ok(Ok(child))) => {
+                    let exit = listen(&child).await;
+                    // The engine is gone only when the daemon ends.
+                    let _gone = back.send(Back::HelperEnded { pid: child.pid });
+                    exit
+                }
+                Ok(Ok(Err(why))) => Err(why),
+                Ok(Err(_)) => Err("no thread can be had to start it".to_owned()),
+                Err(_) => {
+                    flight.cancel();
+                    Err(format!("it did not start within {} s", PATIENCE.as_secs()))
+                }
+            };
+            let said = told(&words);
+            match ended {
+                Ok(()) => Ok(said.unwrap_or_default()),
+                Err(why) => Err(said.unwrap_or(why)),
+            }
+        }
+    }
 }
 
 fn start(plan: SpawnPlan, flight: &Flight) -> Result<Child, String> {

@@ -206,9 +206,10 @@ fn worker_view(
         error_log_path: place.error_file.to_string_lossy().into_owned(),
         last_exit: last_exit.map(|exit| match exit_cause(place) {
             Some(cause) => format!("{exit}: {cause}"),
+            None if *exit == Exit::UNKNOWN => "how it ended is not known".to_owned(),
             None => exit.to_string(),
         }),
-        exit_code: last_exit.and_then(|exit| match exit {
+        exit_code: last_exit.filter(|exit| **exit != Exit::UNKNOWN).and_then(|exit| match exit {
             Exit::Code(code) => Some(*code),
             Exit::Signal(signal) => Some(128 + signal),
             Exit::SpawnFailed(_) => None,
@@ -286,6 +287,7 @@ fn reason(record: &SlotRecord, place: &mut Place) -> Option<String> {
 /// An exit, as it reads behind "last".
 fn ending(exit: &Exit) -> String {
     match exit {
+        exit if *exit == Exit::UNKNOWN => "exit not known".to_owned(),
         Exit::SpawnFailed(why) => format!("start failed: {why}"),
         Exit::Code(_) => exit.to_string(),
         Exit::Signal(_) => format!("exit by {exit}"),

@@ -10,18 +10,22 @@ mod in_our_memory;
 #[path = "spawn/without_clone.rs"]
 mod in_our_memory;
 mod prepared;
+mod shell_script;
 mod standing;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use super::{Child, Flight, RunAs, SpawnError, SpawnPlan, SpawnStep};
 use crate::{priority, procinfo};
 use prepared::{Files, Image, SHELL};
+use shell_script::is_shell_script;
 
+pub use shell_script::needs_shell;
 pub use standing::Standing;
 
 /// Enough for the few frames of a child in our memory; glibc's `posix_spawn` uses 32 KiB.
@@ -42,8 +46,8 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
     let program = plan.program.clone();
     let cwd = plan.cwd.clone();
     let error = |step: SpawnStep, source: io::Error| {
-        let path = if step == SpawnStep::ChangeDirectory { &cwd } else { &program };
-        SpawnError { step, path: path.clone(), source }
+        let path = if step == SpawnStep::ChangeDirectory { cwd.clone() } else { named(&program) };
+        SpawnError { step, path, source }
     };
     let run_as = plan.run_as.clone();
     let keeping = plan.keeping.clone();
@@ -53,11 +57,10 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
     let files = Files::prepare(plan).map_err(|source| error(SpawnStep::Descriptors, source))?;
     let groups: Vec<RawFd> = files.groups.iter().map(AsRawFd::as_raw_fd).collect();
     let mut stack = new_stack();
-    let orders = Orders {
-        program: &image.program,
+    let orders = |program, argv| Orders {
+        program,
         cwd: &image.cwd,
-        argv: &image.argv_pointers,
-        shell_argv: &image.shell_argv_pointers,
+        argv,
         env: &image.env_pointers,
         files: files.raw(),
         open_files: procinfo::original_open_files_limit(),
@@ -72,21 +75,36 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         child_of_keeper: keeping.is_on(),
         failure: MaybeUninit::zeroed(),
     };
-    if flight.is_cancelled() {
-        return Err(error(SpawnStep::Clone, rustix::io::Errno::CANCELED.into()));
-    }
-    match start(orders, &mut stack) {
-        Ok((pid, pidfd)) => {
-            let start_time = procinfo::start_time(pid).unwrap_or(0);
-            Ok(Child { pid, pidfd, start_time, keeping })
+    let mut attempt = |program, argv| {
+        if flight.is_cancelled() {
+            return Err(error(SpawnStep::Clone, rustix::io::Errno::CANCELED.into()));
         }
-        Err(Failed { step, source, zombie }) => {
-            if let Some((pid, pidfd)) = zombie {
-                reap_failed(Child { pid, pidfd, start_time: 0, keeping });
+        match start(orders(program, argv), &mut stack) {
+            Ok((pid, pidfd)) => {
+                let start_time = procinfo::start_time(pid).unwrap_or(0);
+                Ok(Child { pid, pidfd, start_time, keeping: keeping.clone() })
             }
-            Err(error(step, source))
+            Err(Failed { step, source, zombie }) => {
+                if let Some((pid, pidfd)) = zombie {
+                    reap_failed(Child { pid, pidfd, start_time: 0, keeping: keeping.clone() });
+                }
+                let is_too_long = source.raw_os_error() == Some(libc::E2BIG);
+                Err(error(step, if is_too_long { io::Error::other(image.excess()) } else { source }))
+            }
         }
+    };
+    match attempt(&image.program, &image.argv_pointers) {
+        Err(refused) if refused.is_unknown_format() && is_shell_script(&cwd.join(&program)) => {
+            attempt(SHELL, &image.shell_argv_pointers)
+        }
+        result => result,
     }
+}
+
+/// A program's path in messages: for the path of a descriptor, the file that it refers to.
+fn named(program: &Path) -> PathBuf {
+    let target = program.starts_with("/proc").then(|| std::fs::read_link(program).ok()).flatten();
+    target.unwrap_or_else(|| program.to_owned())
 }
 
 /// It has exited, or is about to. Nobody else knows it, so it must be reaped here.
@@ -118,7 +136,6 @@ struct Orders<'a> {
     program: &'a CStr,
     cwd: &'a CStr,
     argv: &'a [*const c_char],
-    shell_argv: &'a [*const c_char],
     env: &'a [*const c_char],
     /// Sources of descriptors 0 to 3; the last may be −1.
     files: [RawFd; 4],
@@ -266,9 +283,6 @@ unsafe fn follow(orders: &Orders<'_>, kernel: &impl Kernel) -> c_int {
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
         libc::execve(orders.program.as_ptr(), orders.argv.as_ptr(), orders.env.as_ptr());
-        if errno() == libc::ENOEXEC {
-            libc::execve(SHELL.as_ptr(), orders.shell_argv.as_ptr(), orders.env.as_ptr());
-        }
         FAILED_EXECUTE
     }
 }
@@ -436,6 +450,51 @@ mod tests {
         let child = Guarded(spawn(plan).unwrap());
         assert_eq!(read_all(output), "bare argument\n");
         assert_eq!(wait_exit(&child.0), Exit::Code(0));
+    }
+
+    #[test]
+    fn what_is_too_long_for_the_system_is_named_without_its_value() {
+        let long = "x".repeat(200_000);
+        let excess = |change: &dyn Fn(&mut SpawnPlan)| {
+            let (mut plan, _output) = shell("true", &[("A", "1")]);
+            change(&mut plan);
+            let error = spawn(plan).unwrap_err();
+            assert_eq!(error.step, SpawnStep::Execute);
+            error.source.to_string()
+        };
+        let longest = rustix::param::page_size() * 32 - 1;
+        assert_eq!(
+            excess(&|plan| plan.env.push(("BIG".to_owned(), long.clone()))),
+            format!("the variable BIG has 200004 bytes, and the system allows {longest}")
+        );
+        assert_eq!(
+            excess(&|plan| plan.argv.push(long.clone())),
+            format!("argument 3 has 200000 bytes, and the system allows {longest}")
+        );
+        let total = excess(&|plan| plan.argv.extend(std::iter::repeat_n("y".repeat(100_000), 100)));
+        assert!(total.starts_with("its arguments and environment have 100000"), "{total}");
+    }
+
+    #[test]
+    fn a_program_for_another_machine_is_not_run_by_the_shell() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("foreign");
+        let mut foreign = std::fs::read("/bin/true").unwrap();
+        // The field `e_machine`: no machine has this number.
+        foreign[18..20].copy_from_slice(&[0xff, 0xff]);
+        std::fs::write(&program, foreign).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let held = crate::process::open_program(&program).unwrap();
+        let held = crate::process::path_of(std::os::fd::AsFd::as_fd(&held));
+        for path in [program.clone(), held] {
+            let (mut plan, output) = shell("", &[]);
+            plan.program = path;
+            let error = spawn(plan).unwrap_err();
+            assert_eq!((error.step, error.errno()), (SpawnStep::Execute, libc::ENOEXEC));
+            let said = "is no program for this machine: it is for another architecture, or damaged";
+            assert_eq!(error.to_string(), format!("{} {said}", program.display()));
+            assert_eq!(read_all(output), "");
+        }
     }
 
     #[test]

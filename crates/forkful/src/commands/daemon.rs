@@ -9,11 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use forkful_daemon::DaemonOptions;
 use forkful_keeper::KeeperPlan;
-use forkful_os::identity::{READY_FD, take_inherited_fd};
+use forkful_os::identity::{LockFile, READY_FD, take_inherited_fd};
 use forkful_os::process::{own_program, set_name};
 
 use crate::exit::{Exit, Failure};
-use crate::home;
+use crate::home::{self, Home};
+use crate::output;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DaemonArgs {
@@ -58,6 +59,10 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
         let refused = |why| Failure::new(Exit::Failed, why);
         return forkful_daemon::check_state(&state, args.way_back).map(|()| Exit::Done).map_err(refused);
     }
+    if args.keeper_fd.is_none() && args.passage.is_none() && ready.is_none() && runs_already(&home::locate()?)
+    {
+        return Ok(Exit::Done);
+    }
     if args.keeper_fd.is_none() && !args.no_keeper && is_wanted() {
         return keep(args, ready);
     }
@@ -67,6 +72,16 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
     let options = DaemonOptions { ready, resurrect: args.resurrect, keeper };
     forkful_daemon::run_daemon(home, options).map_err(|e| Failure::caused(Exit::NoDaemon, e.into()))?;
     Ok(Exit::Done)
+}
+
+/// Whether there is a daemon, which the user is told: a second one does not start beside it.
+fn runs_already(home: &Home) -> bool {
+    let runs = LockFile::is_held(&home.lock());
+    if runs {
+        let holder = fs_err::read_to_string(home.lock()).unwrap_or_default();
+        output::note(&format!("a daemon is running already (pid {})", holder.trim()));
+    }
+    runs
 }
 
 /// Whether daemons get a keeper, according to the environment and the system.

@@ -6,8 +6,10 @@ use clap::Args;
 use forkful_api::client::{Client, ClientError};
 use forkful_api::types::ActionReply;
 use forkful_core::pages::Page;
+use forkful_os::identity::LockFile;
 use forkful_os::process::Other;
 
+use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, saved_apps};
 use crate::output::format::count;
@@ -30,8 +32,11 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const SIGTERM: i32 = 15;
 
 pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
-    let (client, pid) = match Client::connect(&home.socket()).await {
+    let (client, pid) = match connection::of_any_version(home).await {
         Ok((client, ping)) => (client, ping.pid),
+        Err(ClientError::NotRunning { .. }) if LockFile::is_held(&home.lock()) => {
+            return Err(unreachable(home));
+        }
         Err(ClientError::NotRunning { .. }) => {
             let cleared = forkful_daemon::clear_left_behind(home)
                 .map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
@@ -55,6 +60,15 @@ pub(super) async fn run(home: &Home, args: &KillArgs) -> Result<Exit, Failure> {
     }
     outcome::tell(&reply);
     Ok(outcome::exit(&reply))
+}
+
+/// The failure if a daemon runs and has no socket.
+fn unreachable(home: &Home) -> Failure {
+    let holder = fs_err::read_to_string(home.lock()).unwrap_or_default();
+    let (holder, socket) = (holder.trim(), home.socket());
+    Failure::new(Exit::Failed, format!("the daemon (pid {holder}) has no socket {}", socket.display()))
+        .hint(format!("`kill {holder}` ends it"))
+        .see(Page::Daemon)
 }
 
 /// Stops all apps and the daemon; returns when its process and its keeper's are gone.

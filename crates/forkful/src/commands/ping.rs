@@ -1,10 +1,10 @@
 //! `forkful ping`: whether the daemon is running, and its version.
 
 use clap::Args;
-use forkful_api::client::Client;
+use forkful_api::client::{Client, ClientError};
 use forkful_os::wall_clock::now_ms;
 
-use crate::connection::VERSION;
+use crate::connection::{self, VERSION};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::{self, format};
@@ -20,7 +20,14 @@ pub(crate) struct PingArgs {
 }
 
 pub(super) async fn run(home: &Home, args: &PingArgs) -> Result<Exit, Failure> {
-    let ping = Client::connect_same_version(&home.socket(), VERSION).await?.ping().await?;
+    let mut client = match Client::connect_same_version(&home.socket(), VERSION).await {
+        Err(error @ ClientError::NotRunning { .. }) => {
+            connection::tell_if_abandoned(home);
+            return Err(error.into());
+        }
+        result => result?,
+    };
+    let ping = client.ping().await?;
     if args.json {
         output::print_json(&ping)?;
     } else {

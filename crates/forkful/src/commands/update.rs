@@ -11,6 +11,7 @@ use forkful_api::client::{Client, ClientError};
 use forkful_api::saved::ResurrectRequest;
 use forkful_api::types::{ActionReply, Ping, REQUEST_BYTES_MAX, UpdateReply, UpdateRequest};
 use forkful_core::pages::Page;
+use forkful_os::identity::LockFile;
 use forkful_os::process::runs_program;
 
 use super::act::tell;
@@ -60,10 +61,9 @@ pub(super) async fn run(home: &Home, args: &UpdateArgs) -> Result<Exit, Failure>
         Err(error) => return Err(error.into()),
     };
     let program = match &args.to {
-        Some(program) => fs_err::canonicalize(program),
-        None => std::env::current_exe(),
-    };
-    let program = program.map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+        Some(program) => std::fs::canonicalize(program).map_err(|error| no_program(program, &error)),
+        None => std::env::current_exe().map_err(|error| Failure::caused(Exit::Failed, error.into())),
+    }?;
     if is_build(old.pid, &program) {
         return up_to_date(home, &old, args).await;
     }
@@ -103,6 +103,17 @@ pub(super) async fn offer(home: &Home) -> Result<(), Failure> {
     Ok(())
 }
 
+fn no_program(path: &Path, error: &std::io::Error) -> Failure {
+    let path = path.display();
+    let text = match error.kind() {
+        std::io::ErrorKind::NotFound => format!("there is no program {path}"),
+        _ => format!("{path} cannot be opened: {error}"),
+    };
+    Failure::new(Exit::Failed, text)
+        .hint("name the file of another Forkful, as in `forkful update --to /usr/local/bin/forkful`")
+        .see(Page::Update)
+}
+
 /// Nothing needs to be done.
 async fn up_to_date(home: &Home, old: &Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
     let mut client = connection::needed(home).await?;
@@ -136,11 +147,21 @@ async fn in_place(
     drop(client);
     let verdict = prove(home, &old, program, &reply).await;
     drop(progress);
-    let Some(new) = verdict else {
-        let said = connection::said_since(home, logged).unwrap_or_default().join("\n");
-        let error = anyhow::anyhow!("{said}")
-            .context("the new daemon failed; the previous one continues with the apps");
-        return Err(Failure::caused(Exit::Failed, error));
+    let new = match verdict {
+        Verdict::New(new) => new,
+        Verdict::Previous => {
+            let said = connection::said_since(home, logged).unwrap_or_default().join("\n");
+            let error = anyhow::anyhow!("{said}")
+                .context("the new daemon failed; the previous one continues with the apps");
+            return Err(Failure::caused(Exit::Failed, error));
+        }
+        Verdict::Ended => return Err(ended(home)),
+        Verdict::Unknown => {
+            let error = "neither the new daemon nor the previous one answers";
+            return Err(Failure::new(Exit::Failed, error)
+                .hint(format!("its log is {}", home.daemon_log().display()))
+                .see(Page::Update));
+        }
     };
     let mut client = Client::connect(&home.socket()).await?.0;
     if !args.json {
@@ -153,24 +174,52 @@ async fn in_place(
     tell(&mut client, Vec::new(), args.json).await
 }
 
-/// Waits until the new daemon has passed its trial; `None` if the previous one continues.
-async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> Option<Ping> {
+/// What became of an update.
+enum Verdict {
+    /// The new daemon has passed its trial.
+    New(Ping),
+    /// The previous daemon continues.
+    Previous,
+    /// Daemon and keeper ended in the meantime.
+    Ended,
+    /// It is not known in time.
+    Unknown,
+}
+
+/// The failure of an update whose daemon ended before its trial was over.
+fn ended(home: &Home) -> Failure {
+    let error = if forkful_daemon::is_abandoned(home) {
+        format!("the daemon stopped unexpectedly during the update, see {}", home.daemon_log().display())
+    } else {
+        "the daemon was stopped during the update".to_owned()
+    };
+    Failure::new(Exit::Failed, error).hint("`forkful resurrect` starts its apps again").see(Page::Update)
+}
+
+/// Waits until the new daemon has passed its trial.
+async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> Verdict {
     let until = Instant::now() + Duration::from_millis(reply.trial_ms) + PATIENCE;
     while Instant::now() < until {
         // Connections made between the two daemons wait for the new one.
-        if let Ok((_, now)) = Client::connect(&home.socket()).await {
-            let is_new = runs_program(now.pid, program) == Some(true);
-            // Without its keeper a daemon continues, and has no trial.
-            if is_new && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true)) {
-                return Some(now);
+        match Client::connect(&home.socket()).await {
+            // Another command has started another daemon.
+            Ok((_, now)) if now.keeper.is_some_and(|keeper| keeper != reply.keeper) => return Verdict::Ended,
+            Ok((_, now)) => {
+                let is_new = runs_program(now.pid, program) == Some(true);
+                // Without its keeper a daemon continues, and has no trial.
+                if is_new && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true)) {
+                    return Verdict::New(now);
+                }
+                if !is_new && now.pid != old.pid {
+                    return Verdict::Previous;
+                }
             }
-            if !is_new && now.pid != old.pid {
-                return None;
-            }
+            Err(ClientError::NotRunning { .. }) if !LockFile::is_held(&home.lock()) => return Verdict::Ended,
+            Err(_) => {}
         }
         tokio::time::sleep(LOOK_PAUSE).await;
     }
-    None
+    Verdict::Unknown
 }
 
 /// Stops the apps with their daemon, and starts them again with another daemon.

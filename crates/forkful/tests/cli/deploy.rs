@@ -179,6 +179,90 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
 }
 
 #[test]
+fn before_the_first_deployment_there_is_none_to_show_or_to_go_back_to() {
+    let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
+    shop.deploy(&["live", "setup"]);
+    assert_snapshot!(["revert", "curr", "list"].map(|order| shop.deploy(&["live", order])).concat(), @"
+    exit: 1
+    --- stderr
+    there are not 1 deployments to go back
+    error: localhost: there are not 1 deployments to go back
+    exit: 1
+    --- stderr
+    nothing was deployed yet
+    error: localhost: nothing was deployed yet
+    exit: 1
+    --- stderr
+    nothing was deployed yet
+    error: localhost: nothing was deployed yet
+    ");
+}
+
+#[test]
+fn a_target_with_the_required_keys_alone_reloads_its_apps() {
+    let shop = Shop::new(r#""host": "localhost""#);
+    let programs = shop.sandbox.work().join("programs");
+    fs_err::create_dir(&programs).unwrap();
+    fs_err::os::unix::fs::symlink(env!("CARGO_BIN_EXE_forkful"), programs.join("forkful")).unwrap();
+    fs_err::write(shop.sandbox.work().join("app/app.js"), "setInterval(() => {}, 1000);").unwrap();
+    shop.commit("two");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    shop.deploy(&["live", "setup"]);
+    let told = shop.deploy_with(&["live"], &path);
+    assert!(told.starts_with("exit: 0\n") && !told.contains("warning"), "{told}");
+    shop.sandbox.run(&["kill"]);
+}
+
+/// Links to the programs that a deployment needs, without `flock`.
+fn few_programs(shop: &Shop) -> String {
+    let folder = shop.sandbox.work().join("few");
+    fs_err::create_dir(&folder).unwrap();
+    for name in "cat date echo git head id ln mkdir ps readlink rm sh sleep tail touch wc".split(' ') {
+        let places = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|path| path.join(name))
+            .collect::<Vec<_>>();
+        let found = places.iter().find(|path| exists(path)).unwrap_or_else(|| panic!("no {name}"));
+        fs_err::os::unix::fs::symlink(found, folder.join(name)).unwrap();
+    }
+    folder.display().to_string()
+}
+
+#[test]
+fn of_two_deployments_to_a_path_the_second_is_refused() {
+    // What a hook leaves in the background holds no lock.
+    let hook = "[ -e ../../left ] || { sleep 300 >/dev/null 2>&1 & echo $! > ../../left; }; touch ../../under-way; \
+                while [ ! -e ../../go ]; do sleep 0.02; done";
+    let shop = Shop::new(&format!(r#""host": "localhost", "post-deploy": "{hook}""#));
+    let said = regex::Regex::new(
+        r"error: localhost: another deployment to \S+/there is under way, by \S+ since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\n",
+    )
+    .unwrap();
+    let few = few_programs(&shop);
+    for path in [std::env::var("PATH").unwrap(), few] {
+        let deploy = |order: &[&str]| shop.deploy_with(order, &path);
+        deploy(&["live", "setup"]);
+        let mark = |name: &str| shop.sandbox.work().join(name);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| deploy(&["live"]));
+            forkful_testkit::wait_until("the hook", || exists(&mark("under-way")));
+            for order in [&["live"][..], &["live", "revert", "0"]] {
+                let told = deploy(order);
+                assert!(told.starts_with("exit: 1\n") && said.is_match(&told), "{told}");
+            }
+            fs_err::write(mark("go"), "").unwrap();
+            let first = first.join().unwrap();
+            assert!(first.starts_with("exit: 0\n"), "{first}");
+        });
+        let after = deploy(&["live"]);
+        assert!(after.starts_with("exit: 0\n"), "{after}");
+        let left = fs_err::read_to_string(mark("left")).unwrap().trim().parse().unwrap();
+        let left = rustix::process::Pid::from_raw(left).unwrap();
+        rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
+        ["go", "under-way", "left"].iter().for_each(|name| fs_err::remove_file(mark(name)).unwrap());
+    }
+}
+
+#[test]
 fn what_is_not_committed_or_pushed_is_not_forgotten() {
     let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
     shop.deploy(&["live", "setup"]);

@@ -42,11 +42,13 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
         sandbox.transcript(&["list"]),
         sandbox.transcript(&["jlist"]),
         sandbox.transcript(&["stop", "api"]),
+        sandbox.transcript(&["ping"]),
+        sandbox.transcript(&["start", "api"]),
         sandbox.transcript(&["start", "server.js", "--name", "new"]),
         sandbox.transcript(&["list", "-m"]).lines().filter(|line| line.contains("warning")).collect(),
         sandbox.transcript(&["resurrect"]),
     ];
-    assert_snapshot!(settled(&told.concat()), @"
+    assert_snapshot!(settled(&told.concat()), @r#"
     exit: 0
     --- stdout
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
@@ -63,6 +65,18 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     error: no app or id is called `api`
 
     hint: no app is running; `forkful resurrect` starts the saved apps
+    exit: 4
+    --- stderr
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    error: no daemon is running at [sandbox]/home/forkful.sock
+
+    hint: `forkful start` starts a daemon with an app
+    exit: 2
+    --- stderr
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    error: script "api" does not exist in [sandbox]/work
+
+    hint: no app is running; `forkful resurrect` starts the saved app `api`
     exit: 0
     --- stdout
     new started (1 worker)
@@ -76,7 +90,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     | 1 | api | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
-    ");
+    "#);
     let killed = sandbox.transcript(&["kill"]);
     assert!(killed.contains("note: `forkful resurrect` starts 2 apps again\n"), "{killed}");
     let list = sandbox.transcript(&["list"]);

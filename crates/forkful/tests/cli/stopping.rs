@@ -149,3 +149,46 @@ fn a_pid_file_that_cannot_be_written_harms_nobody_and_is_told_once() {
     assert!(told[1].contains("caused by: Not a directory (os error 20)"), "{told:?}");
     assert_eq!(log.matches("cannot write the pid file").count(), 1);
 }
+
+#[test]
+fn a_daemon_whose_socket_was_removed_is_found() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "app.js"]);
+    fs_err::remove_file(sandbox.home().join("forkful.sock")).unwrap();
+    let told = sandbox.transcript(&["kill"]);
+    assert!(told.contains("the daemon has stopped"), "{told}");
+}
+
+#[test]
+fn a_daemon_beside_another_one_says_that_there_is_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "app.js"]);
+    let told = [&["daemon"][..], &["daemon", "--no-keeper"]].map(|args| sandbox.transcript(args)).concat();
+    let pid = regex::Regex::new(r"pid \d+").unwrap();
+    insta::assert_snapshot!(pid.replace_all(&told, "pid [pid]"), @"
+    exit: 0
+    --- stderr
+    note: a daemon is running already (pid [pid])
+    exit: 0
+    --- stderr
+    note: a daemon is running already (pid [pid])
+    ");
+}
+
+#[test]
+fn a_start_that_kill_cancels_names_kill() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "require('node:fs').writeFileSync('runs', ''); setInterval(() => {}, 1000);");
+    done(&sandbox, &["start", "app.js", "--name", "first"]);
+    fs_err::remove_file(sandbox.work().join("runs")).unwrap();
+    let args = ["start", "app.js", "--name", "second", "--wait-ready", "--listen-timeout", "60000"];
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| sandbox.transcript(&args));
+        wait_until(|| exists(&sandbox.work().join("runs")));
+        done(&sandbox, &["kill"]);
+        let told = start.join().unwrap();
+        assert!(told.contains("error: second: worker 1: cancelled by a later `kill`"), "{told}");
+    });
+}

@@ -19,7 +19,8 @@ use crate::process::SpawnPlan;
 pub(super) struct Image {
     pub(super) program: CString,
     pub(super) cwd: CString,
-    _texts: Vec<CString>,
+    /// All arguments, then all variables.
+    texts: Vec<CString>,
     pub(super) argv_pointers: Vec<*const c_char>,
     pub(super) shell_argv_pointers: Vec<*const c_char>,
     pub(super) env_pointers: Vec<*const c_char>,
@@ -51,9 +52,31 @@ impl Image {
         // As a shell does with an executable text file without an interpreter line.
         let mut shell_argv_pointers = vec![SHELL.as_ptr(), program.as_ptr()];
         shell_argv_pointers.extend_from_slice(&argv_pointers[1..]);
-        Ok(Self { program, cwd, _texts: texts, argv_pointers, shell_argv_pointers, env_pointers })
+        Ok(Self { program, cwd, texts, argv_pointers, shell_argv_pointers, env_pointers })
+    }
+
+    /// Why the kernel refuses these strings as too long. The values of variables may be secret.
+    pub(super) fn excess(&self) -> String {
+        let longest = rustix::param::page_size() * STRING_PAGES - 1;
+        let arguments = self.argv_pointers.len() - 1;
+        let bytes = |text: &CString| text.as_bytes().len();
+        let Some(at) = self.texts.iter().position(|text| bytes(text) > longest) else {
+            let all: usize = self.texts.iter().map(bytes).sum();
+            return format!("its arguments and environment have {all} bytes, more than the system allows");
+        };
+        let text = &self.texts[at];
+        let what = if at < arguments {
+            format!("argument {at}")
+        } else {
+            let name = text.as_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
+            format!("the variable {}", String::from_utf8_lossy(name))
+        };
+        format!("{what} has {} bytes, and the system allows {longest}", bytes(text))
     }
 }
+
+/// The longest argument, or variable with its name, in pages (`MAX_ARG_STRLEN` of Linux), with its NUL.
+const STRING_PAGES: usize = 32;
 
 pub(super) const SHELL: &CStr = c"/bin/sh";
 

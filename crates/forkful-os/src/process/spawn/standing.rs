@@ -10,7 +10,7 @@ use super::{Failed, Flight, Orders, new_stack, start};
 use crate::process::{SpawnPlan, path_of};
 use crate::{priority, procinfo};
 
-/// See the module's documentation. If a process could not execute its program, the code that reaps all
+/// See the module's documentation. The shell runs none of its programs. If a process could not execute its program, the code that reaps all
 /// children reaps it.
 pub struct Standing {
     image: Image,
@@ -39,7 +39,6 @@ impl Standing {
             program: other.as_ref().unwrap_or(&self.image.program),
             cwd: &self.image.cwd,
             argv: &self.image.argv_pointers,
-            shell_argv: &self.image.shell_argv_pointers,
             env: &self.image.env_pointers,
             files: [stdin, stdout, stderr, channel.as_raw_fd()],
             open_files: procinfo::original_open_files_limit(),

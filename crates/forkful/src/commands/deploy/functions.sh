@@ -5,6 +5,25 @@ resolve() {
   done
   return 1
 }
+# Keeps other deployments to this path out until this shell ends, however it ends. The commands that follow must not
+# inherit the descriptor: a process that they leave in the background would hold the lock.
+lock() {
+  ( : >> "$path/.deploying" ) 2>/dev/null || fail "$path cannot be written to"
+  exec 9>> "$path/.deploying"
+  if command -v flock >/dev/null; then flock -n 9; else link_lock; fi ||
+    fail "another deployment to $path is under way, by $(cat "$path/.deploying")"
+  from=${SSH_CLIENT:+ from ${SSH_CLIENT%% *}}
+  echo "$(id -un)$from since $(date '+%Y-%m-%d %H:%M:%S %z')" > "$path/.deploying"
+}
+# Without flock: a link to the number of this process. One that was left by a process that is gone counts as none.
+link_lock() {
+  until ln -s "process-$$" "$path/.deploying-process" 2>/dev/null; do
+    holder=$(readlink "$path/.deploying-process" || :)
+    if [ -n "$holder" ] && ps -p "${holder#process-}" >/dev/null 2>&1; then return 1; fi
+    rm -f "$path/.deploying-process"
+  done
+  trap 'rm -f "$path/.deploying-process"' EXIT
+}
 enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first, with the order setup"; }
 get() {
   if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
@@ -47,13 +66,14 @@ deploy() {
   fi
   fail "$broken was not deployed: $reason; and going back failed: $why"
 }
-count_deployments() { wc -l < "$path/.deploys" 2>/dev/null || echo 0; }
+count_deployments() { if [ -e "$path/.deploys" ]; then wc -l < "$path/.deploys"; else echo 0; fi; }
 deployment_before() { tail -n "$(($1 + 1))" "$path/.deploys" | head -n 1; }
 revert_deployments() {
   [ "$(count_deployments)" -gt "$1" ] || fail "there are not $1 deployments to go back"
   deploy "$(deployment_before "$1")"
 }
 show_deployment() {
+  [ -s "$path/.deploys" ] || fail "nothing was deployed yet"
   [ "$(count_deployments)" -gt "$1" ] || fail "nothing was deployed then"
   git log -1 --format='%h %s' "$(deployment_before "$1")"
 }

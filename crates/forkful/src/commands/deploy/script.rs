@@ -3,6 +3,7 @@
 //! ```text
 //! <path>/source    the clone          <path>/shared/{logs,pids}
 //! <path>/current → source             <path>/.deploys   one commit a line, the newest last
+//!                                     <path>/.deploying who deploys, or did last
 //! ```
 
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub(super) fn script(target: &DeployTarget, order: &Order) -> String {
     text.push_str(&match order {
         Order::Setup => setup(target),
         Order::Update(reference) => update(target, reference.as_deref().unwrap_or(&target.reference)),
-        Order::Revert(steps) => format!("enter\nrevert_deployments {steps}\n"),
+        Order::Revert(steps) => format!("enter\n{}", locked(&format!("revert_deployments {steps}\n"))),
         Order::List => "enter\nlist_deployments\n".to_owned(),
         Order::Show(steps) => format!("enter\nshow_deployment {steps}\n"),
         Order::Exec(command) => format!("enter\ncd \"$path/current\"\n{command}\n"),
@@ -101,24 +102,30 @@ fn setup(target: &DeployTarget) -> String {
         if target.shallow { format!(" --depth={SHALLOW_COMMITS} --no-single-branch") } else { String::new() };
     let pre = target.hooks.pre_setup.as_deref().unwrap_or(":");
     let post = target.hooks.post_setup.as_deref().unwrap_or(":");
-    format!(
-        "{pre}\n[ ! -e \"$path/source\" ] || fail \"$path/source is there already: it was set up before\"\n\
-         mkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n\
+    let steps = format!(
+        "[ ! -e \"$path/source\" ] || fail \"$path/source is there already: it was set up before\"\n\
          git clone --quiet{depth} -- \"$repo\" \"$path/source\" || fail \"$repo cannot be cloned\"\n\
          enter\ncommit=$(resolve {reference}) || fail \"there is no \"{reference}\" in $repo\"\n\
          switch \"$commit\"\n{post}\necho \"set up at $(git log -1 --format='%h %s')\"\n"
-    )
+    );
+    format!("{pre}\nmkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n{}", locked(&steps))
 }
 
 fn update(target: &DeployTarget, reference: &str) -> String {
     let depth = if target.shallow { format!(" --depth={SHALLOW_COMMITS}") } else { String::new() };
     let pre = target.hooks.pre_deploy.as_deref().unwrap_or(":");
     let reference = quoted(reference.strip_prefix("origin/").unwrap_or(reference));
-    format!(
-        "enter\ngit fetch --quiet --tags --force --prune{depth} origin || fail \"$repo cannot be fetched\"\n\
+    let steps = format!(
+        "git fetch --quiet --tags --force --prune{depth} origin || fail \"$repo cannot be fetched\"\n\
          commit=$(resolve {reference}) || fail \"there is no \"{reference}\" in $repo\"\n\
          {pre}\ndeploy \"$commit\"\n"
-    )
+    );
+    format!("enter\n{}", locked(&steps))
+}
+
+/// Steps that only one deployment at a time takes.
+fn locked(steps: &str) -> String {
+    format!("lock\n{{\n{steps}}} 9>&-\n")
 }
 
 /// One shell word.

@@ -121,7 +121,10 @@ impl Targets {
     pub(crate) fn check_without_apps(&mut self, home: &Home) -> Result<(), Failure> {
         for (target, aside) in self.targets.iter().zip(&mut self.asides.0) {
             if let (Some(text), true) = (&target.text, target.apps.is_empty()) {
-                return Err(aside.failure.take().unwrap_or_else(|| connection::no_such_app(home, text)));
+                return Err(match aside.failure.take() {
+                    Some(failure) => connection::or_saved(home, text, failure),
+                    None => connection::no_such_app(home, text),
+                });
             }
         }
         let apps: Vec<AppDefinition> =
