@@ -22,6 +22,7 @@ pub mod closed;
 pub mod closed;
 pub mod connection;
 pub mod cores;
+pub mod dependent;
 mod diagnosed;
 pub mod edges;
 /// Targets for `dev/fuzz`; not for programs.
