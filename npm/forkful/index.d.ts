@@ -15,7 +15,7 @@ export interface App {
   /** Name of the app. By default the script's base name without its last extension. */
   name?: string;
   /** Arguments of the script. */
-  args?: string | string[];
+  args?: string | number | (string | number | boolean)[];
   /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. `{ "min": 1, "max": 4 }` (or `"1..4"`) changes the number by the load. */
   instances?: number | 'max' | string | { min?: number; max: number | 'max' | string };
   /** "cluster": workers share ports; "fork": they do not. By default "cluster" when `instances` is given and the app is a Node.js program, else "fork". */
@@ -25,13 +25,13 @@ export interface App {
   /** Program that runs the script, by name or path. "none" runs the script itself; "node@22" is the newest Node.js 22 of nvm. By default chosen by the script's extension. */
   interpreter?: string;
   /** Arguments of the interpreter. */
-  node_args?: string | string[];
+  node_args?: string | number | (string | number | boolean)[];
   /** Run Node.js with `--enable-source-maps`: stack traces name the original sources. By default on when `<script>.map` exists. */
   source_map_support?: boolean;
   /** Working directory, relative to the configuration file. By default the directory of that file. */
   cwd?: string;
   /** Environment variables, added to the environment of the caller. A block `env_<name>` is added when `--env <name>` is given. */
-  env?: Record<string, string | number | boolean>;
+  env?: Record<string, string | number | boolean | null | undefined>;
   /** `.env` files, relative to the working directory; `env` overrides them. They are read again at `resurrect`, and their values are never saved. */
   env_file?: string | string[];
   /** Variables of the caller's environment to leave out: all (`true`), one (a name), or those whose names contain one of the texts of a list. By default none, but an app that runs as another user gets only the locale, PATH, TERM, TZ, NODE_ENV and PORT, unless this is `false`. */
@@ -39,7 +39,7 @@ export interface App {
   /** Save the values of all variables of the caller's environment. By default only harmless ones such as PATH are saved. */
   save_env?: boolean;
   /** Sets the environment variable PORT. */
-  port?: number;
+  port?: number | string;
   /** How new connections are distributed over the workers of a cluster. */
   balance?: 'auto' | 'direct' | 'exact' | 'least' | 'shared' | 'sticky';
   /** Time in which the share of new connections of a worker that became ready rises to the full one. */
@@ -80,7 +80,7 @@ export interface App {
   warmup?: string | string[] | false | Record<string, unknown>;
   /** Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`). */
   compile_cache?: boolean;
-  /** Apps that must be ready before this app is started. */
+  /** Apps that must be ready before this app is started. Apps that run are restarted and reloaded without waiting for each other. */
   depends_on?: string | string[];
   /** Signal that asks a worker to stop. */
   kill_signal?: string | number;
@@ -95,7 +95,7 @@ export interface App {
   /** Restart a worker that exits. Unless `true` is given, a program that exits with code 0 before it listens is finished, and is not restarted. */
   autorestart?: boolean;
   /** Number of unstable exits within 10 minutes after which a worker is given up. */
-  max_restarts?: number;
+  max_restarts?: number | string;
   /** An exit after less uptime is unstable. */
   min_uptime?: number | string;
   /** Fixed delay before each restart. By default the delay grows from restart to restart. */
@@ -105,11 +105,11 @@ export interface App {
   /** Longest delay before a restart where the delay grows. */
   max_restart_delay?: number | string;
   /** Exit codes after which a worker stays stopped. */
-  stop_exit_codes?: number | number[];
+  stop_exit_codes?: number | string | (number | string)[];
   /** Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/*.js` (`**` is any number of folders), and `!` before it leaves it out. */
   watch?: boolean | string | string[];
   /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is. */
-  ignore_watch?: string | string[];
+  ignore_watch?: string | RegExp | (string | RegExp)[] | false;
   /** Debounce before reloading: time without further changes. */
   watch_delay?: number | string;
   /** `followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar. */
@@ -125,7 +125,7 @@ export interface App {
   /** CPU that all processes of the app together may use: cores, or a share of one core as `150%`. Needs a control group. */
   cpu_max?: number | string;
   /** Reload a worker after roughly this many requests. */
-  max_requests?: number;
+  max_requests?: number | string;
   /** Reload a worker after roughly this age. */
   max_age?: number | string;
   /** Health check of a worker: a path or URL to request, "tcp", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`. */

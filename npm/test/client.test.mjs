@@ -148,6 +148,24 @@ test('what is wrong is an error that says so', async (t) => {
   await assert.rejects(client.signal('api', 'SIGNONE'), { code: 'BAD_REQUEST' });
   await assert.rejects(client.scale('api', 'few'), { code: 'BAD_REQUEST' });
   await assert.rejects(client.stop(undefined), { code: 'BAD_REQUEST' });
+  await assert.rejects(client.restart(undefined), { code: 'BAD_REQUEST', message: 'no target' });
+  await assert.rejects(client.reload(null, { updateEnv: true }), { code: 'BAD_REQUEST', message: 'no target' });
+});
+
+test('what JSON cannot represent is refused by the name of its place', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', instances: 1 });
+  const circle = { name: 'circle' };
+  circle.self = circle;
+  const refused = (message) => ({ name: 'ForkfulError', code: 'BAD_REQUEST', message });
+  await assert.rejects(client.send('api', { a: 10n }), refused('the message cannot be written as JSON: Do not know how to serialize a BigInt'));
+  await assert.rejects(client.send('api', circle), refused('the message cannot be written as JSON: Converting circular structure to JSON'));
+  await assert.rejects(client.send('api', undefined), refused('a message is a value that JSON has, not undefined'));
+  await assert.rejects(client.trigger('api', 'clear', 1n), refused(/^what the action is given cannot be written as JSON: /));
+  await assert.rejects(client.start({ script: APP, name: 'new', env: { A: '1', BIG: 10n } }), refused(/^new: `env\.BIG` cannot be written as JSON: /));
+  await assert.rejects(client.start(APP, { name: 'new', env: circle }), refused(/^new: `env\.self` cannot be written as JSON: /));
+  await assert.rejects(client.startText(APP, { name: 'new', port: 1n }), refused(/^new: `port` cannot be written as JSON: /));
+  await assert.rejects(client.restart('api', { port: 1n }), refused(/^`port` cannot be written as JSON: /));
 });
 
 test('an older daemon that does not know a request is told with the hint of the command', async (t) => {

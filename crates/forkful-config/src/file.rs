@@ -194,6 +194,12 @@ pub fn parse(text: &str, format: Format, path: &Path) -> Result<ConfigFile, Conf
     faults.or_value(config)
 }
 
+/// Reads a configuration that is in no file; messages name `name` and no position, and relative paths start beside it.
+pub fn of_value(value: &serde_json::Value, name: &Path) -> Result<ConfigFile, ConfigError> {
+    let Read { config, faults, .. } = apps_of(&Node::from_json(value), name, How::default())?;
+    faults.or_value(config)
+}
+
 /// [`parse`] for the apps with these names, with all errors.
 pub(crate) fn read_text_as(
     text: &str,

@@ -35,7 +35,7 @@ mod values;
 pub use check::{Report, check, check_text};
 pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning, folded};
-pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, parse};
+pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, of_value, parse};
 pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};

@@ -16,9 +16,7 @@ pub fn json_schema() -> Value {
         let example: Value = serde_json::from_str(key.example).unwrap_or_else(|_| json!(key.example));
         schema["examples"] = json!([example]);
         properties.insert(key.name.to_owned(), schema);
-        let snake = key.aliases.iter().map(|alias| (*alias).to_owned());
-        let camel = std::iter::once(&key.name).chain(key.aliases).map(|name| camel_case(name));
-        for alias in snake.chain(camel) {
+        for alias in spellings(key).into_iter().skip(1) {
             let of_alias = json!({
                 "$ref": format!("#/$defs/app/properties/{}", key.name),
                 "deprecated": true,
@@ -27,23 +25,36 @@ pub fn json_schema() -> Value {
             properties.entry(alias).or_insert(of_alias);
         }
     }
+    let scripts: Vec<Value> = supported_keys()
+        .filter(|key| key.name == "script")
+        .flat_map(spellings)
+        .map(|name| json!({ "required": [name] }))
+        .collect();
     let foreign = known_keys().iter().filter(|key| key.support == Support::Foreign);
     for key in foreign {
-        properties.insert(key.name.to_owned(), json!({ "deprecated": true, "description": key.sentence() }));
+        let ignored = json!({ "deprecated": true, "description": key.sentence() });
+        for name in spellings(key) {
+            properties.entry(name).or_insert_with(|| ignored.clone());
+        }
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Forkful configuration",
         "description": "forkful.config.json, or PM2's ecosystem.config.json",
-        "type": "object",
-        "anyOf": [{ "required": ["apps"] }, { "required": ["static"] }],
-        "properties": {
-            "$schema": { "type": "string" },
-            "apps": { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/app" } },
-            "deploy": { "type": "object", "additionalProperties": { "$ref": "#/$defs/deploy" } },
-            "static": { "type": "array", "items": { "$ref": "#/$defs/static" } },
-        },
+        "anyOf": [{ "$ref": "#/$defs/file" }, { "$ref": "#/$defs/apps" }, { "$ref": "#/$defs/bare_app" }],
         "$defs": {
+            "file": {
+                "type": "object",
+                "anyOf": [{ "required": ["apps"] }, { "required": ["static"] }],
+                "properties": {
+                    "$schema": { "type": "string" },
+                    "apps": { "anyOf": [{ "$ref": "#/$defs/apps" }, { "$ref": "#/$defs/app" }] },
+                    "deploy": { "type": "object", "additionalProperties": { "$ref": "#/$defs/deploy" } },
+                    "static": { "type": "array", "items": { "$ref": "#/$defs/static" } },
+                },
+            },
+            "apps": { "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/app" } },
+            "bare_app": { "$ref": "#/$defs/app", "anyOf": scripts },
             "app": {
                 "type": "object",
                 "properties": properties,
@@ -54,6 +65,18 @@ pub fn json_schema() -> Value {
             "static": crate::statics::json_schema(),
         },
     })
+}
+
+/// A key's name and its other spellings.
+fn spellings(key: &KnownKey) -> Vec<String> {
+    let names = || std::iter::once(&key.name).chain(key.aliases);
+    let mut all: Vec<String> = Vec::new();
+    for name in names().map(|name| (*name).to_owned()).chain(names().map(|name| camel_case(name))) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
 }
 
 impl KnownKey {

@@ -23,6 +23,7 @@ pub mod closed;
 pub mod closing;
 pub mod connection;
 pub mod cores;
+pub mod dependent;
 mod diagnosed;
 pub mod edges;
 /// Targets for `dev/fuzz`; not for programs.

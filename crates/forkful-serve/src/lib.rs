@@ -3,8 +3,8 @@
 //! there is no file.
 //!
 //! - [`Settings`]: read from PM2's variables · `root`: files of one directory and nothing else · `login`:
-//!   basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `site`: from a
-//!   request to a response · `server`: connections · `permits`: limits their number, and decides which must
+//!   basic authentication · `attempts`: failed logins · `listing`: the page of a directory · `ranges`: parts of
+//!   files · `site`: from a request to a response · `server`: connections · `permits`: limits their number, and decides which must
 //!   close
 //!
 //! **Invariant:** no path outside of the root is opened; the kernel guarantees it (`openat2`), even if links
@@ -18,6 +18,7 @@ pub mod fuzzing;
 mod listing;
 mod login;
 mod permits;
+mod ranges;
 mod root;
 mod server;
 mod settings;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Bytes;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use tower_http::services::fs::DefaultServeDirFallback;
 use crate::attempts::Attempts;
 use crate::listing;
 use crate::login::Login;
+use crate::ranges;
 use crate::root::{Root, aside};
 use crate::settings::Settings;
 
@@ -92,7 +93,7 @@ impl Site {
         let path = request.uri().path().to_owned();
         // A redirect to `//name/` would lead to another host.
         if path.starts_with("//") {
-            return Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"));
+            return self.not_found(&request).await;
         }
         if path == "/" && self.settings.homepage != "/index.html" {
             let home = self.file(&request, &self.settings.homepage).await?;
@@ -130,7 +131,18 @@ impl Site {
         };
         let mut inner = request.clone();
         *inner.uri_mut() = uri;
-        match self.files.clone().try_call(inner).await {
+        ranges::clip(inner.headers_mut());
+        let mut response = self.called(inner.clone()).await?;
+        if ranges::is_refused(response.headers(), inner.headers()) {
+            inner.headers_mut().remove(header::RANGE);
+            response = self.called(inner).await?;
+        }
+        name_charset(response.headers_mut());
+        Ok(response)
+    }
+
+    async fn called(&self, request: Request<Empty<Bytes>>) -> io::Result<Response<Body>> {
+        match self.files.clone().try_call(request).await {
             Ok(response) => Ok(response.map(|body| body.map_err(Into::into).boxed_unsync())),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Ok(plain(StatusCode::NOT_FOUND, "404 Not Found\n"))
@@ -172,6 +184,17 @@ impl Site {
             page.headers_mut().remove(validator);
         }
         Ok(page)
+    }
+}
+
+/// Text is UTF-8. XML names its encoding itself, and a header would override it (RFC 7303, section 3.2).
+fn name_charset(headers: &mut HeaderMap) {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return };
+    let is_text = kind.starts_with("text/") && kind != "text/xml"
+        || matches!(kind, "application/javascript" | "application/json");
+    if is_text && !kind.contains("charset") {
+        let kind = format!("{kind}; charset=utf-8");
+        headers.insert(header::CONTENT_TYPE, kind.parse().expect("a header with ASCII text added"));
     }
 }
 

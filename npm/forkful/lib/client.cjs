@@ -92,9 +92,9 @@ class Client {
     return ask(this.#socket, { method: 'GET', path });
   }
 
-  async #post(path, body) {
+  async #post(path, body, bodyName) {
     try {
-      return await ask(this.#socket, { method: 'POST', path, body });
+      return await ask(this.#socket, { method: 'POST', path, body, bodyName });
     } catch (error) {
       const isUnclear = error.code === 'BAD_REQUEST' && error.hint === undefined;
       throw isUnclear ? await explained(this.home, error, this.#binary) : error;
@@ -209,14 +209,16 @@ class Client {
    * configuration file means that file, also where an app has this name.
    */
   async #roll(verb, what, options) {
-    const areTargets = typeof what === 'number' || (Array.isArray(what) && what.every((target) => typeof target !== 'object'));
+    const isNothing = what === undefined || what === null;
+    const areTargets = isNothing || typeof what === 'number' || (Array.isArray(what) && what.every((target) => typeof target !== 'object'));
     if (areTargets) return this.#change(verb, what, options);
     const definitions = await (typeof what === 'string' ? this.definitionsOfFile(what, options) : this.definitions(what, options));
     return definitions === null ? this.#change(verb, what, options) : this.rollTo(verb, definitions, options);
   }
 
   /** Restarts or reloads the targets; options change their apps, even if a target is a single worker. */
-  async #change(verb, targets, options) {
+  async #change(verb, what, options) {
+    const targets = targetList(what);
     const { how, app } = part(options);
     const { wait = true, updateEnv = false, envName } = how;
     if (Object.keys(app).length === 0 && !updateEnv && envName === undefined) return this.#act(verb, targets, { wait });
@@ -272,13 +274,16 @@ class Client {
 
   async send(targets, message) {
     const list = targetList(targets);
-    return (await this.#asked(list, () => this.#post('/v1/messages', { targets: list, message }))).workers;
+    if (['undefined', 'function', 'symbol'].includes(typeof message)) {
+      throw new ForkfulError('BAD_REQUEST', `a message is a value that JSON has, not ${typeof message}`, { hint: 'send an object, a text, a number, a boolean or null' });
+    }
+    return (await this.#asked(list, () => this.#post('/v1/messages', { targets: list, message }, 'the message'))).workers;
   }
 
   async trigger(targets, action, params, { timeoutMs = 30_000 } = {}) {
     const list = targetList(targets);
     const body = { targets: list, action, params: params ?? null, timeout_ms: timeoutMs };
-    return (await this.#asked(list, () => this.#post('/v1/trigger', body))).workers;
+    return (await this.#asked(list, () => this.#post('/v1/trigger', body, 'what the action is given'))).workers;
   }
 
   /** Incidents are in files, which the command reads if no daemon runs. */

@@ -3,6 +3,7 @@
 // reads configurations, so that scripts and the command line behave the same.
 const { runCommand } = require('./command.cjs');
 const { ForkfulError } = require('./errors.cjs');
+const { quoted, written } = require('./json.cjs');
 
 /** The strings of an environment, without undefined values. @param {NodeJS.ProcessEnv} env */
 function plainEnvironment(env) {
@@ -28,8 +29,21 @@ function withPatterns(_key, value) {
   return value instanceof RegExp ? { $regexp: value.source } : value;
 }
 
-/** The request for definitions, to the native program. */
+/** A request to the native program as text; an error names the app and the key. @param {object} request */
+function requestText(request) {
+  const { config } = request.definitions ?? request;
+  const nameOf = (path) => {
+    // What leads to the caller's own keys: `definitions`, then `config` or `options`.
+    const own = path.slice(path.findIndex((key) => key === 'config' || key === 'options') + 1);
+    if (config === undefined || own[0] !== 'apps' || own.length < 3) return quoted(own);
+    const [, index, ...key] = own;
+    const { name, script } = config.apps[index];
+    return `${name ?? script ?? `apps[${index}]`}: ${quoted(key)}`;
+  };
+  return written(request, { replacer: withPatterns, nameOf });
+}
 
+/** The request for definitions, to the native program. */
 function definitionsRequest(source, { cwd = process.cwd(), env = process.env, envName, only, codeChanges = false } = {}) {
   return {
     ...source,
@@ -67,7 +81,7 @@ async function definitionsOfText(home, text, app, context) {
 
 async function definitionsFrom(home, source, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
   const request = definitionsRequest(source, { cwd, env, envName, only, codeChanges });
-  const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: JSON.stringify(request, withPatterns), binary });
+  const { stdout, warnings } = await runCommand(home, ['api', 'definitions'], { input: requestText(request), binary });
   warnings.forEach((text) => onWarning?.(text));
   return JSON.parse(stdout);
 }
@@ -81,7 +95,7 @@ async function definitionsFrom(home, source, { cwd, env, envName, only, codeChan
  */
 async function changeOf(home, options, { cwd = process.cwd(), env = process.env, envName, updateEnv = false, binary, onWarning } = {}) {
   const request = { options, cwd, env: plainEnvironment(env), env_name: envName, update_env: updateEnv };
-  const { stdout, warnings } = await runCommand(home, ['api', 'change'], { input: JSON.stringify(request), binary });
+  const { stdout, warnings } = await runCommand(home, ['api', 'change'], { input: requestText(request), binary });
   warnings.forEach((text) => onWarning?.(text));
   return JSON.parse(stdout);
 }
@@ -98,7 +112,7 @@ async function changeOf(home, options, { cwd = process.cwd(), env = process.env,
 async function targetOf(home, text, app, { force = false, isScript = true, binary } = {}) {
   const definitions = isScript ? definitionsRequest(sourceOf({ ...app, script: text })) : undefined;
   const request = { text, new_name: app.name === undefined ? undefined : String(app.name), definitions, force };
-  const { stdout, warnings } = await runCommand(home, ['api', 'target'], { input: JSON.stringify(request), binary });
+  const { stdout, warnings } = await runCommand(home, ['api', 'target'], { input: requestText(request), binary });
   return { target: JSON.parse(stdout), warnings };
 }
 

@@ -6,6 +6,7 @@ const { dirname } = require('node:path');
 
 const { ForkfulError } = require('./errors.cjs');
 const { checkHome } = require('./home.cjs');
+const { written } = require('./json.cjs');
 
 /** Maximum bytes of a reply: a list of a thousand apps has a few megabytes. */
 const REPLY_BYTES_MAX = 256 * 1024 * 1024;
@@ -21,9 +22,8 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
  * Sends a request once; resolves with the response when its headers have arrived.
  * @returns {Promise<http.IncomingMessage>}
  */
-function sendOnce(socketPath, { method, path, body, signal }) {
+function sendOnce(socketPath, { method, path, text, signal }) {
   return new Promise((resolve, reject) => {
-    const text = body === undefined ? undefined : JSON.stringify(body);
     const headers = text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
     const request = http.request({ socketPath, method, path, headers, agent: false, signal }, resolve);
     request.on('error', reject);
@@ -56,15 +56,17 @@ function explain(error, socketPath, request) {
 /**
  * Sends a request; resolves with the response, whatever its status.
  * @param {string} socketPath
- * @param {{ method: string, path: string, body?: unknown, signal?: AbortSignal }} request
+ * @param {{ method: string, path: string, body?: unknown, bodyName?: string, signal?: AbortSignal }} request
  * @returns {Promise<http.IncomingMessage>}
  */
 async function send(socketPath, request) {
   checkHome(dirname(socketPath));
+  const { method, path, body, bodyName = 'the request', signal } = request;
+  const text = body === undefined ? undefined : written(body, { nameOf: () => bodyName });
   const until = Date.now() + QUEUE_FULL_MS_MAX;
   for (;;) {
     try {
-      return await sendOnce(socketPath, request);
+      return await sendOnce(socketPath, { method, path, text, signal });
     } catch (error) {
       // A unix socket reports a full queue immediately, where TCP would wait.
       if (error.code !== 'EAGAIN' || Date.now() > until) throw explain(error, socketPath, request);

@@ -7,6 +7,11 @@ const outcomes = await start('app.js', { instances: 'max', env: { PORT: 3000 }, 
 const ids: number[] = outcomes.flatMap((outcome) => outcome.pm_ids);
 await start({ script: 'app.js', name: 'api', exec_mode: 'cluster' });
 await reload('forkful.config.js', { envName: 'production', only: ['api'] });
+await start({
+  script: 'app.js', args: [1, '--quiet'], port: process.env.PORT ?? 3000, env: { ...process.env, FOO: process.env.FOO, NONE: null },
+  ignore_watch: [/\.tmp$/, 'uploads'], log_date_format: false, log_rotate: '50M', stop_exit_codes: '0,2', max_restarts: '10',
+});
+await start({ script: 'app.js', ignore_watch: /x/, watch: ['src/**/*.js'] });
 const { plan } = await apply('forkful.config.js', { prune: true, dryRun: true });
 const changes: string[] = plan.map(({ name, change, notes }) => `${change} ${name} ${notes.join()}`);
 await restart(['api', 3]);

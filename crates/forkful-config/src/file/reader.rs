@@ -90,7 +90,10 @@ impl Reader<'_> {
             _ => return Err(self.shape(tree, "", format!("there is {tree} instead of apps"))),
         };
         match &nodes.value {
-            Value::List(items) if items.is_empty() => Err(self.shape(nodes, key, "has no apps")),
+            Value::List(items) if items.is_empty() => {
+                let message = if key.is_empty() { "there are no apps in it" } else { "is an empty list" };
+                Err(self.shape(nodes, key, message))
+            }
             Value::List(items) => {
                 let mut apps = Vec::with_capacity(items.len());
                 for (index, item) in items.iter().enumerate() {

@@ -82,6 +82,9 @@ pub enum Kind {
     Any,
 }
 
+/// A text that is a number of bytes, as a regular expression.
+const BYTES: &str = r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$";
+
 /// What a kind is in words, as a type of TypeScript, and as a JSON Schema.
 pub struct Forms {
     pub words: String,
@@ -108,15 +111,17 @@ impl Kind {
         let number = |pattern: &str| json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": pattern }] });
         let whole = |min: u32, max: u32| json!({ "type": "integer", "minimum": min, "maximum": max });
         let any = |values: &[Value]| json!({ "anyOf": values });
+        let number_or_text = |number: Value| json!({ "anyOf": [number, { "type": "string", "pattern": r"^\s*[0-9]+\s*$" }] });
+        let words = || json!({ "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }] });
         match self {
             Self::Name | Self::Text | Self::Variable => forms("text", "string", json!({ "type": ["string", "number"] })),
             Self::User => forms("name or number", "string | number", json!({ "type": ["string", "number"] })),
             Self::Path => forms("path", "string", text()),
-            Self::DateFormat => forms("\"YYYY-MM-DD HH:mm:ss\"", "string | false", text()),
-            Self::Words => forms("list or text", "string | string[]", list()),
+            Self::DateFormat => forms("\"YYYY-MM-DD HH:mm:ss\"", "string | false", any(&[text(), json!({ "const": false })])),
+            Self::Words => forms("list or text", "string | number | (string | number | boolean)[]", words()),
             Self::Paths => forms("path or list", "string | string[]", list()),
             Self::Names => forms("name or list", "string | string[]", list()),
-            Self::WatchIgnore => forms("pattern or list", "string | string[]", list()),
+            Self::WatchIgnore => forms("pattern or list", "string | RegExp | (string | RegExp)[] | false", any(&[text(), texts(), json!({ "const": false })])),
             Self::Instances => forms("number, \"max\", negative number, or object", "number | 'max' | string | { min?: number; max: number | 'max' | string }",
                 instances()),
             Self::ExecMode => forms("\"cluster\" or \"fork\"", "'cluster' | 'fork' | 'cluster_mode' | 'fork_mode'",
@@ -124,16 +129,16 @@ impl Kind {
             Self::Duration | Self::DurationOrNone | Self::Period =>
                 forms("milliseconds, or \"10s\"", "number | string", number(r"^\s*[0-9.]+\s*(ms|s|m|min|h|d)?\s*$")),
             Self::Cores => forms("cores, or \"150%\"", "number | string", number(r"^\s*[0-9.]+\s*%?\s*$")),
-            Self::Bytes => forms("bytes, or \"200M\"", "number | string", number(r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$")),
-            Self::Count | Self::Positive => forms("whole number", "number", json!({ "type": "integer", "minimum": 0 })),
-            Self::Port => forms("port", "number", whole(0, 65535)),
+            Self::Bytes => forms("bytes, or \"200M\"", "number | string", number(BYTES)),
+            Self::Count | Self::Positive => forms("whole number", "number | string", number_or_text(json!({ "type": "integer", "minimum": 0 }))),
+            Self::Port => forms("port", "number | string", number_or_text(whole(0, 65535))),
             Self::Flag => forms("true or false", "boolean", json!({ "type": "boolean" })),
-            Self::ExitCodes => forms("exit code or list", "number | number[]",
-                any(&[whole(0, 255), json!({ "type": "array", "items": whole(0, 255) })])),
+            Self::ExitCodes => forms("exit code or list", "number | string | (number | string)[]",
+                any(&[whole(0, 255), json!({ "type": "string", "pattern": "^[0-9, ]*$" }), json!({ "type": "array", "items": number_or_text(whole(0, 255)) })])),
             Self::Signal => forms("signal", "string | number", any(&[text(), whole(1, 64)])),
             Self::Choice(names) => choice(names, ", "),
             Self::Switch(names) => choice(&names, " or "),
-            Self::Environment => forms("object", "Record<string, string | number | boolean>", json!({ "type": "object" })),
+            Self::Environment => forms("object", "Record<string, string | number | boolean | null | undefined>", json!({ "type": "object" })),
             Self::WatchOptions => forms("object", "Record<string, unknown>", json!({ "type": "object" })),
             Self::Cron => forms("cron pattern, or 0", "string | 0 | false", any(&[text(), json!({ "enum": [0, false] })])),
             Self::FilterEnv => forms("true, name, or list", "boolean | string | string[]",
@@ -145,7 +150,7 @@ impl Kind {
             Self::Warmup => forms("path, list, or object", "string | string[] | false | Record<string, unknown>", warmup(&list())),
             Self::Alerts => forms("URL, command, or object", "string | string[] | false | Record<string, unknown>", alerts(&list())),
             Self::Otlp => forms("URL, or object", "string | false | Record<string, unknown>", otlp()),
-            Self::LogRotation => forms("true, false, or object", "boolean | string | Record<string, unknown>", log_rotation()),
+            Self::LogRotation => forms("true, false, size, or object", "boolean | string | Record<string, unknown>", log_rotation()),
             Self::Any => forms("any", "unknown", json!({})),
         }
     }
@@ -230,7 +235,7 @@ fn otlp() -> Value {
 
 fn log_rotation() -> Value {
     let or_off = |kind: Kind| json!({ "anyOf": [kind.schema(), { "const": false }] });
-    json!({ "anyOf": [{ "type": "boolean" }, {
+    json!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": BYTES }, {
         "type": "object",
         "properties": {
             "max_size": or_off(Kind::Bytes),
@@ -238,7 +243,7 @@ fn log_rotation() -> Value {
             "keep": { "type": "integer", "minimum": 0, "maximum": LogRotation::KEEP_MAX },
             "total": or_off(Kind::Bytes),
             "compress": { "type": "boolean" },
-            "min_free": { "anyOf": [Kind::Bytes.schema(), { "enum": ["auto", false] }] },
+            "min_free": { "anyOf": [Kind::Bytes.schema(), { "enum": ["auto", true, false] }] },
         },
         "additionalProperties": false,
     }] })

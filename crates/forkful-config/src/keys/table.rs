@@ -103,7 +103,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("compile_cache", Kind::Flag, "true", "true",
         "Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`).")
         .of(Start).is(&["compile_cache"]).negation("Do not keep compiled code for the next start"),
-    key("depends_on", Kind::Names, "[]", r#"["db"]"#, "Apps that must be ready before this app is started.")
+    key("depends_on", Kind::Names, "[]", r#"["db"]"#, "Apps that must be ready before this app is started. Apps that run are restarted and reloaded without waiting for each other.")
         .of(Start).decides(&["depends_on"]).option(takes("NAMES", "Apps that must be ready before this app starts").commas()),
     key("kill_signal", Kind::Signal, "\"SIGINT\"", r#""SIGTERM""#, "Signal that asks a worker to stop.")
         .of(Stop).is(&["kill_signal"]).option(takes("SIGNAL", "First signal of a stop; SIGINT by default")),

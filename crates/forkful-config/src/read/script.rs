@@ -74,7 +74,7 @@ impl NodeEvaluator {
         Self { cwd, env, timeout: EVALUATION_TIMEOUT }
     }
 
-    /// Another bound than 10 seconds.
+    /// Another bound than [`EVALUATION_TIMEOUT`].
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -82,7 +82,8 @@ impl NodeEvaluator {
     }
 
     fn spawn(&self, node: &Path, path: &Path) -> std::io::Result<Child> {
-        Command::new("/bin/sh")
+        let mut command = Command::new("/bin/sh");
+        command
             .args(["-c", REDIRECT])
             .arg(node)
             .args(["-e", EVALUATE])
@@ -93,8 +94,10 @@ impl NodeEvaluator {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
+            .process_group(0);
+        // Signals of the terminal do not reach its process group, and the command may be ended by any signal.
+        forkful_os::dependent::end_with_this_thread(&mut command);
+        command.spawn()
     }
 }
 

@@ -101,7 +101,7 @@ fn a_document_without_apps_says_what_one_looks_like() {
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
     forkful.config.json:1:1: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
-    forkful.config.json:1:11: apps has no apps
+    forkful.config.json:1:11: apps is an empty list
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
     forkful.config.json:1:11: apps is 3; expected a list of apps
     forkful.config.json:1:12: apps[0] is "server.js"; expected an object that describes an app

@@ -19,4 +19,6 @@ mod interpreters;
 mod reference;
 mod resolve;
 #[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod scripts;

@@ -158,7 +158,8 @@ fn types() -> String {
     let mut text = String::new();
     for key in supported_keys() {
         let optional = if key.name == "script" { "" } else { "?" };
-        writeln!(text, "  /** {} */", key.doc).unwrap();
+        // A pattern such as `**/*.js` has the end of a comment in it.
+        writeln!(text, "  /** {} */", key.doc.replace("*/", r"*\/")).unwrap();
         writeln!(text, "  {}{optional}: {};", key.name, key.kind.forms().typescript).unwrap();
     }
     text
@@ -173,7 +174,11 @@ fn the_types_for_javascript_are_what_the_code_says() {
     let found = fs_err::read_to_string(&path).unwrap();
     let (before, rest) = found.split_once(START).expect("the file has a place for the keys");
     let (_, after) = rest.split_once(END).expect("and an end of it");
-    let wanted = format!("{before}{START}{}{END}{after}", types());
+    let types = types();
+    for comment in types.lines().filter_map(|line| line.trim_start().strip_prefix("/** ")) {
+        assert_eq!(comment.find("*/"), Some(comment.len() - 2), "the comment ends early: {comment}");
+    }
+    let wanted = format!("{before}{START}{types}{END}{after}");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs_err::write(&path, &wanted).unwrap();
     } else {

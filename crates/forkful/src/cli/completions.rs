@@ -42,8 +42,13 @@ pub(crate) fn offer(command: &Command, words: &[String], targets: impl FnOnce() 
             place += 1;
         }
     }
+    let with_value = word.split_once('=').and_then(|(name, _)| Some((name, option_with_value(verb, name)?)));
     let offer = if let Some(option) = awaited {
         values(option, targets)
+    } else if let Some((name, option)) = with_value {
+        let Offer { words, files } = values(option, targets);
+        let words = words.into_iter().map(|(value, meaning)| (format!("{name}={value}"), meaning)).collect();
+        Offer { words, files }
     } else if word.starts_with('-') {
         Offer { words: options(verb), files: false }
     } else if verb.has_subcommands() {
@@ -81,6 +86,11 @@ fn option<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
         }),
     };
     verb.get_arguments().find(is_named)
+}
+
+/// The option of the first part of a word such as `--name=value`.
+fn option_with_value<'a>(verb: &'a Command, name: &str) -> Option<&'a Arg> {
+    option(verb, name).filter(|option| name.starts_with("--") && option.get_action().takes_values())
 }
 
 fn takes_next_word(option: &Arg) -> bool {
@@ -192,6 +202,10 @@ mod tests {
         assert_eq!(offered("start app.js --output "), Offer { words: vec![], files: true });
         assert_eq!(offered("start app.js -- "), Offer { words: vec![], files: true });
         assert_eq!(words("start app.js -n "), [""; 0]);
+        assert_eq!(words("start app.js --balance=e"), ["--balance=exact"]);
+        assert_eq!(words("reload --only=w"), ["--only=worker"]);
+        assert_eq!(offered("start app.js --output="), Offer { words: vec![], files: true });
+        assert_eq!(offered("start app.js --no-such=x"), Offer::default());
         assert_eq!(words("completion z"), ["zsh"]);
         assert_eq!(words("import "), ["pm2"]);
     }

@@ -1,12 +1,15 @@
 //! `forkful attach`: shows a worker's output, and sends lines to its stdin.
 
-use std::io::{BufRead as _, Write as _, stderr, stdout};
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin, stdout};
+use std::time::Duration;
 
 use clap::Args;
+use forkful_api::client::LogReader;
 use forkful_api::conversation::StdinRequest;
 use forkful_api::types::{AppList, AppView, LogLine, LogStream, LogsQuery, ModeKind, WorkerView};
 use forkful_core::words::shell_word;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -16,7 +19,8 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Shows the worker's output, and writes each typed line to its stdin. Ctrl-C, or Ctrl-D on an empty
-line, detaches; the worker keeps running.
+line, detaches; the worker keeps running. At the end of other input, the worker's answer is shown
+first: it ends when the worker has been silent for a moment.
 
 Examples:
   forkful attach 0
@@ -33,6 +37,11 @@ pub(crate) struct AttachArgs {
 
 /// Typed lines that are not sent yet; further typing waits.
 const TYPED_MAX: usize = 16;
+/// After the end of input that is not typed: how long to wait for the first line, how long a silence ends the answer, and how long
+/// the answer is shown at most.
+const ANSWER_WAIT: Duration = Duration::from_secs(3);
+const ANSWER_SILENCE: Duration = Duration::from_millis(500);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> {
     let no_such_app = || connection::no_such_app(home, &args.target);
@@ -45,6 +54,7 @@ pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> 
     output::note(&format!("attached to worker {pm_id}; Ctrl-C detaches"));
     let separator = args.separator.unwrap_or_else(|| "\n".to_owned());
     let mut typed = typed_lines();
+    let mut is_answer_due = false;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
@@ -53,8 +63,8 @@ pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> 
                 None => return Err(Failure::new(Exit::NoDaemon, "the daemon ended the stream of lines")),
             },
             line = typed.recv() => {
-                // The command ends at the end of its input.
-                let Some(line) = line else { return Ok(Exit::Done) };
+                let Some(line) = line else { break };
+                is_answer_due = true;
                 let text = line + &separator;
                 // The daemon closes connections that are idle for a while, and users may pause longer.
                 let mut client = connection::running(home).await?.ok_or_else(no_such_app)?;
@@ -67,6 +77,24 @@ pub(super) async fn run(home: &Home, args: AttachArgs) -> Result<Exit, Failure> 
             }
         }
     }
+    if is_answer_due && !stdin().is_terminal() {
+        tokio::select! {
+            shown = timeout(ANSWER_MAX, show_answer(&mut lines)) => shown.unwrap_or(Ok(()))?,
+            _ = &mut interrupted => {}
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows the worker's lines until it is silent.
+async fn show_answer(lines: &mut LogReader) -> Result<(), Failure> {
+    let mut patience = ANSWER_WAIT;
+    while let Ok(line) = timeout(patience, lines.next()).await {
+        let Some(line) = line? else { break };
+        show(&line)?;
+        patience = ANSWER_SILENCE;
+    }
+    Ok(())
 }
 
 /// The only worker of a target; it must accept input.
@@ -106,7 +134,7 @@ fn worker(list: &AppList, target: &str) -> Result<u32, Failure> {
 fn typed_lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(TYPED_MAX);
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
+        for line in stdin().lock().lines() {
             let Ok(line) = line else { break };
             if sender.blocking_send(line).is_err() {
                 break;

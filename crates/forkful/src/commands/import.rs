@@ -8,10 +8,10 @@ use std::process::Command;
 
 use clap::{Args, Subcommand};
 use forkful_api::types::{AppDefinition, StartRequest, StartStep, StartTarget};
-use forkful_config::{AppOptions, Format};
+use forkful_config::AppOptions;
 use forkful_core::pages::Page;
 use forkful_core::start::IfRunning;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::act::tell;
 use crate::connection;
@@ -78,16 +78,17 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     for note in &imported.notes {
         output::note(note);
     }
+    let apps = imported.config["apps"].as_array().map_or(&[][..], Vec::as_slice);
     if args.dry_run {
+        for (name, failure) in definitions(apps, &args.only)?.1 {
+            output::warn(&format!("{name} will not be imported: {}", reason(&failure, &name)));
+        }
         return show(&imported.config, args.show_env);
     }
-    if imported.config["apps"].as_array().is_none_or(Vec::is_empty) {
+    if apps.is_empty() {
         return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
     }
-    let (definitions, left_out) = definitions(&imported.config, args)?;
-    for (name, why) in &left_out {
-        output::warn(&format!("{name} is not imported: {why}"));
-    }
+    let (definitions, left_out) = importable(apps, args, &source)?;
     if is_running && args.stop_pm2 {
         stop_pm2(&pm2_home)?;
     }
@@ -114,7 +115,7 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     }
     let done = if pm2_goes_on { "imported, stopped" } else { "imported" };
     let exit = tell(&mut client, vec![(done, reply)], args.json).await?;
-    Ok(if left_out.is_empty() || exit != Exit::Done { exit } else { Exit::Failed })
+    Ok(if left_out == 0 || exit != Exit::Done { exit } else { Exit::Failed })
 }
 
 fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
@@ -132,23 +133,21 @@ fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
 /// PM2's list of processes, and its source.
 fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec<Value>, String), Failure> {
     let dump = args.file.clone().unwrap_or_else(|| home.join("dump.pm2"));
-    if is_running {
-        match pm2::ask(home, DUMP_BYTES_MAX) {
-            Ok(list) => return Ok((list, "PM2".to_owned())),
-            Err(fault) => {
-                output::warn(&format!("PM2 is running, but {fault}; its dump is read instead"));
-            }
-        }
-    }
+    let unasked = match is_running.then(|| pm2::ask(home, DUMP_BYTES_MAX)) {
+        Some(Ok(list)) => return Ok((list, "PM2".to_owned())),
+        Some(Err(fault)) => Some(fault),
+        None => None,
+    };
     let source = dump.display().to_string();
     match pm2::read_dump(&dump, DUMP_BYTES_MAX) {
-        Ok(list) => Ok((list, source)),
+        Ok(list) => {
+            if let Some(fault) = unasked {
+                output::warn(&format!("PM2 is running, but {fault}; its dump is read instead"));
+            }
+            Ok((list, source))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && args.file.is_none() => {
-            let error =
-                format!("no PM2 is running with its folder at {}, and it has saved nothing", home.display());
-            Err(Failure::new(Exit::NoSuchApp, error)
-                .hint("`pm2 save` writes a dump; --home or PM2_HOME names another folder")
-                .see(Page::FromPm2))
+            Err(no_list(home, unasked).see(Page::FromPm2))
         }
         Err(error) => {
             let error = anyhow::Error::new(error).context(format!("cannot read {source}"));
@@ -159,38 +158,67 @@ fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec
     }
 }
 
-/// The apps that were imported, and those that could not be, with the reason.
-type Checked = (Vec<AppDefinition>, Vec<(String, String)>);
-
-/// Apps from a configuration, checked as if a user had written it. PM2 keeps apps whose files are gone; these do not keep the others back.
-fn definitions(config: &Value, args: &ImportPm2Args) -> Result<Checked, Failure> {
-    let whole = match definitions_of(config, &args.only) {
-        Ok(apps) => return Ok((apps, Vec::new())),
-        Err(failure) => failure,
-    };
-    let name_of = |app: &Value| app["name"].as_str().unwrap_or_default().to_owned();
-    let apps = config["apps"].as_array().map_or(&[][..], Vec::as_slice);
-    let wanted = apps.iter().filter(|app| args.only.is_empty() || args.only.contains(&name_of(app)));
-    let (mut good, mut left_out) = (Vec::new(), Vec::new());
-    for app in wanted {
-        match definitions_of(&json!({ "apps": [app] }), &[]) {
-            Ok(definitions) => good.extend(definitions),
-            Err(failure) => {
-                // Its place is one in a text that nobody has.
-                let why = failure.error.to_string();
-                let why = why.split_once("apps[0].").map_or(why.as_str(), |(_, fault)| fault);
-                left_out.push((name_of(app), why.to_owned()));
-            }
+/// Without a dump: `unasked` is why a running PM2 could not be asked.
+fn no_list(home: &Path, unasked: Option<String>) -> Failure {
+    match unasked {
+        Some(fault) => Failure::new(Exit::Failed, format!("PM2 runs, but cannot be asked: {fault}"))
+            .hint("put `pm2` into PATH, or run `npx pm2 save`"),
+        None => {
+            let error =
+                format!("no PM2 is running with its folder at {}, and it has saved nothing", home.display());
+            Failure::new(Exit::NoSuchApp, error)
+                .hint("`pm2 save` writes a dump; --home or PM2_HOME names another folder")
         }
     }
-    if good.is_empty() { Err(whole) } else { Ok((good, left_out)) }
 }
 
-fn definitions_of(config: &Value, only: &[String]) -> Result<Vec<AppDefinition>, Failure> {
-    let specs = Specs::new(&[], only)?;
-    let file = forkful_config::parse(&config.to_string(), Format::Json, Path::new("pm2"))?;
-    let apps = specs.resolved(file, &AppOptions::default())?;
-    Ok(apps.iter().map(AppDefinition::from).collect())
+/// The apps that can be imported, and the names of the others, with the reason.
+type Checked = (Vec<AppDefinition>, Vec<(String, Failure)>);
+
+/// The definitions of the apps that can be imported, and the number of the others, of which warnings tell.
+fn importable(
+    apps: &[Value],
+    args: &ImportPm2Args,
+    source: &str,
+) -> Result<(Vec<AppDefinition>, usize), Failure> {
+    let (definitions, mut left_out) = definitions(apps, &args.only)?;
+    if definitions.is_empty() && left_out.len() <= 1 {
+        let names = args.only.join(", ");
+        let none = || Failure::new(Exit::NoSuchApp, format!("{source} contains no app named {names}"));
+        return Err(left_out.pop().map_or_else(none, |(_, failure)| failure));
+    }
+    for (name, failure) in &left_out {
+        output::warn(&format!("{name} is not imported: {}", reason(failure, name)));
+    }
+    if definitions.is_empty() {
+        return Err(Failure::new(Exit::WrongUse, format!("no app of {source} can be imported")));
+    }
+    Ok((definitions, left_out.len()))
+}
+
+/// Apps from a configuration, each checked as if a user had written it. PM2 keeps apps whose files are gone; these do not keep the
+/// others back.
+fn definitions(apps: &[Value], only: &[String]) -> Result<Checked, Failure> {
+    let specs = Specs::new(&[], &[])?;
+    let (mut good, mut left_out) = (Vec::new(), Vec::new());
+    for app in apps {
+        let name = app["name"].as_str().unwrap_or_default();
+        if !only.is_empty() && !only.iter().any(|one| one == name) {
+            continue;
+        }
+        let read = forkful_config::of_value(app, Path::new(name)).map_err(Failure::from);
+        match read.and_then(|file| specs.resolved(file, &AppOptions::default())) {
+            Ok(specs) => good.extend(specs.iter().map(AppDefinition::from)),
+            Err(failure) => left_out.push((name.to_owned(), failure)),
+        }
+    }
+    Ok((good, left_out))
+}
+
+/// Why an app is left out, without its name.
+fn reason(failure: &Failure, name: &str) -> String {
+    let why = failure.error.to_string();
+    why.strip_prefix(&format!("{name}: ")).map(str::to_owned).unwrap_or(why)
 }
 
 fn show(config: &Value, show_env: bool) -> Result<Exit, Failure> {

@@ -28,13 +28,12 @@ fn shell(sandbox: &Sandbox, program: &str, args: &[&str], script: &str) -> Optio
     }
 }
 
-/// bash's candidates for a line.
-fn bash(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
-    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+/// bash's candidates for a line, as they replace its last part.
+fn bash(sandbox: &Sandbox, line: &str) -> Vec<String> {
     let script = format!(
-        "source <(forkful completion bash); COMP_WORDS=({}); COMP_CWORD={}; _forkful 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        quoted.join(" "),
-        words.len() - 1
+        "source <(forkful completion bash); COMP_LINE='{}'; COMP_POINT=${{#COMP_LINE}}; COMP_WORDS=(forkful); \
+         _forkful 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        line.replace('\'', r"'\''"),
     );
     let told = shell(sandbox, "bash", &["--norc", "-c"], &script).expect("bash is there");
     told.lines().map(str::to_owned).collect()
@@ -54,25 +53,52 @@ fn started() -> Sandbox {
 #[test]
 fn bash_offers_apps_first_and_flags_only_after_a_dash() {
     let sandbox = started();
-    let offered = bash(&sandbox, &["forkful", "reload", ""]);
+    let offered = bash(&sandbox, "forkful reload ");
     assert_eq!(offered[..6], ["api", "worker", "jobs", "0", "1", "all"], "{offered:?}");
     assert!(offered.contains(&"server.js".to_owned()), "a file may be a config: {offered:?}");
     assert!(!offered.iter().any(|word| word.starts_with('-')), "{offered:?}");
-    assert_eq!(bash(&sandbox, &["forkful", "stop", "w"]), ["worker"]);
-    assert!(bash(&sandbox, &["forkful", "start", "ser"]).contains(&"server.js".to_owned()));
-    let flags = bash(&sandbox, &["forkful", "reload", "--max-"]);
+    assert_eq!(bash(&sandbox, "forkful stop w"), ["worker"]);
+    assert!(bash(&sandbox, "forkful start ser").contains(&"server.js".to_owned()));
+    let flags = bash(&sandbox, "forkful reload --max-");
     assert!(flags.contains(&"--max-memory-restart".to_owned()), "{flags:?}");
+}
+
+#[test]
+fn bash_quotes_names_once_and_knows_where_its_words_begin() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", "setInterval(() => {}, 1000)");
+    fs_err::create_dir(sandbox.work().join("dist files")).unwrap();
+    for name in ["my app", "eu:api", "it's $5"] {
+        done(&sandbox, &["start", "server.js", "--name", name, "--force", "--no-wait"]);
+    }
+    for (line, candidates) in [
+        ("forkful restart my", &["my\\ app"][..]),
+        ("forkful restart my\\ ", &["my\\ app"]),
+        ("forkful restart \"my a", &["my app"]),
+        ("forkful restart 'my a", &["my app"]),
+        ("forkful restart eu:a", &["api"]),
+        ("forkful restart \"eu:a", &["eu:api"]),
+        ("forkful restart it", &["it\\'s\\ \\$5"]),
+        ("forkful restart \"it", &["it's \\$5"]),
+        ("forkful restart 'it", &["it'\\''s $5"]),
+        ("forkful start app.js --balance=e", &["exact"]),
+        ("forkful reload --only=eu:a", &["api"]),
+        ("forkful start app.js --output=ser", &["server.js"]),
+        ("forkful start app.js --output=dist", &["dist\\ files/"]),
+    ] {
+        assert_eq!(bash(&sandbox, line), candidates, "{line}");
+    }
 }
 
 #[test]
 fn bash_offers_commands_without_internal_ones() {
     let sandbox = Sandbox::new();
-    let offered = bash(&sandbox, &["forkful", ""]);
+    let offered = bash(&sandbox, "forkful ");
     assert_eq!(offered[..3], ["start", "stop", "restart"]);
     for hidden in ["api", "guard", "daemon", "serve-files", "complete"] {
         assert!(!offered.contains(&hidden.to_owned()), "{hidden}");
     }
-    assert!(bash(&sandbox, &["forkful", "experiment", "fib"]).contains(&"fibonacci".to_owned()));
+    assert!(bash(&sandbox, "forkful experiment fib").contains(&"fibonacci".to_owned()));
     assert!(!sandbox.home().exists(), "Tab starts no daemon and makes no home");
 }
 

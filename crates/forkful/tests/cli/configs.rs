@@ -378,3 +378,19 @@ fn a_silent_stdin_is_told_what_it_is_waited_for() {
     drop(stdin);
     assert!(validate.child.wait().unwrap().success());
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_configuration_that_hangs_ends_with_the_command_that_reads_it() {
+    let sandbox = Sandbox::new();
+    let hangs = "require('fs').writeFileSync('pid', `${process.pid}\\n`); while (true) {}";
+    sandbox.write("forkful.config.cjs", hangs);
+    let pid = || fs_err::read_to_string(sandbox.work().join("pid")).ok()?.strip_suffix('\n')?.parse().ok();
+    let mut command = Guarded::spawn(&mut sandbox.command(&["validate"]));
+    wait_until(|| pid().is_some());
+    command.child.kill().unwrap();
+    command.child.wait().unwrap();
+    let pid: u32 = pid().unwrap();
+    // A process whose parent does not collect it remains as a zombie, without a command line.
+    wait_until(|| fs_err::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty()));
+}

@@ -107,8 +107,7 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
             "HOME": "/root",
             "API_TOKEN": "[redacted]"
           },
-          "filter_env": true,
-          "ignore_watch": null
+          "filter_env": true
         },
         {
           "name": "shell",
@@ -125,8 +124,7 @@ fn the_apps_of_pm2_are_taken_over_from_its_dump() {
           "env": {
             "PATH": "[path]"
           },
-          "filter_env": true,
-          "ignore_watch": null
+          "filter_env": true
         }
       ]
     }
@@ -192,4 +190,45 @@ fn an_app_that_cannot_be_imported_does_not_keep_the_others_back() {
     assert!(told.contains("warning: 7 is not imported: name cannot be \"7\": a number"), "{told}");
     let none = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--only", "old"]);
     assert!(none.starts_with("exit: 2\n"), "{none}");
+    assert!(none.contains("error: old: script \""), "{none}");
+    let tried = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--dry-run"]);
+    assert!(tried.starts_with("exit: 0\n"), "{tried}");
+    assert!(tried.contains("warning: old will not be imported: script \""), "{tried}");
+    let unknown = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--only", "other"]);
+    assert!(unknown.contains("error: dump.json contains no app named other"), "{unknown}");
+}
+
+#[test]
+fn warnings_about_apps_of_pm2_name_the_app_and_its_key() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let work = sandbox.work().display().to_string();
+    let app = |name: &str, watch: &str| {
+        serde_json::json!({
+            "name": name, "pm_exec_path": format!("{work}/server.js"), "pm_cwd": work, "exec_mode": "fork_mode",
+            "exec_interpreter": "node", "status": "stopped", "watch": [watch],
+            "env": { "PATH": std::env::var("PATH").unwrap() },
+        })
+    };
+    sandbox.write("dump.json", &serde_json::json!([app("one", "."), app("two", "gone")]).to_string());
+    let told = sandbox.transcript(&["import", "pm2", "--file", "dump.json"]);
+    assert!(told.contains("warning: two: watch"), "{told}");
+}
+
+#[test]
+fn a_pm2_that_runs_and_cannot_be_asked_is_told_so() {
+    let sandbox = Sandbox::new();
+    let pm2 = sandbox.work().join("pm2");
+    fs_err::create_dir(&pm2).unwrap();
+    fs_err::write(pm2.join("pm2.pid"), std::process::id().to_string()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(pm2.join("rpc.sock")).unwrap();
+    let mut command = sandbox.command(&["import", "pm2"]);
+    let output = command.env("PM2_HOME", &pm2).env("PATH", "/nowhere").output().unwrap();
+    assert_snapshot!(sandbox.told(&output), @"
+    exit: 1
+    --- stderr
+    error: PM2 runs, but cannot be asked: `pm2` is not in PATH
+
+    hint: put `pm2` into PATH, or run `npx pm2 save`
+    ");
 }

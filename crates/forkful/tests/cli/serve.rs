@@ -105,12 +105,12 @@ fn files_have_types_validators_and_ranges() {
     let server = Server::start(&sandbox, &[]);
     let home = server.get("/");
     assert_eq!((home.status, home.body.as_str()), (200, "<p>home</p>"));
-    assert_eq!(home.header("content-type"), "text/html");
+    assert_eq!(home.header("content-type"), "text/html; charset=utf-8");
     assert!(!home.headers.contains_key("access-control-allow-origin"));
     assert_eq!(home.header("x-content-type-options"), "nosniff");
     let script = server.get("/app.js?v=1");
     assert_eq!((script.status, script.body.as_str()), (200, "0123456789"));
-    assert_eq!(script.header("content-type"), "text/javascript");
+    assert_eq!(script.header("content-type"), "text/javascript; charset=utf-8");
     assert_eq!(script.header("accept-ranges"), "bytes");
     let (etag, modified) = (script.header("etag"), script.header("last-modified"));
     assert!(etag.starts_with('"') && modified.ends_with(" GMT"), "{script:?}");
@@ -137,6 +137,52 @@ fn files_have_types_validators_and_ranges() {
 }
 
 #[test]
+fn a_download_is_resumed_only_with_the_same_version_of_a_file() {
+    let sandbox = site();
+    let server = Server::start(&sandbox, &[]);
+    let whole = server.get("/app.js");
+    let (etag, modified) = (whole.header("etag"), whole.header("last-modified"));
+    for (condition, status, body) in [
+        (etag.to_owned(), 206, "789"),
+        (modified.to_owned(), 206, "789"),
+        (format!("W/{etag}"), 200, "0123456789"),
+        ("\"other\"".to_owned(), 200, "0123456789"),
+        ("Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), 200, "0123456789"),
+        ("Fri, 31 Dec 2100 00:00:00 GMT".to_owned(), 200, "0123456789"),
+    ] {
+        let answer = server.get_with("/app.js", &format!("Range: bytes=7-\r\nIf-Range: {condition}\r\n"));
+        assert_eq!((answer.status, answer.body.as_str()), (status, body), "{condition}");
+    }
+    let beyond = server.get_with("/app.js", &format!("Range: bytes=10-\r\nIf-Range: {etag}\r\n"));
+    assert_eq!(beyond.status, 416);
+    let other = server.get_with("/app.js", "Range: bytes=10-\r\nIf-Range: \"other\"\r\n");
+    assert_eq!((other.status, other.body.as_str()), (200, "0123456789"));
+}
+
+#[test]
+fn ranges_are_clipped_and_an_empty_file_has_none() {
+    let sandbox = site();
+    sandbox.write("site/empty.txt", "");
+    let server = Server::start(&sandbox, &[]);
+    for (range, status, body) in [
+        ("bytes=0-99999999999999999999", 206, "0123456789"),
+        ("bytes=-99999999999999999999", 200, "0123456789"),
+        ("bytes=-11", 200, "0123456789"),
+        ("bytes=-0", 416, ""),
+        ("bytes=99999999999999999999-", 416, ""),
+        ("lines=1-2", 200, "0123456789"),
+    ] {
+        let answer = server.get_with("/app.js", &format!("Range: {range}\r\n"));
+        assert_eq!((answer.status, answer.body.as_str()), (status, body), "{range}");
+    }
+    for range in ["bytes=0-0", "bytes=0-", "bytes=-5"] {
+        let answer = server.get_with("/empty.txt", &format!("Range: {range}\r\n"));
+        assert_eq!((answer.status, answer.header("content-range")), (200, ""), "{range}");
+        assert_eq!(answer.header("content-length"), "0", "{range}");
+    }
+}
+
+#[test]
 fn precompressed_files_go_to_clients_that_take_them() {
     let sandbox = site();
     let server = Server::start(&sandbox, &[]);
@@ -150,7 +196,7 @@ fn precompressed_files_go_to_clients_that_take_them() {
         let answer = server.get_with("/app.js", &format!("Accept-Encoding: {accepted}\r\n"));
         assert_eq!((answer.status, answer.body.as_str()), (200, body), "{accepted}");
         assert_eq!(answer.header("content-encoding"), encoding, "{accepted}");
-        assert_eq!(answer.header("content-type"), "text/javascript", "{accepted}");
+        assert_eq!(answer.header("content-type"), "text/javascript; charset=utf-8", "{accepted}");
         assert_eq!(answer.header("vary"), "accept-encoding", "{accepted}");
     }
 }

@@ -13,7 +13,11 @@ _forkful() {
   done
   local result=1
   (( $#candidates )) && _describe -V 'forkful' candidates && result=0
-  [[ -n $files ]] && _files && result=0
+  if [[ -n $files ]]; then
+    # In `--option=FILE` the file begins after the equals sign.
+    compset -P 1 '--*='
+    _files && result=0
+  fi
   return result
 }
 if [[ ${funcstack[1]} == _forkful ]]; then

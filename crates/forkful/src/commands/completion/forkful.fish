@@ -4,7 +4,11 @@ function __forkful_complete
     set -l current (commandline -ct)
     for line in ($words[1] complete -- $words[2..] "$current" 2>/dev/null)
         if test "$line" = ":files"
-            __fish_complete_path "$current"
+            # In `--option=FILE` the file begins after the equals sign.
+            set -l option (string match -r -- '^--[^=]+=' "$current")
+            for path in (__fish_complete_path (string replace -r -- '^--[^=]+=' '' "$current"))
+                echo -- "$option$path"
+            end
         else
             echo -- $line
         end

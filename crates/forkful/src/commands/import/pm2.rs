@@ -136,7 +136,7 @@ pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
 
 /// PM2 writes regular expressions as `{}`.
 fn drop_lost_patterns(app: &mut Value) -> Option<String> {
-    let patterns = app["ignore_watch"].as_array_mut()?;
+    let patterns = app.get_mut("ignore_watch")?.as_array_mut()?;
     let all = patterns.len();
     patterns.retain(serde_json::Value::is_string);
     let lost = patterns.len() < all;
