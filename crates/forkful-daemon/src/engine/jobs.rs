@@ -68,8 +68,6 @@ pub(crate) struct Part {
     pub(crate) killed: Killed,
     /// What the command is for the app's trial.
     pub(super) trial: TrialPart,
-    /// The daemon ends.
-    at_the_end: bool,
 }
 
 /// Workers that ignored the stop signal, and the signal.
@@ -168,7 +166,13 @@ impl Part {
         })
     }
 
-    pub(crate) fn into_outcome(mut self, stderr_tail: Vec<String>, ours: &Ours) -> AppOutcome {
+    /// `is_ending`: the daemon ends.
+    pub(crate) fn into_outcome(
+        mut self,
+        stderr_tail: Vec<String>,
+        ours: &Ours,
+        is_ending: bool,
+    ) -> AppOutcome {
         if !self.is_failed_reload {
             self.notes.splice(0..0, self.changes);
         }
@@ -181,7 +185,7 @@ impl Part {
             Some(failure) => {
                 let (text, hint) = explain(&self.name, (&self.cwd, attempt), failure, &stderr_tail, ours);
                 let text = match &failure.fault {
-                    fault @ Fault::Cancelled { .. } if self.at_the_end => {
+                    fault @ Fault::Cancelled { .. } if is_ending => {
                         in_worker(failure.pm_id, &fault.at_the_end())
                     }
                     _ => text,
@@ -462,10 +466,10 @@ impl Jobs {
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
-            part.at_the_end = self.is_ending;
             tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);
         }
+        let is_ending = self.is_ending;
         let ours = if tails.iter().any(Option::is_some) { Ours::of(apps) } else { Ours::default() };
         self.replies.push(tokio::task::spawn_local(async move {
             let mut apps = known;
@@ -474,7 +478,7 @@ impl Jobs {
                     Some(tail) => tail.lines().await,
                     None => Vec::new(),
                 };
-                apps.push(part.into_outcome(tail, &ours));
+                apps.push(part.into_outcome(tail, &ours, is_ending));
             }
             if let Some(ticket) = saved
                 && let Some(fault) = ticket.fault().await
@@ -492,7 +496,7 @@ impl Jobs {
         let parts = job.parts.values().map(|part| {
             let (notes, changes) = (part.notes.clone(), part.changes.clone());
             Part { notes, changes, name: part.name.clone(), started: part.started, ..Part::default() }
-                .into_outcome(Vec::new(), &Ours::default())
+                .into_outcome(Vec::new(), &Ours::default(), false)
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         let (targets, warnings) = (job.meanings.clone(), job.warnings.clone());

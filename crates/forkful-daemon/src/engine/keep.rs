@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use forkful_api::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest, SavedApp};
 use forkful_api::types::{ActionReply, ErrorCode, UpdateReply, UpdateRequest};
@@ -89,7 +88,7 @@ impl Engine {
     /// The seconds until this daemon's trial is over.
     fn trial_left(&self) -> Option<u64> {
         let (trial, keeper) = (self.life.trial?, self.options.keeping.keeper()?);
-        let follows = process::runs_program(keeper, Path::new("/proc/self/exe")) == Some(true);
+        let follows = process::runs_program(keeper, &process::own_program().ok()?) == Some(true);
         trial.seconds_left(self.clock.now(), follows)
     }
 

@@ -59,8 +59,9 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Exit, Failure> {
         let refused = |why| Failure::new(Exit::Failed, why);
         return forkful_daemon::check_state(&state, args.way_back).map(|()| Exit::Done).map_err(refused);
     }
-    if args.keeper_fd.is_none() && args.passage.is_none() && ready.is_none() && runs_already(&home::locate()?)
-    {
+    // A service fails instead, and so does a daemon that another command starts.
+    let is_by_hand = ready.is_none() && !args.resurrect && args.keeper_fd.is_none() && args.passage.is_none();
+    if is_by_hand && runs_already(&home::locate()?) {
         return Ok(Exit::Done);
     }
     if args.keeper_fd.is_none() && !args.no_keeper && is_wanted() {
