@@ -44,7 +44,7 @@ fn is_suffix(range: &HeaderValue) -> bool {
     bytes.is_some_and(|bytes| bytes > 0)
 }
 
-/// A strong comparison of the ETag, or the exact date (section 13.1.5). The ETags of tower-http are strong.
+/// A strong comparison of the `ETag`, or the exact date (section 13.1.5). The `ETag`s of tower-http are strong.
 fn is_version(response: &HeaderMap, condition: &HeaderValue) -> bool {
     [header::ETAG, header::LAST_MODIFIED].iter().any(|name| response.get(name) == Some(condition))
 }
