@@ -7,6 +7,7 @@ import { test } from 'node:test';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js';
 
 import { get } from './lib/http.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
@@ -179,6 +180,8 @@ test('what makes no sense is refused with the reason', async (t) => {
     assert.ok(isError && why.test(text), `${name} ${JSON.stringify(given)}: ${text}`);
   }
   await assert.rejects(client.callTool({ name: 'kill', arguments: {} }), /no such tool/);
+  await assert.rejects(client.request({ method: 'tools/call' }, EmptyResultSchema), { code: -32602 });
+  await assert.rejects(client.request({ method: 'tools/none' }, EmptyResultSchema), { code: -32601 });
   assert.equal((await forkful.jlist('api')).length, 2);
 });
 

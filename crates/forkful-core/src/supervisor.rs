@@ -274,6 +274,13 @@ impl AppSupervisor {
         self.slots.get(&slot).is_some_and(|record| !record.slot.is_going() && !record.is_gone)
     }
 
+    /// How many of the first `instances` workers a command has stopped, so that no change of their number starts them.
+    pub fn stopped_workers(&self, instances: u16) -> usize {
+        let staying = self.slots.iter().filter(|(slot, _)| self.stays(**slot));
+        let is_stopped = |record: &SlotRecord| !record.wanted && !record.waits_for_cron;
+        staying.take(usize::from(instances)).filter(|(_, record)| is_stopped(record)).count()
+    }
+
     /// When [`Event::Time`] is wanted next.
     pub fn next_wake(&self) -> Option<Time> {
         [self.slots.next_wake(), self.next_look].into_iter().flatten().min()

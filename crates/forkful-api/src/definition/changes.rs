@@ -15,22 +15,34 @@ const NAMES_MAX: usize = 12;
 /// Maximum length of a value that is shown in full.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-/// Keys with the origin of the environment, or that other commands change.
-const NOT_TOLD: &[&str] = &["env", "env_sources", "instances", "origins"];
+/// Fields with the origin of the environment, that other commands change, or that follow from others.
+const NOT_TOLD: &[&str] = &["env", "env_sources", "instances", "node_major", "origins", "runtime"];
 
 const MEBI: u64 = 1 << 20;
 
 /// Fields with another name than the key of the configuration.
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 12] = [
+    ("autoscale", "instances"),
     ("cpu_max_millicores", "cpu_max"),
     ("log_json", "log_type"),
     ("log_strip_ansi", "log_ansi"),
     ("max_memory_bytes", "max_memory_restart"),
     ("memory_auto", "memory"),
     ("memory_max_bytes", "memory_max"),
+    ("merge_metrics", "metrics"),
     ("mode", "exec_mode"),
     ("program", "interpreter"),
     ("program_args", "node_args"),
+    ("run_as", "uid"),
+];
+
+/// The parts of `watch`, each with its key of the configuration and its unit.
+const WATCH_KEYS: [(&str, &str); 5] = [
+    ("paths", "watch"),
+    ("ignore", "ignore_watch"),
+    ("delay_ms", "watch_delay"),
+    ("follow_links", "watch_options.followSymlinks"),
+    ("polling_ms", "watch_options.interval"),
 ];
 
 /// One sentence per difference, without a full stop.
@@ -44,10 +56,15 @@ pub fn changes(before: &AppDefinition, after: &AppDefinition) -> Vec<String> {
         if old.get(key).unwrap_or(&Value::Null) == value || NOT_TOLD.contains(&key.as_str()) {
             continue;
         }
-        let [old, new] = [&old_shown, &new_shown].map(|all| shown(key, all.get(key).unwrap_or(&Value::Null)));
-        let key = key_of(key);
-        // What differs is a secret, or in a part that is not shown.
-        told.push(if old == new { format!("{key}: changed") } else { format!("{key}: {old} → {new}") });
+        let [earlier, value] = [&old_shown, &new_shown].map(|all| all.get(key).unwrap_or(&Value::Null));
+        match key.as_str() {
+            "autoscale" => told.push(sentence("instances", &workers(before), &workers(after))),
+            // An explicit `true` also restarts what has finished.
+            "restart_finished" if before.autorestart != after.autorestart => {}
+            "restart_finished" => told.push(sentence("autorestart", "", "")),
+            "watch" => told.extend(watch(earlier, value)),
+            field => told.push(sentence(key_of(field), &shown(field, earlier), &shown(field, value))),
+        }
     }
     told
 }
@@ -63,6 +80,26 @@ fn redacted(definition: &AppDefinition) -> AppDefinition {
     let mut definition = definition.clone();
     definition.redact_secrets();
     definition
+}
+
+fn sentence(key: &str, old: &str, new: &str) -> String {
+    // What differs is a secret, or in a part that is not shown.
+    if old == new { format!("{key}: changed") } else { format!("{key}: {old} → {new}") }
+}
+
+/// The number of workers, or its bounds.
+fn workers(app: &AppDefinition) -> String {
+    app.autoscale
+        .map_or_else(|| app.instances.to_string(), |bounds| format!("{}..{}", bounds.min, bounds.max))
+}
+
+/// The keys about watching that differ. Without it, the others say nothing.
+fn watch(before: &Value, after: &Value) -> Vec<String> {
+    let is_both = before.is_object() && after.is_object();
+    let keys = WATCH_KEYS.iter().filter(|(field, _)| is_both || *field == "paths");
+    let differing = keys.filter(|(field, _)| before.get(field) != after.get(field));
+    let part = |watch: &Value, field: &str| shown(field, watch.get(field).unwrap_or(&Value::Null));
+    differing.map(|(field, key)| sentence(key, &part(before, field), &part(after, field))).collect()
 }
 
 /// The configuration's key for a field: users know no other name.
@@ -103,6 +140,9 @@ fn shown(key: &str, value: &Value) -> String {
         Value::Bool(is_stripped) if key == "log_strip_ansi" => {
             if *is_stripped { "strip" } else { "keep" }.to_owned()
         }
+        Value::Bool(is_merged) if key == "merge_metrics" => {
+            if *is_merged { "merge" } else { "own" }.to_owned()
+        }
         Value::Bool(true) if key == "memory_auto" => "auto".to_owned(),
         Value::Bool(false) if key == "memory_auto" => "none".to_owned(),
         Value::Number(number) if key == "cpu_max_millicores" => {
@@ -122,7 +162,8 @@ fn shown(key: &str, value: &Value) -> String {
             Ok(alerts) => alerts.shown_receivers(),
             Err(_) => REDACTED.to_owned(),
         },
-        other => other.to_string(),
+        Value::Object(run_as) if key == "run_as" => run_as.get("uid").unwrap_or(&Value::Null).to_string(),
+        other => plain(other),
     };
     if forkful_core::spec::environment::looks_secret(&text) {
         return REDACTED.to_owned();
@@ -134,13 +175,37 @@ fn shown(key: &str, value: &Value) -> String {
     }
 }
 
+/// A list as its items, and an object as its keys with their values, without those that are not set.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => {
+            let is_set =
+                |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+            let pair = |(field, value): (&String, &Value)| {
+                match field.as_str() {
+                    // These name what the value is.
+                    "glob" | "regex" | "probe" | "path" => plain(value),
+                    "failures_max" => format!("failures {}", plain(value)),
+                    field => format!("{} {}", field.strip_suffix("_ms").unwrap_or(field), plain(value)),
+                }
+            };
+            map.iter().filter(|(_, value)| is_set(value)).map(pair).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[test]
-    fn differences_are_told_without_values_of_the_environment() {
-        let before: AppDefinition = serde_json::from_value(serde_json::json!({
+    /// An app with these fields, beside others.
+    fn definition(fields: Value) -> AppDefinition {
+        let mut definition = json!({
             "name": "api", "program": "/usr/bin/node", "program_args": [], "script": "/srv/app.js",
             "args": ["--token", "abc"], "cwd": "/srv", "env": { "A": "1", "B": "2", "C": "3" }, "runtime": "node",
             "mode": "cluster", "instances": 2, "balance": "exact", "autorestart": true, "max_restarts": 3,
@@ -148,8 +213,16 @@ mod tests {
             "exp_backoff_restart_delay_ms": 250, "stop_exit_codes": [], "wait_ready": true, "listen_timeout_ms": null,
             "kill_signal": 15, "kill_timeout_ms": 1600, "drain_timeout_ms": 9000, "out_file": null,
             "error_file": null, "merge_logs": true, "time": true, "agent": false,
-        }))
-        .unwrap();
+        });
+        if let (Value::Object(all), Value::Object(fields)) = (&mut definition, fields) {
+            all.extend(fields);
+        }
+        serde_json::from_value(definition).unwrap()
+    }
+
+    #[test]
+    fn differences_are_told_without_values_of_the_environment() {
+        let before = definition(json!({}));
         assert_eq!(changes(&before, &before), Vec::<String>::new());
         let mut after = before.clone();
         after.env =
@@ -182,8 +255,32 @@ mod tests {
                 "kill_timeout: 1600 → 5000",
                 "out_file: none → /x.log",
                 "max_memory_restart: none → 200M",
-                r#"health: none → {"probe":{"http":{"port":null,"path":"/h?token=[redacted]"}}…"#,
+                "health: none → http /h?token=[redacted], interval 1, timeout 1, start_perio…",
             ]
+        );
+    }
+
+    #[test]
+    fn values_that_are_objects_are_told_by_the_keys_of_the_configuration() {
+        let of = |field: &str, value: Value| definition(json!({ field: value }));
+        let told = |field: &str, before: Value, after: Value| changes(&of(field, before), &of(field, after));
+        let run_as = json!({ "uid": 65534, "gid": 65534, "groups": [65534] });
+        assert_eq!(told("run_as", Value::Null, run_as), ["uid: none → 65534"]);
+        let bounds = json!({ "min": 1, "max": 2 });
+        assert_eq!(told("autoscale", Value::Null, bounds), ["instances: 2 → 1..2"]);
+        let watch = |delay: u32, ignore: Value| json!({ "paths": ["/srv/src"], "ignore": ignore, "delay_ms": delay, "follow_links": true });
+        assert_eq!(told("watch", watch(100, json!([])), Value::Null), ["watch: /srv/src → none"]);
+        assert_eq!(
+            told("watch", watch(100, json!([])), watch(500, json!([{ "glob": "*.tmp" }, { "regex": "x$" }]))),
+            ["ignore_watch: none → *.tmp, x$", "watch_delay: 100 → 500"]
+        );
+        let health = |interval: u32| {
+            json!({ "probe": { "http": { "port": null, "path": "/healthz" } }, "interval_ms": interval, "timeout_ms": 5000,
+                "start_period_ms": 0, "failures_max": 3 })
+        };
+        assert_eq!(
+            told("health", Value::Null, health(1000)),
+            ["health: none → http /healthz, interval 1000, timeout 5000, start_period 0, …"]
         );
     }
 }

@@ -100,9 +100,12 @@ pub(super) fn cron(node: &Node) -> Checked<Option<String>> {
     let Value::Text(text) = &node.value else {
         return Err(Refusal::new(node, r#"a cron pattern such as "0 3 * * *", or 0 for none"#));
     };
-    CronPattern::new(text.as_str())
-        .map(|_| Some(text.clone()))
-        .map_err(|fault| Refusal::new(node, format!(r#"a cron pattern such as "0 3 * * *" ({fault})"#)))
+    let fault = match CronPattern::new(text.as_str()) {
+        Ok(pattern) if pattern.has_points() => return Ok(Some(text.clone())),
+        Ok(_) => "no such date exists".to_owned(),
+        Err(fault) => fault.to_string(),
+    };
+    Err(Refusal::new(node, format!(r#"a cron pattern such as "0 3 * * *" ({fault})"#)))
 }
 
 /// Which environment variables are omitted: `true` for all, a variable's name, or texts that names contain;

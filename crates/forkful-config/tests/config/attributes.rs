@@ -24,6 +24,7 @@ fn wrong_values_say_what_was_expected() {
         one("maxMemoryRestart", "0"),
         one("cron_restart", r#""61 * * * *""#),
         one("cron_restart", r#""every day""#),
+        one("cron_restart", r#""0 0 31 2 *""#),
         one("watch", "3"),
         one("ignore_watch", r#"["ok", 3]"#),
         one("watch_options", "true"),
@@ -52,6 +53,7 @@ fn wrong_values_say_what_was_expected() {
     forkful.config.json:1:41: maxMemoryRestart is 0; expected more than 0 bytes
     forkful.config.json:1:37: cron_restart is "61 * * * *"; expected a cron pattern such as "0 3 * * *" ("61" is no minute, which is 0 to 59)
     forkful.config.json:1:37: cron_restart is "every day"; expected a cron pattern such as "0 3 * * *" (a cron pattern has 5 or 6 fields, not 2)
+    forkful.config.json:1:37: cron_restart is "0 0 31 2 *"; expected a cron pattern such as "0 3 * * *" (no such date exists)
     forkful.config.json:1:30: watch is 3; expected true, a path, or a list of paths
     forkful.config.json:1:44: ignore_watch[1] is 3; expected a pattern as in .gitignore, or a regular expression
     forkful.config.json:1:38: watch_options is true; expected an object of watch options

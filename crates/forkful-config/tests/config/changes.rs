@@ -67,7 +67,8 @@ fn every_key_means_the_same_for_an_existing_app() {
         let (present, fields_before) = fields(&place, &before);
         let (_, fields_of_new) = fields(&place, &with(before, given.clone()));
         let change = change(&options(&given), &place.context()).unwrap();
-        let changed = as_fields(&change.apply(&present, 0).unwrap());
+        let new = change.apply(&present, 0).unwrap();
+        let changed = as_fields(&new);
         // The version of Node.js is told by the app's workers.
         for field in decided.iter().filter(|field| **field != "node_major") {
             assert_eq!(changed.get(*field), fields_of_new.get(*field), "`{field}` of {name}: {value}");
@@ -77,6 +78,11 @@ fn every_key_means_the_same_for_an_existing_app() {
             decided.iter().any(|field| differs(&field)),
             "{name}: {value} is the default; give another value"
         );
+        for told in forkful_api::definition::changes(&present, &new) {
+            let told_key = told.split([':', '.']).next().unwrap();
+            let is_known = told_key == "environment" || supported_keys().any(|key| key.name == told_key);
+            assert!(is_known, "the note names no key: {told}");
+        }
         count += 1;
     }
     assert!(count > 50, "{count} keys");

@@ -138,6 +138,11 @@ impl CronPattern {
         }
     }
 
+    /// Whether any point in time fits: `0 0 31 2 *` has none.
+    pub fn has_points(&self) -> bool {
+        self.parsed.find_next_occurrence(&chrono::DateTime::<chrono::Utc>::UNIX_EPOCH, true).is_ok()
+    }
+
     /// The pattern as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -294,6 +299,20 @@ mod tests {
             assert!(!fault.is_empty() && !fault.ends_with('.'), "{bad}: {fault}");
         }
         assert!(CronPattern::new("1,".repeat(200)).is_err());
+    }
+
+    #[test]
+    fn a_date_that_never_comes_is_known() {
+        for (pattern, has_points) in [
+            ("0 0 31 2 *", false),
+            ("0 0 30 2 *", false),
+            ("0 0 31 4,6 *", false),
+            ("0 0 29 2 *", true),
+            ("0 0 31 2 mon", true),
+            ("* * * * * *", true),
+        ] {
+            assert_eq!(CronPattern::new(pattern).unwrap().has_points(), has_points, "{pattern}");
+        }
     }
 
     #[test]

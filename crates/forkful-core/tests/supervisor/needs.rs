@@ -113,6 +113,17 @@ fn workers_that_are_added_to_a_start_that_waits_wait_too() {
 }
 
 #[test]
+fn workers_that_a_command_stopped_are_counted_before_their_number_changes() {
+    let mut driver = Driver::online(spec("web", 2));
+    assert_eq!(driver.app.stopped_workers(3), 0);
+    driver.stop(Verb::Stop);
+    assert_eq!((driver.app.stopped_workers(3), driver.app.stopped_workers(1)), (2, 1));
+    let (_, effects) = driver.scale(3);
+    assert_eq!(spawned(&effects), [(2, 0)]);
+    assert_eq!(driver.app.stopped_workers(3), 2);
+}
+
+#[test]
 fn workers_that_are_added_while_a_delete_waits_are_deleted_with_the_app() {
     let mut driver = Driver::online(spec("database", 1));
     let job = driver.job();

@@ -127,15 +127,17 @@ impl Roster<'_> {
 /// One app of the plan, for people.
 fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
     let Planned { name, wanted, before, .. } = &step.app;
-    let (change, mut notes) = match step.change {
-        Change::Start => (ApplyChange::Start, Vec::new()),
-        Change::Reload => (ApplyChange::Reload, Vec::new()),
-        Change::Scale => (ApplyChange::Scale, Vec::new()),
-        Change::Keep => (ApplyChange::Keep, Vec::new()),
-        Change::Remove => (ApplyChange::Delete, Vec::new()),
+    let change = match step.change {
+        Change::Start => ApplyChange::Start,
+        Change::Reload => ApplyChange::Reload,
+        Change::Scale => ApplyChange::Scale,
+        Change::Keep => ApplyChange::Keep,
+        Change::Remove => ApplyChange::Delete,
     };
-    if let Some(before) = before {
-        notes.extend(changes(before, wanted));
+    let mut notes = before.as_ref().map_or_else(Vec::new, |before| changes(before, wanted));
+    if let Some(before) = before.as_ref().filter(|_| step.change == Change::Scale) {
+        let workers = if wanted.instances == 1 { "worker" } else { "workers" };
+        notes.insert(0, format!("{} → {} {workers}", before.instances, wanted.instances));
     }
     if step.change == Change::Reload && notes.is_empty() {
         notes.push("a file in its folder is newer than its processes".to_owned());

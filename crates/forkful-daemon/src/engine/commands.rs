@@ -12,6 +12,7 @@ use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
 use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of};
+use forkful_core::words::shell_word;
 use tokio::sync::oneshot;
 
 use super::app::AppId;
@@ -220,6 +221,7 @@ impl Engine {
                 Verb::Scale => {
                     let Some(scaled) = scaled.remove(&app) else { continue };
                     self.jobs.note_scaled(job, app, scaled);
+                    self.note_stopped(job, app, scaled.to);
                     self.order(app, Event::Scale { instances: scaled.to, job }, job);
                 }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
@@ -272,6 +274,18 @@ impl Engine {
         let (Some(entry), Some(spec)) = (self.apps.get(&app), spec) else { return };
         let changes = changes(&AppDefinition::from(entry.spec()), &AppDefinition::from(spec));
         self.jobs.note_changes(job, app, changes);
+    }
+
+    /// Tells of workers that stay stopped when the number of workers changes.
+    fn note_stopped(&mut self, job: JobId, app: AppId, instances: u16) {
+        let Some(entry) = self.apps.get(&app) else { return };
+        let name = shell_word(entry.spec().name.as_str());
+        let told = match entry.supervisor.stopped_workers(instances) {
+            0 => return,
+            1 => format!("1 worker stays stopped; `forkful start {name}` starts it"),
+            stopped => format!("{stopped} workers stay stopped; `forkful start {name}` starts them"),
+        };
+        self.jobs.note(job, app, [told]);
     }
 
     /// Records that a deployment brings another version of an app.

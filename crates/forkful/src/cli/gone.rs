@@ -1,4 +1,4 @@
-//! Commands and options of PM2 that do not exist here: for each, a message says what to use instead.
+//! Commands and options of PM2, and of similar tools, that do not exist here: for each, a message says what to use instead.
 
 /// A command or option that does not exist, and its replacement.
 pub(crate) struct Gone {
@@ -64,6 +64,16 @@ pub(crate) const GONE: &[Gone] = &[
     gone(&["imonit"], "was PM2's older terminal page", "`forkful monit`"),
     gone(&["slist", "sysinfos"], "does not exist", "`forkful report` describes the system"),
     gone(&["gracefulReload"], "is what `reload` always does", "`forkful reload`"),
+    gone(
+        &["dev"],
+        "does not exist",
+        "`forkful run app.js --watch` runs an app in this terminal, and reloads it when files change",
+    ),
+    gone(
+        &["migrate"],
+        "does not exist",
+        "`forkful import pm2` takes over the apps that PM2 runs or has saved",
+    ),
     gone(&["create"], "does not exist", "`forkful init` writes a first config file"),
     gone(&["examples"], "does not exist", "`forkful <command> --help` shows examples"),
     gone(&["--trace", "--disable-trace", "--v8", "--event-loop-inspector"], SERVICE, INSTEAD_OF_SERVICE),
@@ -99,4 +109,17 @@ pub(crate) const GONE: &[Gone] = &[
 /// The entry for a command of PM2.
 pub(crate) fn find(word: &str) -> Option<&'static Gone> {
     GONE.iter().find(|gone| gone.words.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find;
+
+    #[test]
+    fn words_of_similar_tasks_name_the_command_for_them() {
+        for (word, command) in [("dev", "`forkful run app.js --watch`"), ("migrate", "`forkful import pm2`")]
+        {
+            assert!(find(word).unwrap().instead.starts_with(command), "{word}");
+        }
+    }
 }

@@ -123,11 +123,13 @@ fn plan_text(plan: &[PlannedApp], apps: &[AppDefinition], paint: Paint) -> Strin
 
 /// Prints failures and rollbacks to stderr.
 fn tell(reply: ApplyReply) -> Exit {
-    let ApplyReply { apps, undone, .. } = reply;
+    let ApplyReply { mut apps, undone, .. } = reply;
     let failed = apps.iter().any(|app| !app.ok);
+    let taken_back: Vec<&str> = undone.iter().filter(|app| app.ok).map(|app| app.name.as_str()).collect();
+    // Notes tell what changed, and these apps are what they were.
+    apps.iter_mut().filter(|app| taken_back.contains(&app.name.as_str())).for_each(|app| app.notes.clear());
     outcome::tell(&ActionReply::of(apps));
     if failed {
-        let taken_back: Vec<&str> = undone.iter().filter(|app| app.ok).map(|app| app.name.as_str()).collect();
         let text = match taken_back.as_slice() {
             [] => "nothing else was changed".to_owned(),
             names => format!("taken back: {}", names.join(", ")),

@@ -19,8 +19,8 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Shows the worker's output, and writes each typed line to its stdin. Ctrl-C, or Ctrl-D on an empty
-line, detaches; the worker keeps running. At the end of other input, the worker's answer is shown
-first: it ends when the worker has been silent for a moment.
+line, detaches; the worker keeps running. At the end of piped input, the command shows the worker's
+answer, and ends when the worker has been silent for a moment.
 
 Examples:
   forkful attach 0

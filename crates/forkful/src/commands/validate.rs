@@ -16,8 +16,8 @@ use crate::specs::{Specs, default_config};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is started, and no daemon is needed. All errors are shown at once, each with its line; the exit code
-is then 2. Warnings do not change the exit code.
+Nothing is started, and no daemon is needed. All errors are shown at once, each with its line, and
+the exit code is then 2. Warnings do not change the exit code.
 
 Examples:
   forkful validate

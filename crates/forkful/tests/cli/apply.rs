@@ -19,6 +19,10 @@ fn stderr(output: &std::process::Output) -> String {
 fn write(sandbox: &Sandbox, apps: &[(&str, &str, u32)]) {
     sandbox.write("server.js", SERVER);
     sandbox.write("faulty.js", FAULTY);
+    write_config(sandbox, apps);
+}
+
+fn write_config(sandbox: &Sandbox, apps: &[(&str, &str, u32)]) {
     let apps: Vec<Value> = apps
         .iter()
         .map(|(name, script, instances)| json!({ "name": name, "script": script, "instances": instances, "exec_mode": "cluster" }))
@@ -72,6 +76,10 @@ fn the_apps_become_what_the_file_says() {
     assert_eq!(after.keys().collect::<Vec<_>>(), ["api", "jobs", "new"]);
     assert_eq!(after["api"], kept["api"], "what has not changed runs on");
     assert_eq!(steps(&done(&sandbox, &["apply", "--prune"])), ["keep api", "keep jobs", "keep new"]);
+
+    write_config(&sandbox, &[("api", "server.js", 1), ("jobs", "server.js", 2), ("new", "server.js", 1)]);
+    let plan = done(&sandbox, &["apply", "--dry-run"]);
+    assert_eq!(plan, "scale  api: 3 → 1 worker\nscale  jobs: 1 → 2 workers\nkeep   new\n");
 }
 
 #[test]
@@ -86,6 +94,7 @@ fn a_new_version_that_fails_takes_back_everything() {
     assert_eq!(failed.status.code(), Some(1), "{told}");
     assert!(told.contains("jobs") && told.contains("the new version is faulty"), "{told}");
     assert!(told.contains("taken back: api, new"), "{told}");
+    assert!(!told.contains("note: api: "), "no note tells of a change that was taken back: {told}");
     let after = running(&sandbox);
     let shape = |apps: &BTreeMap<String, (String, Vec<u64>)>| {
         apps.iter()

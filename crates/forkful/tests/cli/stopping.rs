@@ -135,6 +135,19 @@ fn a_pid_file_holds_the_process_that_runs() {
 }
 
 #[test]
+fn workers_that_stay_stopped_when_their_number_grows_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000)");
+    done(&sandbox, &["start", "app.js", "--name", "api", "-i", "2", "-x"]);
+    done(&sandbox, &["stop", "api"]);
+    let told = sandbox.transcript(&["scale", "api", "3"]);
+    assert!(told.contains("note: api: 2 workers stay stopped; `forkful start api` starts them\n"), "{told}");
+    done(&sandbox, &["start", "api"]);
+    let told = sandbox.transcript(&["scale", "api", "4"]);
+    assert!(!told.contains("stay stopped"), "{told}");
+}
+
+#[test]
 fn a_pid_file_that_cannot_be_written_harms_nobody_and_is_told_once() {
     let sandbox = Sandbox::new();
     sandbox.write("app.js", "setInterval(() => {}, 1000)");

@@ -73,7 +73,7 @@ fn section(text: &mut String, command: &mut Command, path: &str) {
         let after = after.to_string();
         let (words, examples) = after.split_once("Examples:\n").unwrap_or((after.as_str(), ""));
         if !words.trim().is_empty() {
-            write!(text, "\n{}\n", words.trim().replace('<', "&lt;")).unwrap();
+            write!(text, "\n{}\n", prose(words.trim())).unwrap();
         }
         if !examples.trim().is_empty() {
             let lines: Vec<String> = examples.trim_end().lines().map(as_shell_line).collect();
@@ -130,7 +130,20 @@ fn meaning(argument: &Arg) -> String {
             defaults.iter().map(|value| value.to_string_lossy().into_owned()).collect();
         write!(text, " (default `{}`)", defaults.join(" ")).unwrap();
     }
-    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+    prose(&text).replace('|', "\\|").replace('\n', " ")
+}
+
+/// A text for Markdown. Code spans show their characters as they are.
+fn prose(text: &str) -> String {
+    let part = |(index, part): (usize, &str)| {
+        if index % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() }
+    };
+    text.split('`').enumerate().map(part).collect::<Vec<_>>().join("`")
+}
+
+#[test]
+fn only_prose_is_escaped() {
+    assert_eq!(prose("a<b `p99<50ms` c<d"), "a&lt;b `p99<50ms` c&lt;d");
 }
 
 #[test]
