@@ -52,7 +52,7 @@ test('a crash of the worker ends it, too', async (t) => {
 test('the next daemon ends what a killed one has left in its groups, and removes them', async (t) => {
   const { forkful, left, hasGroup } = await shedding(t, '87654.323');
   if (!hasGroup) return;
-  const instance = readFileSync(join(forkful.home, 'instance'), 'utf8').trim();
+  const [instance] = readFileSync(join(forkful.home, 'instance'), 'utf8').split(' ');
   const find = () => spawnSync('find', ['/sys/fs/cgroup', '-name', `forkful-${instance}`]).stdout.toString();
   assert.notEqual(find(), '');
   await forkful.killDaemon();

@@ -61,7 +61,7 @@ test('outputs of real commands are as the document says', async (t) => {
   for (const [command, ...args] of [
     ['list'], ['describe', 'api'], ['stalls', 'api'], ['doctor', 'api', '--for', '10s'], ['env', 'api'], ['ping'], ['dashboard'],
     ['scale', 'api', '3'], ['reload', 'api'], ['restart', 'api'], ['reset', 'api'], ['flush', 'api'], ['reloadLogs'], ['signal', 'SIGCONT', 'api'],
-    ['trigger', 'api', 'double', 'x'], ['heap', 'api', '--output', join(forkful.directory, 'heap.heapsnapshot')], ['save'], ['stop', 'api'], ['list'], ['describe', 'api'], ['start', 'api'], ['delete', 'api'], ['resurrect'], ['cleardump'],
+    ['trigger', 'api', 'double', 'x'], ['heap', 'api', '--output', join(forkful.directory, 'heap.heapsnapshot')], ['save'], ['stop', 'api'], ['list'], ['describe', 'api'], ['start', 'api'], ['delete', 'api'], ['resurrect', '--saved'], ['cleardump'],
   ]) {
     await checked(command, ...args);
   }
