@@ -26,6 +26,8 @@ use crate::{left_behind, server};
 /// How long a removal in progress may take before missing files are created again: `rm -r` removes the folder
 /// last.
 const SETTLE: Duration = Duration::from_millis(50);
+/// How often the lock may be another daemon's before the home is.
+const REFUSED_MAX: u32 = 20;
 /// Interval between two attempts to create the home again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
@@ -129,12 +131,18 @@ pub(crate) async fn keep(hold: Rc<Hold>, commands: mpsc::Sender<Command>) {
 /// Retries until the home exists; `false` if it belongs to another daemon.
 async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
     let path = hold.home.path().display();
-    let mut is_told = false;
+    let (mut is_told, mut refused) = (false, 0);
     loop {
         match hold.restore(commands) {
             Ok(true) => {
                 log_line!("forkful: {path} or its socket was removed under this daemon: it is made anew");
                 return true;
+            }
+            // A daemon that finds this one's socket in use lets go of the lock at once.
+            Ok(false) if refused < REFUSED_MAX => {
+                refused += 1;
+                sleep(SETTLE).await;
+                continue;
             }
             Ok(false) => {
                 hold.is_lost.set(true);
