@@ -1,6 +1,6 @@
 //! Foreign text in output: characters that steer a terminal or reorder the surrounding text, made visible.
 
-/// Whether a character changes how the text around it is shown: a control character, or one that changes the direction of text.
+/// Whether a character changes how the surrounding text is shown: a control character, or a character that changes the text's direction.
 pub fn is_steering(c: char) -> bool {
     c.is_control() || is_bidi_control(c)
 }

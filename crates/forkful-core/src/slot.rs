@@ -433,7 +433,7 @@ impl Slot {
         self.current().into_iter().chain(successor).chain(leaving)
     }
 
-    /// Whether this process leaves, because another one has taken its place or was to.
+    /// Whether this process is leaving because another process replaces it.
     pub fn is_leaving(&self, generation: Generation) -> bool {
         self.leaving.iter().any(|leaver| leaver.generation == generation)
     }

@@ -26,7 +26,7 @@ use crate::{left_behind, server};
 /// How long a removal in progress may take before missing files are created again: `rm -r` removes the folder
 /// last.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often the lock may be another daemon's before the home is.
+/// How often the lock may be refused before the home counts as another daemon's.
 const REFUSED_MAX: u32 = 20;
 /// Interval between two attempts to create the home again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -138,7 +138,7 @@ async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
                 log_line!("forkful: {path} or its socket was removed under this daemon: it is made anew");
                 return true;
             }
-            // A daemon that finds this one's socket in use lets go of the lock at once.
+            // Another daemon may hold the lock for a moment: it finds the socket of this daemon, and releases the lock.
             Ok(false) if refused < REFUSED_MAX => {
                 refused += 1;
                 sleep(SETTLE).await;
@@ -146,7 +146,7 @@ async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
             }
             Ok(false) => {
                 hold.is_lost.set(true);
-                // The log that people look into is the other daemon's now.
+                // People read the log of the other daemon.
                 if hold.logs_here && identity(&hold.home.daemon_log()) != own_log_identity() {
                     let _told_in_the_old_one = reopen_own_log(&hold.home);
                 }

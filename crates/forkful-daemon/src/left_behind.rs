@@ -5,10 +5,10 @@
 //! So a daemon notes what its workers are known by ([`forkful_os::tree::Instance`]) in its home and removes the note when it ends
 //! properly; the next one that finds a note ends what still carries that mark, before it starts anything.
 //!
-//! The note also says which processes are that daemon. A home may be copied, and the lock of a home may be removed: as long as one
-//! of them lives, what carries the mark is its own.
+//! The note also has the process ids of the daemon and of its keeper. A home may be copied, and the lock of a home may be removed: as
+//! long as the daemon or the keeper lives, the marked processes belong to it.
 //!
-//! **Invariant:** only the holder of the home's lock ends anything, and nothing of a daemon that lives.
+//! **Invariant:** only the holder of the home's lock ends processes, and never those of a daemon that lives.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -52,7 +52,7 @@ impl Note {
         Some(Self { instance, daemon: words.filter_map(process).collect() })
     }
 
-    /// The process of that daemon that lives. A keeper of this daemon's own has outlived the one before.
+    /// The daemon's process or its keeper's, if it lives. This daemon's own keeper does not count: it has outlived the previous daemon.
     fn living(&self) -> Option<u32> {
         let is_own = |pid| pid == std::process::id() || tree::keeper() == Some(pid);
         let lives = |(pid, started): &(u32, u64)| {

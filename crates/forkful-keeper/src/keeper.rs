@@ -14,7 +14,7 @@ pub const DEATHS_WITHIN: Duration = Duration::from_secs(10);
 /// After that, a daemon is started anyway: if the daemon hands connections over, apps do not serve without
 /// it.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// The same after a start that was impossible, such as at a limit of processes: nothing speaks against the daemon.
+/// The pause after a failed start, for example at a limit of processes: the cause is the system, not the daemon.
 pub const START_PAUSE: Duration = Duration::from_secs(1);
 /// Minimum time between two daemons that are started because a client has connected.
 pub const VISIT_PAUSE: Duration = Duration::from_secs(2);
@@ -96,7 +96,7 @@ enum Step {
     Ordered { by: Duration },
     /// Its first daemon has this time for its trial.
     Trial { until: Duration },
-    /// It serves, and has this time to answer a check: its event loop may have stopped since.
+    /// The daemon serves, and has this time to answer a check: its event loop may have stopped since.
     Asked { until: Duration },
     /// It was given up.
     Undone,
@@ -115,9 +115,9 @@ pub struct Keeper<D> {
     deaths: [Option<Duration>; DEATHS_MAX],
     /// Total number of ended daemons.
     died: usize,
-    /// Number of daemons that ended by a fault since one served.
+    /// Number of daemons that ended by a fault since a daemon last served.
     died_in_a_row: u32,
-    /// The last start of a daemon was impossible, at this time.
+    /// When the last start of a daemon failed; `None` if it succeeded.
     refused: Option<Duration>,
     last_end: End,
     /// A child has ended, and the daemon was not told yet.
@@ -298,7 +298,8 @@ impl<D> Keeper<D> {
 
     /// A signal for the daemon has arrived. It gets the signal when it serves: before, a signal would kill
     /// it, and the next daemon would not know of it. A daemon that is being replaced leaves the signal to its
-    /// successor, and so does one that hangs: a request to end is repeated until a daemon leaves.
+    /// successor. A signal that asks for the end goes to each next daemon too, until a daemon leaves: the daemon that got it may
+    /// hang.
     pub fn on_signal(&mut self, signal: i32) -> Action {
         let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
         self.ends |= ENDS.contains(&signal);
@@ -356,12 +357,12 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// Whether the last start of a daemon was impossible.
+    /// Whether the last start of a daemon failed.
     pub fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// A daemon could not be started: what has been written down for it is as good as before.
+    /// A daemon could not be started. The written-down state is not to blame, so it is kept for the next daemon.
     pub fn on_refused(&mut self, now: Duration) -> After {
         self.phase = Phase::Without;
         if let Some(Step::Ordered { .. } | Step::Trial { .. } | Step::Asked { .. }) = self.update {
@@ -387,8 +388,8 @@ impl<D> Keeper<D> {
         }
     }
 
-    /// The time of an update's step is over. A daemon that serves is asked whether it still turns. One that has not ended by
-    /// then, does not serve or does not answer, is killed; nothing is released.
+    /// The time of an update's step is over. A daemon that serves gets a check. A daemon that has not ended in time, does
+    /// not serve, or does not answer the check is killed; nothing is released.
     pub fn on_update_due(&mut self, now: Duration) -> Action {
         if self.update_due_in(now) != Some(Duration::ZERO) || matches!(self.phase, Phase::Leaving { .. }) {
             return Action::Nothing;
@@ -493,7 +494,7 @@ impl<D> Keeper<D> {
     }
 }
 
-/// Whether what a daemon took over may have ended it: it did not say itself why it ends.
+/// Whether the state that a daemon took over may be the cause of its end: a signal or a panic, not an exit code of its own.
 fn is_fault(end: End) -> bool {
     !matches!(end, End::Code(code) if code != PANICKED)
 }

@@ -288,7 +288,7 @@ impl Process {
         }
     }
 
-    /// Starts a daemon. If that is impossible, it is tried again.
+    /// Starts a daemon. After a failed start the keeper tries again.
     fn start(&mut self) -> Option<i32> {
         let started = seat().and_then(|(ours, theirs)| {
             let other = self.keeper.program().map(AsFd::as_fd);

@@ -21,7 +21,7 @@ use crate::sys;
 /// Maximum descriptors that one [`receive`] accepts: the kernel's limit for a message. Node sends one.
 pub const HANDLES_MAX: usize = 253;
 
-/// Reads of [`close_with_all`] at most; what is in a socket has a bound, too.
+/// Maximum reads of [`close_with_all`]; the kernel bounds the content of a socket, too.
 const LAST_READS_MAX: usize = 4096;
 
 /// Bytes that [`take`] reads at a time.
@@ -130,8 +130,8 @@ pub fn look(fd: BorrowedFd<'_>, buf: &mut [u8], handles: &mut Vec<OwnedFd>) -> i
     receive_with(fd, buf, handles, RecvFlags::PEEK)
 }
 
-/// Before the last descriptor of a socket is closed: takes no more from the other process, and has the descriptors that come
-/// unread [closed aside](crate::closing). The kernel would close them together with the socket.
+/// To be called before the last descriptor of a socket is closed. The other process can send no more, and descriptors that
+/// nobody has read are [closed aside](crate::closing). Otherwise the kernel would close them in this thread, with the socket.
 pub fn close_with_all(fd: BorrowedFd<'_>) {
     // The other end may be gone.
     let _gone = rustix::net::shutdown(fd, rustix::net::Shutdown::Read);
@@ -145,8 +145,8 @@ pub fn close_with_all(fd: BorrowedFd<'_>) {
     handles.into_iter().for_each(crate::closing::close_aside);
 }
 
-/// Removes this many bytes that were looked at. Descriptors received with them are closed, here and now: hold the copies that
-/// [`look`] has made until then.
+/// Removes this many bytes that were looked at. The kernel closes the descriptors that came with them in this thread: keep the
+/// copies from [`look`] until this call has returned, so that none is the last.
 pub fn take(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let mut buffer = [0; TAKEN_BYTES];
     let mut left = bytes;

@@ -1,8 +1,8 @@
-//! Closes descriptors that another process has had in its hands, on threads of their own.
+//! Closes descriptors that came from another process, or were shared with it, on separate threads.
 //!
 //! `close` of the last descriptor of a TCP socket waits for unsent bytes as long as `SO_LINGER` says, also for a socket that does
-//! not block; a file of FUSE waits for its server. Both are for whoever made the descriptor to say, and must not hold up a loop
-//! that serves others.
+//! not block; a file of FUSE waits for its server. The other process decides how long that takes, so it must not happen in an event
+//! loop that serves other apps.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// Threads at a time: so many descriptors may wait before others do.
+/// Maximum threads: if this many closes block, further descriptors stay open until a close returns.
 const THREADS_MAX: usize = 64;
-/// A thread without work ends after this.
+/// A thread without work ends after this time.
 const IDLE: Duration = Duration::from_secs(5);
 /// They call nothing deep.
 const STACK_BYTES: usize = 64 << 10;
@@ -37,7 +37,7 @@ static CLOSERS: Closers = Closers {
     wake: Condvar::new(),
 };
 
-/// Closes a descriptor without waiting for that. Where no thread can be had, it is closed by the next one that can.
+/// Closes a descriptor on another thread and returns at once. If no thread can be started, a later call closes the descriptor.
 pub fn close_aside(descriptor: OwnedFd) {
     let mut state = CLOSERS.state.lock().unwrap_or_else(PoisonError::into_inner);
     state.waiting.push_back(descriptor);
@@ -66,7 +66,7 @@ fn run() {
             continue;
         };
         drop(state);
-        // What is no socket has no such option.
+        // Only sockets have this option.
         let _no_socket = sockopt::set_socket_linger(&descriptor, None);
         drop(descriptor);
         state = CLOSERS.state.lock().unwrap_or_else(PoisonError::into_inner);

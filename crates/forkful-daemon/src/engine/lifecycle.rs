@@ -184,7 +184,7 @@ impl Engine {
         }
         let App { places, supervisor, .. } = entry;
         let Some(place) = places.get_mut(&slot) else { return };
-        // An old process that leaves says nothing of the one that has failed since.
+        // The old process leaves. Its end must not hide why the new process has failed.
         if !supervisor.slot(slot).is_some_and(|record| record.slot.is_leaving(generation)) {
             place.exit_cause = told;
             let tail = self.logs.stderr_tail(place.pm_id, Some(generation));

@@ -46,7 +46,7 @@ const PIPE_BYTES_LARGE: usize = 1 << 20;
 /// Pipes that are large at a time. A user who has 64 MiB of pipes gets only tiny new ones, in every program
 /// (pipe(7), pipe-user-pages-soft), so half of that is left alone.
 const PIPES_LARGE_MAX: usize = 32;
-/// Processes of a worker whose last lines are kept: the serving one, its successor, and one that leaves or has ended.
+/// Processes of a worker whose last lines are kept: the serving process, its successor, and a process that leaves or has ended.
 const TAILS_MAX: usize = 3;
 /// How a pipe is watched that is read with care: after each report it is silent until a look has found nothing new in it.
 const CAREFULLY: Interest = Interest::READ_ONCE;
@@ -73,7 +73,7 @@ pub(super) struct Reader {
     report: Report,
     streams: HashMap<u64, Stream>,
     next_token: u64,
-    /// The newest processes of each worker, in the order of their begin.
+    /// The newest processes of each worker, in the order in which they began.
     processes: HashMap<u32, Vec<Process>>,
     large_pipes: usize,
     scratch: Vec<u8>,
@@ -463,7 +463,7 @@ impl Reader {
         }
     }
 
-    /// The last lines of this process of a worker, or of the one that began last.
+    /// The last lines of this process of a worker. Without a process: of the process that began last.
     fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> Vec<String> {
         let Some(processes) = self.processes.get(&pm_id) else { return Vec::new() };
         let is_meant = |of: &&Process| process.is_none_or(|process| of.number == process);

@@ -126,14 +126,14 @@ impl LogService {
         self.shared.send(Control::Attach { info: Arc::new(StreamInfo::new(spec, counters)), pipe, hold });
     }
 
-    /// A new process of the worker begins, with nothing written yet. The pipes of those before are still read to their
-    /// end.
+    /// A new process of the worker begins, with nothing written yet. The pipes of earlier processes are still read to
+    /// their end.
     pub fn begin_process(&self, pm_id: u32, process: Generation) {
         self.shared.send(Control::BeginProcess { pm_id, process });
     }
 
     /// The last lines that a process of the worker wrote to stderr before this call: at most 20, long ones cut short.
-    /// Without a process, that of the one that began last; none for a process that few have followed.
+    /// Without a process: of the process that began last. The log service keeps the lines of the three newest processes.
     pub fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> oneshot::Receiver<Vec<String>> {
         let (reply, answer) = oneshot::channel();
         self.shared.send(Control::StderrTail { pm_id, process, reply });

@@ -224,7 +224,7 @@ fn a_daemon_that_cannot_be_started_says_nothing_of_what_was_written_down() {
         assert_eq!(keeper.retries_in(now), Some(START_PAUSE));
         assert_eq!(keeper.retries_in(now + START_PAUSE), Some(Duration::ZERO));
     }
-    // The same of one that says itself why it does not begin.
+    // A daemon that ends with an exit code of its own is no fault of the written-down state either.
     handed(&mut keeper);
     assert!(!keeper.is_refused());
     assert_eq!(keeper.on_end(End::Code(2), SECOND * 12), After::Start);

@@ -138,7 +138,7 @@ fn a_signal_at_any_step_of_an_update_reaches_the_daemon_that_serves_next() {
         let at_once = matches!(point, Point::Checking | Point::Serves | Point::Asked | Point::Proved);
         let expected = if at_once { Action::Signal(15) } else { Action::Nothing };
         assert_eq!(keeper.on_signal(15), expected, "{point:?}");
-        // It may have been told to one that hung, and was killed.
+        // The daemon that got the signal may have hung, and was killed.
         keeper.on_end(End::Signal(9), SECOND * 2);
         handed(&mut keeper);
         assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND * 2), Action::Signal(15), "{point:?}");
