@@ -614,6 +614,14 @@ function greet() {
   tell({ act: 'hello', version: PROTOCOL, can: ['drain', 'report', 'stalls', 'metrics', 'count', 'move', 'echo', 'profile'], node: process.versions.node });
 }
 
+/**
+ * Loads `AsyncLocalStorage`, before the first `nextTick`. Otherwise V8, where Node.js uses its contexts (from 24 on) and a message is sent before
+ * the app begins, looks for their methods by name at each tick: 0.3 us of a request's 12, for the 0.1 ms that this takes.
+ */
+function loadStorage() {
+  if (Number.parseInt(process.versions.node, 10) >= 24) void require('async_hooks').AsyncLocalStorage;
+}
+
 guarded(() => {
   leaveExecArgv();
   const isBelow = lendTo && !LENDS.startsWith('ipc:');
@@ -631,5 +639,6 @@ guarded(() => {
   process.on('internalMessage', agent.hear);
   guarded(watchWorkers)();
   if (!LENDS) guarded(watchOwn)();
+  guarded(loadStorage)();
   greet();
 })();

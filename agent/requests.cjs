@@ -100,6 +100,58 @@ class Requests {
   }
 }
 
+/** The requests of a connection over HTTP/1 that have not ended. They end in their order. */
+class Connection {
+  /**
+   * @param {any} socket
+   * @param {any} response to its first request that counts
+   */
+  constructor(socket, response) {
+    /** How many count. */
+    this.underWay = 0;
+    /**
+     * When the first of them came, and when each of the further ones did, which the client sent without waiting. Never an integer, for which V8
+     * would have other code.
+     */
+    this.startedAt = Number.NaN;
+    /** @type {number[]} */
+    this.later = [];
+    /** The response to the last request. */
+    this.newest = null;
+    /** The response in progress to a request from before. */
+    this.earlier = socket._httpMessage === response ? null : socket._httpMessage;
+  }
+
+  begin(response, at) {
+    this.newest = response;
+    this.underWay += 1;
+    if (this.underWay === 1) this.startedAt = at;
+    else this.later.push(at);
+  }
+
+  /** When the request of a response that has ended came; undefined if it does not count. */
+  end(response) {
+    if (this.underWay === 0) return undefined;
+    if (this.earlier !== null && this.earlier === response) {
+      this.earlier = null;
+      return undefined;
+    }
+    const { startedAt } = this;
+    this.underWay -= 1;
+    if (this.underWay > 0) this.startedAt = this.later.shift() ?? Number.NaN;
+    else this.newest = null;
+    return startedAt;
+  }
+
+  /** The connection is closed. Returns how many requests will not be answered. */
+  close() {
+    const { underWay } = this;
+    this.underWay = 0;
+    this.newest = null;
+    return underWay;
+  }
+}
+
 /**
  * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
  * response has no end. Of HTTP/2, the sessions tell of their streams.
@@ -109,29 +161,28 @@ class Requests {
  */
 function watchRequests(agent, { performance }, wake) {
   const { listenToRequests } = agent;
-  // New symbols for each period of reports: what began in an earlier one is not counted.
-  /** When a request came; on its response, until that has ended. */
-  const STARTED = Symbol('forkful.started');
-  /** How many requests of a connection have not ended. */
-  const UNDER_WAY = Symbol('forkful.under_way');
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
-  const onClose = function onClose() {
-    counts.aborted += this[UNDER_WAY];
-    this[UNDER_WAY] = 0;
+  /**
+   * The requests of each connection. Not in properties of Node.js' objects: another shape of a response has V8 throw away the compiled code of
+   * Node.js and of the app that was made for the shape that it had.
+   * @type {WeakMap<any, Connection>}
+   */
+  const connections = new WeakMap();
+  const meet = (socket, response) => {
+    const connection = new Connection(socket, response);
+    connections.set(socket, connection);
+    socket.on('close', () => { counts.aborted += connection.close(); });
+    return connection;
   };
   const onStart = ({ response, socket }, at) => {
-    // `meet` has counted it.
-    if (response[STARTED] !== undefined) return;
+    const connection = connections.get(socket) ?? meet(socket, response);
+    // It was counted before its channel told of it.
+    if (connection.newest === response) return;
     counts.requests += 1;
     wake();
-    response[STARTED] = at;
-    if (socket[UNDER_WAY] === undefined) {
-      socket[UNDER_WAY] = 0;
-      socket.on('close', onClose);
-    }
-    socket[UNDER_WAY] += 1;
-    if (socket[UNDER_WAY] > 1) agent.pipelined.set(socket, response);
+    connection.begin(response, at);
+    if (connection.underWay > 1) agent.pipelined.set(socket, response);
   };
   const done = (ms, status) => {
     counts.ended += 1;
@@ -139,15 +190,11 @@ function watchRequests(agent, { performance }, wake) {
     latency.add(ms);
   };
   const onFinish = ({ response, socket }, at) => {
-    const started = response[STARTED];
-    // With its connection closed, it counts as aborted.
-    if (started === undefined || socket[UNDER_WAY] === 0) return;
-    response[STARTED] = undefined;
-    socket[UNDER_WAY] -= 1;
-    done(at - started, response.statusCode);
+    const started = connections.get(socket)?.end(response);
+    if (started !== undefined) done(at - started, response.statusCode);
   };
   listenToRequests('reports', { onStart, onFinish });
-  const endStreams = watchStreams(agent, { performance }, { counts, done, wake, STARTED });
+  const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
   return {
     counts,
     latency,
@@ -168,13 +215,11 @@ function watchRequests(agent, { performance }, wake) {
  * Requests over HTTP/2: the streams of its sessions.
  * @param {import('./agent.cjs').Agent} agent
  * @param {{ performance: any }} clocks
- * @param {{ counts: any, done: (ms: number, status: number) => void, wake: () => void, STARTED: symbol }} hear
+ * @param {{ counts: any, done: (ms: number, status: number) => void, wake: () => void }} hear
  * @returns {() => void} ends the watch
  */
-function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake, STARTED }) {
-  const onClose = guarded((stream) => {
-    const started = stream[STARTED];
-    stream[STARTED] = undefined;
+function watchStreams({ guarded, sessions, sessionListeners }, { performance }, { counts, done, wake }) {
+  const onClose = guarded((stream, started) => {
     const status = stream.sentHeaders?.[':status'];
     if (status === undefined || stream.rstCode !== 0) counts.aborted += 1;
     else done(performance.now() - started, status);
@@ -184,9 +229,9 @@ function watchStreams({ guarded, sessions, sessionListeners }, { performance }, 
     if (headers[':method'] === 'CONNECT') return;
     counts.requests += 1;
     wake();
-    stream[STARTED] = performance.now();
+    const started = performance.now();
     // `finish` comes for a cancelled stream, too.
-    stream.on('close', () => onClose(stream));
+    stream.on('close', () => onClose(stream, started));
   });
   // Before the app's own, which may take long.
   const follow = (session) => session.prependListener('stream', onStream);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Time;
 use crate::incidents::IncidentKind;
+use crate::spec::Named as _;
 
 /// Pairs of app and kind that are remembered; a bound on what apps with ever new names can leave behind.
 const REMEMBERED_MAX: usize = 1024;
@@ -84,7 +85,12 @@ impl AlertPolicy {
         Self {
             command: Vec::new(),
             webhook: None,
-            on: IncidentKind::ALL.into_iter().filter(|kind| kind.is_fault()).map(AlertKind::Known).collect(),
+            on: IncidentKind::ALL
+                .iter()
+                .map(|(kind, ..)| *kind)
+                .filter(|kind| kind.is_fault())
+                .map(AlertKind::Known)
+                .collect(),
             every: Self::EVERY_DEFAULT,
             timeout: Self::TIMEOUT_DEFAULT,
         }
@@ -100,8 +106,8 @@ impl AlertPolicy {
             AlertKind::Unknown(name) => Some(name),
         });
         let Some(unknown) = unknown else { return Ok(()) };
-        let known = IncidentKind::ALL.map(IncidentKind::name);
-        Err(format!("`alerts.on` has {unknown:?}, which is none of {}", known.join(", ")))
+        let known = IncidentKind::NAMES.join(", ");
+        Err(format!("`alerts.on` has {unknown:?}, which is none of {known}"))
     }
 
     /// Whether something may be posted to a URL: over https, or over http to the machine itself.

@@ -16,6 +16,13 @@ pub fn strip(line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
+/// One line without its control sequences.
+pub fn stripped(line: &str) -> String {
+    let mut out = Vec::with_capacity(line.len());
+    strip(line.as_bytes(), &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// How many bytes after the escape belong to the sequence.
 fn length(after: &[u8]) -> usize {
     match after.first() {

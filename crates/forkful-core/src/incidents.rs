@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::doctor::TrialCommands;
+use crate::named;
 use crate::slot::{Exit, FailReason, State};
+use crate::spec::Named as _;
 use crate::supervisor::{Effect, Event, Notice, ReloadFailure};
 use crate::words;
 
@@ -17,54 +19,39 @@ pub use death::{Death, Role, by_forkful, role};
 pub use deployment::Deployment;
 pub use keeping::{BYTES_MAX, ENTRIES_MAX, Entry, ROUTINE_MAX, surplus};
 
-/// What kind of incident it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum IncidentKind {
-    /// A worker ended without being asked to.
-    Crash,
-    /// It did so too often, and is given up.
-    CrashLoop,
-    /// A reload did not come to its end.
-    FailedReload,
-    /// Health checks have failed, and the worker is replaced.
-    Unhealthy,
-    /// The event loop of a worker stood still for so long that the worker was killed.
-    Stuck,
-    /// A log file cannot be written, because its disk is full.
-    DiskFull,
-    /// Autoscaling has added workers.
-    ScaledUp,
-    /// Autoscaling has removed workers.
-    ScaledDown,
-    /// The workers are busy, and something speaks against more of them.
-    NotScaledUp,
-    /// `forkful doctor --fix` has changed a setting, and measures whether that helps.
-    FixTried,
-    /// The change did not help, and `forkful doctor --fix` has taken it back.
-    FixReverted,
-    /// A deployment restarts or replaces workers.
-    Deployed,
+named! {
+    /// What kind of incident it is.
+    #[derive(PartialOrd, Ord, Hash)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    pub enum IncidentKind {
+        /// A worker ended without being asked to.
+        Crash = "crash",
+        /// It did so too often, and is given up.
+        CrashLoop = "crash_loop",
+        /// A reload did not come to its end.
+        FailedReload = "failed_reload",
+        /// Health checks have failed, and the worker is replaced.
+        Unhealthy = "unhealthy",
+        /// The event loop of a worker stood still for so long that the worker was killed.
+        Stuck = "stuck",
+        /// A log file cannot be written, because its disk is full.
+        DiskFull = "disk_full",
+        /// Autoscaling has added workers.
+        ScaledUp = "scaled_up",
+        /// Autoscaling has removed workers.
+        ScaledDown = "scaled_down",
+        /// The workers are busy, and something speaks against more of them.
+        NotScaledUp = "not_scaled_up",
+        /// `forkful doctor --fix` has changed a setting, and measures whether that helps.
+        FixTried = "fix_tried",
+        /// The change did not help, and `forkful doctor --fix` has taken it back.
+        FixReverted = "fix_reverted",
+        /// A deployment restarts or replaces workers.
+        Deployed = "deployed",
+    }
 }
 
 impl IncidentKind {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Crash,
-        Self::CrashLoop,
-        Self::FailedReload,
-        Self::Unhealthy,
-        Self::Stuck,
-        Self::DiskFull,
-        Self::ScaledUp,
-        Self::ScaledDown,
-        Self::NotScaledUp,
-        Self::FixTried,
-        Self::FixReverted,
-        Self::Deployed,
-    ];
-
     /// Whether something is wrong. The other kinds are what an app was set up to do, or what a user asked the doctor to try.
     pub fn is_fault(self) -> bool {
         !matches!(
@@ -78,45 +65,9 @@ impl IncidentKind {
         )
     }
 
-    /// Its name in configurations and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::CrashLoop => "crash_loop",
-            Self::FailedReload => "failed_reload",
-            Self::Unhealthy => "unhealthy",
-            Self::Stuck => "stuck",
-            Self::DiskFull => "disk_full",
-            Self::ScaledUp => "scaled_up",
-            Self::ScaledDown => "scaled_down",
-            Self::NotScaledUp => "not_scaled_up",
-            Self::FixTried => "fix_tried",
-            Self::FixReverted => "fix_reverted",
-            Self::Deployed => "deployed",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// Its name in a sentence.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::CrashLoop => "crash loop",
-            Self::FailedReload => "failed reload",
-            Self::Unhealthy => "unhealthy",
-            Self::Stuck => "stuck",
-            Self::DiskFull => "disk full",
-            Self::ScaledUp => "scaled up",
-            Self::ScaledDown => "scaled down",
-            Self::NotScaledUp => "not scaled up",
-            Self::FixTried => "fix tried",
-            Self::FixReverted => "fix reverted",
-            Self::Deployed => "deployed",
-        }
+    pub fn words(self) -> String {
+        self.name().replace('_', " ")
     }
 }
 

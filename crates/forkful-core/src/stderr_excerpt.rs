@@ -327,7 +327,5 @@ fn fold(lines: &[String]) -> Vec<String> {
 }
 
 fn plain(line: &str) -> String {
-    let mut bytes = Vec::with_capacity(line.len());
-    ansi::strip(line.as_bytes(), &mut bytes);
-    foreign::visible(String::from_utf8_lossy(&bytes).trim_end(), &['\t'])
+    foreign::visible(ansi::stripped(line).trim_end(), &['\t'])
 }

@@ -12,6 +12,7 @@ use forkful_core::leaving;
 use forkful_core::slot::{
     Exit, FailReason, Fault, Generation, Leaver, Push, Running, Slot, State, StopReason, Verb,
 };
+use forkful_core::spec::Named as _;
 use forkful_core::supervisor::{Effect, JobId, Notice, ReloadFailure, ReloadResult};
 
 const FIRST: Generation = Generation(0);
@@ -182,8 +183,8 @@ fn effects_that_nobody_asked_for_are_noted() {
     let why = || "why".to_owned();
     assert_eq!(kinds, [(IncidentKind::FixTried, why()), (IncidentKind::FixReverted, why())]);
     assert!(kinds.iter().all(|(kind, _)| !kind.is_fault()));
-    for kind in IncidentKind::ALL {
-        assert_eq!(IncidentKind::named(kind.name()), Some(kind));
+    for (kind, ..) in IncidentKind::ALL {
+        assert_eq!(IncidentKind::named(kind.name()), Some(*kind));
     }
 }
 

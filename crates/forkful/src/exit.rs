@@ -153,7 +153,9 @@ impl From<ClientError> for Failure {
                 Some(Page::Update.hint("`forkful update` replaces it with this version and the same apps"))
             }
             ClientError::NotAnswering { .. } => Some(
-                Page::Daemon.hint("stop the daemon with `kill`; its pid is in $FORKFUL_HOME/forkful.lock"),
+                Page::Daemon.hint(
+                    "its pid is in $FORKFUL_HOME/forkful.lock: `kill -CONT` lets it go on if a signal has stopped it; `kill` ends it",
+                ),
             ),
             ClientError::Refused { reply } => {
                 let (hint, see) = (reply.hint.clone(), reply.see.clone());

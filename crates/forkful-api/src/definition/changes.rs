@@ -188,7 +188,10 @@ fn plain(value: &Value) -> String {
                     // These name what the value is.
                     "glob" | "regex" | "probe" | "path" => plain(value),
                     "failures_max" => format!("failures {}", plain(value)),
-                    field => format!("{} {}", field.strip_suffix("_ms").unwrap_or(field), plain(value)),
+                    field => match field.strip_suffix("_ms") {
+                        Some(field) => format!("{field} {} ms", plain(value)),
+                        None => format!("{field} {}", plain(value)),
+                    },
                 }
             };
             map.iter().filter(|(_, value)| is_set(value)).map(pair).collect::<Vec<_>>().join(", ")
@@ -255,7 +258,7 @@ mod tests {
                 "kill_timeout: 1600 → 5000",
                 "out_file: none → /x.log",
                 "max_memory_restart: none → 200M",
-                "health: none → http /h?token=[redacted], interval 1, timeout 1, start_perio…",
+                "health: none → http /h?token=[redacted], interval 1 ms, timeout 1 ms, start…",
             ]
         );
     }
@@ -280,7 +283,7 @@ mod tests {
         };
         assert_eq!(
             told("health", Value::Null, health(1000)),
-            ["health: none → http /healthz, interval 1000, timeout 5000, start_period 0, …"]
+            ["health: none → http /healthz, interval 1000 ms, timeout 5000 ms, start_peri…"]
         );
     }
 }

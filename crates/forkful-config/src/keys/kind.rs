@@ -3,7 +3,7 @@
 
 use forkful_core::incidents::IncidentKind;
 use forkful_core::logs::LogRotation;
-use forkful_core::spec::WARMUP_REQUESTS_MAX;
+use forkful_core::spec::{Named as _, WARMUP_REQUESTS_MAX};
 use serde_json::{Value, json};
 
 /// What kind of value a key takes.
@@ -209,8 +209,7 @@ fn warmup(paths: &Value) -> Value {
 }
 
 fn alerts(list: &Value) -> Value {
-    let kinds: Vec<&str> = IncidentKind::ALL.iter().map(|kind| kind.name()).collect();
-    let kind = json!({ "enum": kinds });
+    let kind = json!({ "enum": IncidentKind::NAMES });
     json!({ "anyOf": [list, { "const": false }, {
         "type": "object",
         "properties": {

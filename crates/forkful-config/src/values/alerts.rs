@@ -2,6 +2,7 @@
 
 use forkful_core::alerts::{AlertKind, AlertPolicy};
 use forkful_core::incidents::IncidentKind;
+use forkful_core::spec::Named as _;
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, flag, names, period, words};
@@ -41,7 +42,7 @@ fn set(alerts: &mut AlertPolicy, entry: &Entry) -> Checked<()> {
                 .iter()
                 .map(|name| IncidentKind::named(name).map(AlertKind::Known))
                 .collect::<Option<_>>();
-            let all = IncidentKind::ALL.map(IncidentKind::name).join(", ");
+            let all = IncidentKind::NAMES.join(", ");
             alerts.on = known
                 .filter(|_| !kinds.is_empty())
                 .ok_or_else(|| Refusal::new(node, format!("some of {all}")))?;

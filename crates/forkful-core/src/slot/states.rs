@@ -162,12 +162,15 @@ enum Confirmation {
     },
 }
 
+impl Confirmation {
+    fn is_confirmed(self) -> bool {
+        !matches!(self, Self::Missing { .. })
+    }
+}
+
 /// A starting process goes online.
 fn settle(generation: Generation, started: Time, confirmation: Confirmation, turn: &mut Turn<'_>) -> State {
-    let confirmed = match confirmation {
-        Confirmation::Given | Confirmation::NotNeeded => true,
-        Confirmation::Missing { .. } => false,
-    };
+    let confirmed = confirmation.is_confirmed();
     let state = turn.online(generation, started, confirmed);
     turn.answer(|verb| match (verb, confirmation) {
         (Verb::Start | Verb::Restart, _) => Some(Outcome::Online { confirmed }),
@@ -315,10 +318,7 @@ fn replacing(old: Running, new: Starting, input: Input, turn: &mut Turn<'_>) -> 
 }
 
 fn promote(old: Running, new: Starting, confirmation: Confirmation, turn: &mut Turn<'_>) -> State {
-    let confirmed = match confirmation {
-        Confirmation::Given | Confirmation::NotNeeded => true,
-        Confirmation::Missing { .. } => false,
-    };
+    let confirmed = confirmation.is_confirmed();
     let state = turn.online(new.generation, new.started, confirmed);
     turn.retire(old);
     if turn.now.since(old.started) >= restart::STABLE_LIFE {

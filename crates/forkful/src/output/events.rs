@@ -32,10 +32,11 @@ fn whose(incident: &IncidentSummary) -> String {
 }
 
 fn kind_of(kind: IncidentKind, paint: Paint) -> String {
+    let words = kind.words();
     match kind {
-        IncidentKind::CrashLoop | IncidentKind::FailedReload => paint.red(kind.words()),
-        kind if kind.is_fault() || kind == IncidentKind::NotScaledUp => paint.yellow(kind.words()),
-        kind => paint.dim(kind.words()),
+        IncidentKind::CrashLoop | IncidentKind::FailedReload => paint.red(&words),
+        kind if kind.is_fault() || kind == IncidentKind::NotScaledUp => paint.yellow(&words),
+        _ => paint.dim(&words),
     }
 }
 

@@ -57,26 +57,7 @@ pub(crate) fn utc(milliseconds: u64) -> String {
 
 /// An app's output, quoted in a message: without colours, with other control characters made visible.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '\u{1b}' {
-            skip_sequence(&mut rest);
-        } else {
-            plain.push(c);
-        }
-    }
-    visible(&plain)
-}
-
-/// Skips a control sequence of ECMA-48 (`ESC [ … letter`), an operating system command (`ESC ] … BEL`), or a
-/// sequence of two characters.
-pub(crate) fn skip_sequence(rest: &mut std::str::Chars<'_>) {
-    match rest.next() {
-        Some('[') => drop(rest.find(|c| ('@'..='~').contains(c))),
-        Some(']') => drop(rest.find(|c| matches!(c, '\u{7}' | '\u{9c}'))),
-        _ => {}
-    }
+    visible(&forkful_core::ansi::stripped(text))
 }
 
 /// Foreign text (an app's output, a name) with control characters made visible, and those that change the direction of
@@ -114,6 +95,7 @@ mod tests {
         // As Deno prints its errors.
         assert_eq!(quoted("\u{1b}[0m\u{1b}[1m\u{1b}[31merror\u{1b}[0m: no\u{7f}"), "error: no\\u{7f}");
         assert_eq!(quoted("\u{1b}]8;;file:///a\u{7}a.ts\u{1b}]8;;\u{7} \u{1b}"), "a.ts ");
+        assert_eq!(quoted("\u{1b}]8;;file:///a\u{1b}\\a.ts\u{1b}]8;;\u{1b}\\: no"), "a.ts: no");
     }
 
     #[test]
