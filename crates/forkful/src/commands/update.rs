@@ -205,12 +205,16 @@ async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> 
             // Another command has started another daemon.
             Ok((_, now)) if now.keeper.is_some_and(|keeper| keeper != reply.keeper) => return Verdict::Ended,
             Ok((_, now)) => {
-                let is_new = runs_program(now.pid, program) == Some(true);
+                let runs = runs_program(now.pid, program);
                 // Without its keeper a daemon continues, and has no trial.
-                if is_new && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true)) {
+                if runs == Some(true)
+                    && (now.keeper.is_none() || runs_program(reply.keeper, program) == Some(true))
+                {
                     return Verdict::New(now);
                 }
-                if !is_new && now.pid != old.pid {
+                // What has ended since it answered runs nothing: who follows it is to be seen.
+                let is_other = runs == Some(false) || runs.is_none() && !program.exists();
+                if is_other && now.pid != old.pid {
                     return Verdict::Previous;
                 }
             }
