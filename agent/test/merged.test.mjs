@@ -1,26 +1,19 @@
 // `metrics: "merge"`: what the agent asks and gives, on every supported Node version, against a primary that is this test.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { describe, test } from 'node:test';
 
-import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+import { directory, launch } from './lib/worker.mjs';
 
-const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
 const PROM_CLIENT = createRequire(new URL('../../tests/e2e/package.json', import.meta.url)).resolve('prom-client');
-
-const directory = mkdtempSync(join(tmpdir(), 'forkful-agent-merged-'));
-after(() => rmSync(directory, { recursive: true, force: true }));
 let scripts = 0;
 
 /** Starts a program whose `steps` are run by their names; `run` gives what a step gives. */
-async function launch(t, major, text) {
+async function start(t, major, text) {
   scripts += 1;
   const script = join(directory, `${scripts}.cjs`);
   writeFileSync(script, `'use strict';
@@ -32,15 +25,9 @@ async function launch(t, major, text) {
     });
     process.send('up');
   `);
-  const child = fork(script, [], { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, FORKFUL_METRICS: 'merge' } });
-  const worker = { child, said: [], asked: [], output: '', last: 0, exited: once(child, 'exit') };
-  child.on('message', (message) => worker.said.push(message));
+  const worker = Object.assign(launch(t, major, script, [], { FORKFUL_METRICS: 'merge' }), { asked: [], last: 0 });
+  const { child } = worker;
   child.on('internalMessage', (message) => { if (['merge', 'unmerged'].includes(message.act)) worker.asked.push(message); });
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { worker.output += data; });
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await worker.exited;
-  });
   await waitUntil('the app', () => worker.said.includes('up'));
   worker.run = async (step) => {
     const id = worker.last += 1;
@@ -84,7 +71,7 @@ const REGISTRIES = `
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
     test('a registry gives what the primary answers, of the registries that its metrics come from', async (t) => {
-      const worker = await launch(t, major, REGISTRIES);
+      const worker = await start(t, major, REGISTRIES);
       const all = [counter('hits', 10), counter('late', 1), counter('mine', 20, { registry: 'mine#0' }), counter('mine', 30, { registry: 'mine#1' })];
       assert.equal(await worker.merged('default', all), `${text('hits', 10)}\n${text('late', 1)}`);
       assert.equal(await worker.merged('own', all), text('mine', 20));
@@ -98,7 +85,7 @@ for (const major of MAJORS) {
     });
 
     test('JSON, what the app has merged, and what a push gateway is sent stay the worker\'s own', async (t) => {
-      const worker = await launch(t, major, REGISTRIES);
+      const worker = await start(t, major, REGISTRIES);
       assert.equal((await worker.run('json'))[0].values[0].value, 1);
       assert.equal(await worker.run('aggregated'), text('hits', 1));
       assert.deepEqual(await worker.run('pushed'), [text('hits', 1)]);
@@ -106,7 +93,7 @@ for (const major of MAJORS) {
     });
 
     test('calls that come together share the next question, not the one under way', async (t) => {
-      const worker = await launch(t, major, REGISTRIES);
+      const worker = await start(t, major, REGISTRIES);
       const gives = worker.run('thrice');
       const first = await waitUntil('a question', () => worker.asked[0]);
       worker.answer(first.question, [counter('hits', 1)]);
@@ -118,7 +105,7 @@ for (const major of MAJORS) {
     });
 
     test('without an answer the question comes again, then the worker gives its own values and says so once', async (t) => {
-      const worker = await launch(t, major, REGISTRIES);
+      const worker = await start(t, major, REGISTRIES);
       assert.equal(await worker.run('default'), text('hits', 1));
       assert.equal(await worker.run('default'), text('hits', 1));
       const [first] = worker.asked;

@@ -1,40 +1,27 @@
 // What the agent says of the app's prom-client, on every supported Node version, against a primary that is this test.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { describe, test } from 'node:test';
 
-import { MAJORS, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+import { directory, launch } from './lib/worker.mjs';
 
-const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
 const PROM_CLIENT = createRequire(new URL('../../tests/e2e/package.json', import.meta.url)).resolve('prom-client');
-
-const directory = mkdtempSync(join(tmpdir(), 'forkful-agent-prom-'));
-after(() => rmSync(directory, { recursive: true, force: true }));
 let scripts = 0;
 
 /** Starts a program under the agent; `ask` gives the answer to the question for its metrics. */
-async function launch(t, major, text) {
+async function start(t, major, text) {
   scripts += 1;
   const script = join(directory, `${scripts}.cjs`);
   writeFileSync(script, `'use strict';\nconst prom = () => require(${JSON.stringify(PROM_CLIENT)});\n${text}\nprocess.send('up');\n`);
-  const child = fork(script, [], { execPath: nodeBinary(major), execArgv: ['--require', AGENT], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
-  const worker = { child, said: [], acts: [], answers: [], output: '', exited: once(child, 'exit') };
-  child.on('message', (message) => worker.said.push(message));
+  const worker = Object.assign(launch(t, major, script), { acts: [], answers: [], inventory: undefined });
+  const { child } = worker;
   child.on('internalMessage', (message) => {
     worker.acts.push(message.act);
     if (message.act === 'metrics') worker.answers.push(message);
-  });
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { worker.output += data; });
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await worker.exited;
   });
   await waitUntil('the app', () => worker.said.includes('up'));
   worker.ask = async () => {
@@ -51,7 +38,7 @@ async function launch(t, major, text) {
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
     test('what the process holds is counted as prom-client counts it', async (t) => {
-      const worker = await launch(t, major, `
+      const worker = await start(t, major, `
         prom().collectDefaultMetrics();
         const server = require('http').createServer();
         server.listen(0, '127.0.0.1');
@@ -80,7 +67,7 @@ for (const major of MAJORS) {
     });
 
     test('without a prom-client it says so, and with one that is loaded later it says what it has', async (t) => {
-      const worker = await launch(t, major, `
+      const worker = await start(t, major, `
         process.on('message', () => {
           const { Gauge, Histogram } = prom();
           const gauge = new Gauge({ name: 'depth', help: 'Depth.', labelNames: ['of', 'n'], aggregator: 'max' });
@@ -111,7 +98,7 @@ for (const major of MAJORS) {
     });
 
     test('a metric that throws, strange ones, and one that is never there do no harm to the app', async (t) => {
-      const worker = await launch(t, major, `
+      const worker = await start(t, major, `
         const { Gauge, register } = prom();
         const steps = {
           throws: () => new Gauge({ name: 'throws', help: 'Throws.', collect() { throw new Error('no'); } }),
@@ -133,7 +120,7 @@ for (const major of MAJORS) {
     });
 
     test('of too many metrics the largest ones are left out, and counted', async (t) => {
-      const worker = await launch(t, major, `
+      const worker = await start(t, major, `
         process.on('message', () => {});
         const { Gauge } = prom();
         const many = (name, count, text) => {
@@ -153,7 +140,7 @@ for (const major of MAJORS) {
     });
 
     test('a worker that was asked says what it has counted once more before it has drained, and ends when it wants to', async (t) => {
-      const worker = await launch(t, major, `
+      const worker = await start(t, major, `
         const { Counter } = prom();
         const counter = new Counter({ name: 'hits', help: 'Hits.' });
         process.on('message', (message) => { if (message === 'end') process.disconnect(); else { counter.inc(); process.send('counted'); } });

@@ -1,7 +1,6 @@
 // The agent's part of the stall ledger on every supported Node version, against a primary that is this test: which route and which
 // function an event loop stood in, and that the app never notices that somebody looks.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import http from 'node:http';
 import { createRequire } from 'node:module';
@@ -9,10 +8,10 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-import { MAJORS, NEWEST, nodeBinary } from '../../tests/e2e/lib/nodes.mjs';
+import { MAJORS, NEWEST } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
+import { launch } from './lib/worker.mjs';
 
-const AGENT = fileURLToPath(new URL('../agent.cjs', import.meta.url));
 const APP = fileURLToPath(new URL('fixtures/ten-routes.cjs', import.meta.url));
 const QUIET = fileURLToPath(new URL('fixtures/stalls-of-its-own.cjs', import.meta.url));
 
@@ -30,22 +29,13 @@ const CASES = [
   ['/mail', 'GET /mail', 'hold'],
 ];
 
-function launch(t, { major = NEWEST, script = APP, args = [], execArgv = [] }) {
-  const child = fork(script, args, {
-    execPath: nodeBinary(major), execArgv: ['--require', AGENT, ...execArgv], stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  });
-  const worker = { child, said: [], stalls: [], acts: [], output: '', exited: once(child, 'exit') };
-  child.on('message', (message) => worker.said.push(message));
-  child.on('internalMessage', (message) => {
+function start(t, { major = NEWEST, script = APP, args = [], execArgv = [] }) {
+  const worker = Object.assign(launch(t, major, script, args, {}, execArgv), { stalls: [], acts: [] });
+  worker.child.on('internalMessage', (message) => {
     worker.acts.push(message.act);
     if (message.act === 'stalls') worker.stalls.push(...message.stalls);
   });
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { worker.output += text; });
-  worker.watch = (minMs) => child.send({ cmd: 'NODE_FORKFUL', act: 'stalls', min_ms: minMs });
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-    await worker.exited;
-  });
+  worker.watch = (minMs) => worker.child.send({ cmd: 'NODE_FORKFUL', act: 'stalls', min_ms: minMs });
   return worker;
 }
 
@@ -64,7 +54,7 @@ function right(stalls, name, rounds) {
 for (const framework of ['express', 'fastify']) {
   test(`of 100 blocks in ten routes of ${framework}, the route and the function are named`, async (t) => {
     const ROUNDS = 10;
-    const worker = launch(t, { args: [framework] });
+    const worker = start(t, { args: [framework] });
     const { port } = await waitUntil('a port', () => worker.said.find((m) => m.port));
     worker.watch(50);
     const keepAlive = new http.Agent({ keepAlive: true });
@@ -98,7 +88,7 @@ for (const framework of ['express', 'fastify']) {
 describe('on each version of Node.js', () => {
   for (const major of MAJORS) {
     test(`${major}: the route and the function are named, and 0 ends it`, async (t) => {
-      const worker = launch(t, { major, args: ['express'] });
+      const worker = start(t, { major, args: ['express'] });
       const { port } = await waitUntil('a port', () => worker.said.find((m) => m.port));
       worker.watch(50);
       await waitUntil('the function', async () => {
@@ -119,7 +109,7 @@ describe('on each version of Node.js', () => {
 });
 
 test('stalls without a request are told too, once the loop is seen to be busy', async (t) => {
-  const worker = launch(t, { script: QUIET, args: ['holds'] });
+  const worker = start(t, { script: QUIET, args: ['holds'] });
   worker.watch(50);
   const stall = await waitUntil('a stall', () => worker.stalls.find((one) => one.function?.startsWith('sweepCache')));
   assert.equal(stall.route, undefined);
@@ -127,7 +117,7 @@ test('stalls without a request are told too, once the loop is seen to be busy', 
 });
 
 test('what was not told yet is told when a drain begins', async (t) => {
-  const worker = launch(t, { args: ['express'] });
+  const worker = start(t, { args: ['express'] });
   const { port } = await waitUntil('a port', () => worker.said.find((m) => m.port));
   worker.watch(50);
   worker.child.send({ cmd: 'NODE_FORKFUL', act: 'echo' });
@@ -179,7 +169,7 @@ test('a timer that blocks is not put down to a request that only waits', () => {
 });
 
 test('a process that has nothing to do ends', async (t) => {
-  const worker = launch(t, { script: QUIET, args: ['ends'] });
+  const worker = start(t, { script: QUIET, args: ['ends'] });
   worker.watch(50);
   assert.deepEqual(await worker.exited, [0, null]);
 });
@@ -189,7 +179,7 @@ for (const [what, execArgv] of [
   ['with permissions', ['--permission', '--allow-fs-read=*', '--allow-net']],
 ]) {
   test(`an app goes on as before ${what}`, async (t) => {
-    const worker = launch(t, { execArgv, args: ['fastify'] });
+    const worker = start(t, { execArgv, args: ['fastify'] });
     const port = (await waitUntil('a port', () => worker.said.find((m) => m.port))).port;
     worker.watch(50);
     for (let number = 0; number < 3; number += 1) assert.equal(await get(port, '/orders'), 200);

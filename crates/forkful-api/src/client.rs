@@ -34,8 +34,7 @@ use crate::saved::{ClearReply, ResurrectRequest, SaveReply, SaveRequest};
 use crate::stalls::StallsReply;
 use crate::types::{
     API_VERSION, ActionReply, ActionRequest, AppList, AppTable, ErrorCode, ErrorReply, HistoryQuery,
-    HistoryReply, LogsQuery, MetricsFormat, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest,
-    Verb,
+    HistoryReply, LogsQuery, MetricsQuery, Ping, StartRequest, UpdateReply, UpdateRequest, Verb,
 };
 pub use log_lines::LogReader;
 pub use profile::ProfileReader;
@@ -475,10 +474,7 @@ fn history_path(query: &HistoryQuery) -> String {
 
 fn metrics_path(query: &MetricsQuery) -> String {
     let app = query.app.iter().map(|app| format!("app={}", escape(app)));
-    let format = query.format.iter().map(|format| match format {
-        MetricsFormat::OpenMetrics => "format=openmetrics".to_owned(),
-        MetricsFormat::Prometheus => "format=prometheus".to_owned(),
-    });
+    let format = query.format.iter().map(|format| format!("format={format}"));
     let parameters: Vec<String> = app.chain(format).collect();
     format!("{}?{}", Route::Metrics.path(), parameters.join("&"))
 }

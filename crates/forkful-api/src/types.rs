@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 pub use forkful_core::doctor::{OpenTrial, TrialCommands, TrialState};
 pub use forkful_core::incidents::{Deployment, FixNote, FixStep};
+use forkful_core::metrics::exposition::Format;
 use forkful_core::pages::Hint;
 use forkful_core::scale::ScaleTarget;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
@@ -345,7 +346,7 @@ pub struct MetricsQuery {
     /// A name, id or `all`; without it, all apps.
     pub app: Option<String>,
     /// The page's format; without it, according to the request's `Accept`.
-    pub format: Option<MetricsFormat>,
+    pub format: Option<Format>,
 }
 
 /// Query of `GET /v1/history`.
@@ -392,26 +393,6 @@ pub struct WorkerHistory {
     /// Series by the names in docs/METRICS.md; `null` where no value is known. Shares are accurate to 0.4 %,
     /// others to 4 %.
     pub series: BTreeMap<String, Vec<Option<f64>>>,
-}
-
-/// The format of the metrics page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum MetricsFormat {
-    /// Prometheus' text format 0.0.4.
-    Prometheus,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
-
-impl From<MetricsFormat> for forkful_core::metrics::exposition::Format {
-    fn from(format: MetricsFormat) -> Self {
-        match format {
-            MetricsFormat::Prometheus => Self::Prometheus,
-            MetricsFormat::OpenMetrics => Self::OpenMetrics,
-        }
-    }
 }
 
 /// `GET /v1/apps`.

@@ -10,14 +10,19 @@ use super::inventory::is_of_inventory;
 use super::report::GC_KINDS;
 use super::table::{Exported, Kind, METRICS};
 use super::{Counts, Sample};
+use crate::named;
 
-/// The format of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Prometheus' text format.
-    #[default]
-    Prometheus,
-    OpenMetrics,
+named! {
+    /// The format of the metrics page.
+    #[derive(Default)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "MetricsFormat"))]
+    pub enum Format {
+        /// Prometheus' text format 0.0.4.
+        #[default]
+        Prometheus = "prometheus",
+        /// OpenMetrics 1.0.
+        OpenMetrics = "openmetrics",
+    }
 }
 
 impl Format {

@@ -172,7 +172,7 @@ async fn metrics(
     let Query(MetricsQuery { app: target, format }) =
         query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let format = format.map_or_else(|| Format::accepted(accept), Format::from);
+    let format = format.unwrap_or_else(|| Format::accepted(accept));
     let order = api.ask(|reply| Command::Metrics { target, format, reply }).await?;
     let page = tokio::task::spawn_blocking(move || order.finish()).await;
     let page = page.map_err(|error| Refusal::internal(error.to_string()))?;

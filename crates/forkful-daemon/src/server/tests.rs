@@ -346,7 +346,8 @@ async fn another_version_is_told_apart() {
 
 #[tokio::test]
 async fn the_metrics_page_is_written_as_the_client_wants_it() {
-    use forkful_api::types::{MetricsFormat, MetricsQuery};
+    use forkful_api::types::MetricsQuery;
+    use forkful_core::metrics::exposition::Format;
     let served = Served::start();
     let mut client = served.client().await;
     let query = MetricsQuery::default();
@@ -354,7 +355,7 @@ async fn the_metrics_page_is_written_as_the_client_wants_it() {
         client.metrics(&query).await.unwrap(),
         "# HELP asked Asked.\n# TYPE asked gauge\nasked{target=\"\"} 1.0\n"
     );
-    let query = MetricsQuery { app: Some("a&b".to_owned()), format: Some(MetricsFormat::OpenMetrics) };
+    let query = MetricsQuery { app: Some("a&b".to_owned()), format: Some(Format::OpenMetrics) };
     assert!(client.metrics(&query).await.unwrap().ends_with("asked{target=\"a&b\"} 1.0\n# EOF\n"));
     client.kill().await.unwrap();
     served.engine.await.unwrap();

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use clap::{Args, ValueEnum};
 use forkful_api::client::Client;
-use forkful_api::types::{MetricsFormat, MetricsQuery};
+use forkful_api::types::MetricsQuery;
 use forkful_core::metrics::exposition::Format;
 use tokio::net::TcpListener;
 
@@ -59,8 +59,8 @@ pub(super) async fn run(home: Home, args: &MetricsArgs) -> Result<Exit, Failure>
         return Ok(Exit::Done);
     };
     let format = match args.format {
-        PageFormat::Prometheus => MetricsFormat::Prometheus,
-        PageFormat::Openmetrics => MetricsFormat::OpenMetrics,
+        PageFormat::Prometheus => Format::Prometheus,
+        PageFormat::Openmetrics => Format::OpenMetrics,
     };
     let query = MetricsQuery { app: args.app.clone(), format: Some(format) };
     let page = client.metrics(&query).await?;
@@ -102,11 +102,7 @@ async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<E
 async fn scrape(State(source): State<Source>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted(accept);
-    let wanted = match format {
-        Format::Prometheus => MetricsFormat::Prometheus,
-        Format::OpenMetrics => MetricsFormat::OpenMetrics,
-    };
-    let query = MetricsQuery { app: source.app.clone(), format: Some(wanted) };
+    let query = MetricsQuery { app: source.app.clone(), format: Some(format) };
     let page = async {
         let (mut client, _) = Client::connect(&source.home.socket()).await?;
         client.metrics(&query).await
