@@ -41,12 +41,12 @@ pub(crate) const MEANINGS: [(&str, &str); 10] = [
     ("2", "the command line or the configuration is wrong"),
     ("3", "no such app"),
     ("4", "the daemon cannot be reached or started, or is of another version"),
-    ("5", "`bench`: an expectation was missed"),
-    ("6", "`bench`: the results are not reliable"),
+    ("5", "`bench`: an expectation was missed; `compare` of two reports or versions: the second is slower"),
+    ("6", "`bench`, `compare`, `tune`: the results are not reliable"),
     ("7", "`bench`: the target cannot be reached"),
     (
         "130",
-        "interrupted by a signal: `doctor --fix` has undone its change, or says how to undo it when a second signal ended it, `bench`, `compare`, `tune` and `experiment` have ended what they started",
+        "interrupted by a signal: `doctor --fix` has undone its change, or says how to undo it when a second signal ended it, `compare`, `tune`, `experiment` and `bench --search` have ended what they started (`bench` reports what it has measured until then)",
     ),
     ("other", "`forkful run` ends with the app's own code (128 + n after signal n)"),
 ];

@@ -126,7 +126,13 @@ fn errors(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Vec<Stri
     let report = findings.report;
     let total = report.errors_total();
     if total == 0 {
-        return vec![format!("Errors    {}", paint(Tone::Good, "none"))];
+        let unfinished = report.counts.unfinished;
+        let unanswered = if unfinished > 0 && findings.plan.http != HttpVersion::EventStream {
+            format!("; {} without an answer at the end", thousands(unfinished))
+        } else {
+            String::new()
+        };
+        return vec![format!("Errors    {}{unanswered}", paint(Tone::Good, "none"))];
     }
     let mut lines =
         vec![format!("Errors    {}", paint(Tone::Bad, &share_of_errors(report, findings.plan.http.unit())))];

@@ -21,11 +21,12 @@ impl Trust {
     pub fn of(plan: &Plan, report: &Report) -> Self {
         let checks = [
             generator::cpu(report),
-            generator::residency(report),
+            generator::residency(plan, report),
             generator::little(plan, report),
             generator::slip(plan, report),
             generator::stood_still(report),
             overload::overload(plan, report),
+            steadiness::silence(report),
             steadiness::drift(report),
             steadiness::stolen(report),
             network::connections(plan, report),

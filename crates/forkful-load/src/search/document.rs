@@ -83,7 +83,7 @@ impl Verdict {
             }
             "generator" => format!(
                 "{rate} requests/s hold with {expected}; the load generator cannot tell about {missed}, because it was at its \
-                 own limit{because}"
+                 own limit, or got no core in time{because}"
             ),
             _ => {
                 let held =

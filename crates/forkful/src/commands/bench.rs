@@ -101,6 +101,10 @@ fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
         return output::print_json(&report::Document::of(findings));
     }
     if files::take_stdout(out) {
+        // Neither format has a place for it.
+        if !findings.trust.trustworthy() {
+            output::warn(&findings.trust.sentence());
+        }
         return Ok(());
     }
     let paint = Paint::stdout();

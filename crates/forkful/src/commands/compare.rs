@@ -92,6 +92,7 @@ fn arms_of_two(with_workers: bool) -> &'static str {
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
+    lab::check_page(args.lab.html.as_deref())?;
     if let Some(texts) = saved::reports_of(args)? {
         return saved::compare(args, &texts);
     }

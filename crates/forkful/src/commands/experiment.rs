@@ -69,6 +69,7 @@ pub(super) fn run(args: &ExperimentArgs) -> Result<Exit, Failure> {
         return list(args);
     }
     let chosen = chosen(args)?;
+    lab::check_page(args.html.as_deref())?;
     let stop = lab::interruptible()?;
     let mut documents = Vec::new();
     for description in &chosen {

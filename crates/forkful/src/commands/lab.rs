@@ -265,6 +265,28 @@ pub(super) fn show(document: &impl serde::Serialize, text: &str, args: &LabArgs)
     args.html.as_deref().map_or(Ok(()), |path| write_page(path, document))
 }
 
+/// Checks before the load starts whether a file can be made where a result is to be written.
+pub(super) fn check_file(path: &Path) -> Result<(), Failure> {
+    let refused =
+        |why: &str| Err(Failure::new(Exit::WrongUse, format!("{}: {why}", visible(&path.to_string_lossy()))));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return refused(&format!("there is no folder {}", visible(&folder.to_string_lossy())));
+    }
+    if path.is_dir() { refused("it is a folder, and a file was expected") } else { Ok(()) }
+}
+
+/// The same for a page, which has no place on stdout.
+pub(super) fn check_page(path: Option<&Path>) -> Result<(), Failure> {
+    match path {
+        Some(path) if path.as_os_str() == "-" => Err(Failure::new(
+            Exit::WrongUse,
+            "--html writes a page into a file, and not to stdout; name one, as in --html page.html",
+        )),
+        path => path.map_or(Ok(()), check_file),
+    }
+}
+
 /// Writes the page of a document.
 pub(super) fn write_page(path: &Path, document: &impl serde::Serialize) -> Result<(), Failure> {
     let value = serde_json::to_value(document).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;

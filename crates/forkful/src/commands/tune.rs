@@ -62,6 +62,7 @@ const BUDGET: Duration = Duration::from_secs(90);
 const BUDGET_TO_SAVE: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
+    lab::check_page(args.lab.html.as_deref())?;
     let target = lab::target(&args.lab.request)?;
     let app = lab::app(&args.target, &args.lab.app, &args.lab.args)?;
     let workers = args.workers.as_deref().map(parse_workers).transpose()?;

@@ -32,7 +32,7 @@ fn assert_exits(output: &Output, code: i32) {
 
 #[test]
 fn wrong_command_lines_are_refused_with_a_reason() {
-    let table: [(&[&str], &str); 20] = [
+    let table: [(&[&str], &str); 21] = [
         (&[], "there is no URL"),
         (&["http://"], "`http://` is not a valid URL: there is no host"),
         (&["ftp://h/"], "the scheme must be http, https, ws or wss, not `ftp`"),
@@ -44,6 +44,7 @@ fn wrong_command_lines_are_refused_with_a_reason() {
         (&["-H", "x", "http://h/"], "--header \"x\" is not `Name: value`"),
         (&["--weights", "1,2", "http://h/"], "--weights has 2 numbers for 1 URLs"),
         (&["http://h/", "--expect", "p42<1ms"], "`p42<1ms` is not a valid expectation: there is no `p42`"),
+        (&["--expect-status", "200-299", "http://h/"], "expected statuses, each a number, as in 200,404"),
         (&["--as", "jmeter", "http://h/"], "expected ab, siege, loadtest, autocannon, wrk"),
         (&["--json", "--csv", "-", "http://h/"], "only one of --json, --csv - and --hdr - can have stdout"),
         (&["http://a/", "http://b/"], "all requests of a run go to one server"),
@@ -335,6 +336,18 @@ fn files_are_written_as_asked_for() {
     let missing = sandbox.run(&["bench", "-n", "5", "--csv", "no/r.csv", &url]);
     assert_eq!(code(&missing), 2);
     assert!(text(&missing.stderr).contains("there is no folder no"), "{}", text(&missing.stderr));
+    let refusals = [
+        (vec!["bench", "-n", "5", "--hdr", ".", &url], ".: it is a folder, and a file was expected"),
+        (vec!["bench", "-n", "5", "--html", "-", &url], "name one, as in --html page.html"),
+        (vec!["compare", "app.js", "--html", "no/r.html"], "no/r.html: there is no folder no"),
+        (vec!["tune", "app.js", "--html", "no/r.html"], "no/r.html: there is no folder no"),
+        (vec!["experiment", "sum", "--html", "no/r.html"], "no/r.html: there is no folder no"),
+    ];
+    for (args, error) in refusals {
+        let refused = sandbox.run(&args);
+        assert_eq!(code(&refused), 2, "{args:?}");
+        assert!(text(&refused.stderr).contains(error), "{args:?}: {}", text(&refused.stderr));
+    }
 }
 
 #[test]

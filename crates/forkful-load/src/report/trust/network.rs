@@ -178,6 +178,10 @@ pub(super) fn retransmits(report: &Report) -> Option<Check> {
     let connecting = report.connections.syn_retransmits;
     let again = report.connections.retransmits + connecting;
     let share = again as f64 / report.counts.started.max(1) as f64;
+    let to_connect = match connecting {
+        0 => String::new(),
+        some => format!(", {} of them to connect, each after 1 s or more", thousands(some)),
+    };
     let level = match (connecting, share > 0.001) {
         (1.., _) | (_, true) => Level::Warning,
         (0, false) => Level::Fine,
@@ -189,8 +193,7 @@ pub(super) fn retransmits(report: &Report) -> Option<Check> {
                 "0.1 % of the requests; none to connect",
             )
             .means(format!(
-                "{} segments were sent again ({} to connect, each after 1 s or more): part of the tail \
-                 is the network",
+                "{} segments were sent again ({} of the requests{to_connect}): part of the tail is the network",
                 thousands(again),
                 percent(share)
             )),

@@ -1,4 +1,4 @@
-//! Checks of steadiness: drift over the run, and CPU taken by others.
+//! Checks of steadiness: a target that dies, drift over the run, and CPU taken by others.
 
 use std::time::Duration;
 
@@ -12,6 +12,29 @@ const DRIFT_WINDOWS_MIN: usize = 15;
 /// A change below this many standard errors is noise.
 const ERRORS_OF_MEAN: f64 = 4.0;
 
+/// From this share of the run on, a target that is gone is a fault: figures by the second are then too low by as much.
+const SILENCE_FAULT: f64 = 0.05;
+
+/// Whether the target went away: it had answered, and from some moment to the end connections failed and nothing was answered.
+pub(super) fn silence(report: &Report) -> Option<Check> {
+    let last = report.windows.iter().rposition(|window| window.completed > 0)?;
+    let after = &report.windows[last + 1..];
+    let from = after.first()?.start;
+    if report.connections.failed == 0 || after.iter().all(|window| window.errors == 0) {
+        return None;
+    }
+    let share = report.elapsed.saturating_sub(from).as_secs_f64() / report.elapsed.as_secs_f64().max(1e-9);
+    let level = if share > SILENCE_FAULT { Level::Fault } else { Level::Warning };
+    let (from, elapsed) = (from.as_secs_f64(), report.elapsed.as_secs_f64());
+    Some(
+        Check::graded("silence", "time without answers at the end, while connections fail", level)
+            .found(percent(share), "none")
+            .means(format!(
+                "the target answered nothing from second {from:.1} to the end at {elapsed:.1}, and connections failed: it went away"
+            )),
+    )
+}
+
 /// Compares the rate of the last third with the first.
 pub(super) fn drift(report: &Report) -> Option<Check> {
     let full = report.windows.iter().map(|window| window.length).max()?;
@@ -21,7 +44,8 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
         .filter(|window| window.length * 10 >= full * 9)
         .map(|window| window.completed as f64 / window.length.as_secs_f64())
         .collect();
-    if report.elapsed < DRIFT_ELAPSED_MIN || rates.len() < DRIFT_WINDOWS_MIN || report.stopped_early {
+    let is_short = report.elapsed < DRIFT_ELAPSED_MIN || rates.len() < DRIFT_WINDOWS_MIN;
+    if is_short || report.stopped_early || silence(report).is_some() {
         return None;
     }
     let third = rates.len() / 3;

@@ -94,7 +94,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 59] = [
+    let table: [(&str, Level, Change); 63] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -104,6 +104,11 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
             report.residency.record_n(1_000_000, 50_000).unwrap();
         }),
         ("batch_residency", Level::Fault, |_, report| report.residency.record_n(4_000_000, 50_000).unwrap()),
+        // Short waits do not delay requests that have their times.
+        ("batch_residency", Level::Fine, |plan, report| {
+            open(plan, report, 10_000.0);
+            report.residency.record_n(900_000, 50_000).unwrap();
+        }),
         ("littles_law", Level::Warning, |_, report| report.connections.reached = 70),
         ("littles_law", Level::Fault, |_, report| report.connections.reached = 100),
         ("send_slip", Level::Fine, |plan, report| open(plan, report, 10_000.0)),
@@ -152,6 +157,14 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("drift", Level::Fine, |_, report| report.windows = windows(|number| 1_000 + number % 7 * 30)),
         ("drift", Level::Fault, |_, report| {
             report.windows = windows(|number| if number < 60 { 1_000 } else { 0 });
+        }),
+        // It died after 6 of 10 seconds, and after 0.9 of one, in a run that was stopped then.
+        ("silence", Level::Fault, |_, report| dead_from(report, 60)),
+        ("silence", Level::Warning, |_, report| dead_from(report, 98)),
+        ("silence", Level::Fault, |_, report| {
+            dead_from(report, 9);
+            report.windows.truncate(10);
+            (report.elapsed, report.stopped_early) = (Duration::from_secs(1), true);
         }),
         ("throttling", Level::Warning, |_, report| report.host.steal = Some(0.03)),
         ("throttling", Level::Fault, |_, report| report.host.steal = Some(0.06)),
@@ -284,6 +297,13 @@ fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
     plan.reuse = Reuse::Never;
     report.connections.reached = 9;
     (report.connections.opened, report.connections.failed) = (100_000, failed);
+}
+
+/// Connections fail from this window on, and nothing is answered.
+fn dead_from(report: &mut Report, from: u64) {
+    report.windows = windows(|number| if number < from { 1_000 } else { 0 });
+    report.windows.iter_mut().skip(from as usize).for_each(|window| window.errors = 5);
+    report.connections.failed = 20;
 }
 
 fn count(cause: ErrorCause, count: u64) -> ErrorCount {

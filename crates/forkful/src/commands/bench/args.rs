@@ -167,8 +167,8 @@ pub(crate) struct BenchRequestArgs {
     /// Request URLs at random with these weights: `9,1`.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pub(crate) weights: Vec<u32>,
-    /// Statuses that count as success (all below 400).
-    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..=999))]
+    /// Statuses that count as success, such as 200,404 (all below 400).
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = status)]
     pub(crate) expect_status: Vec<u16>,
     /// Text that every body must contain.
     #[arg(long, value_name = "TEXT")]
@@ -311,4 +311,9 @@ fn think(text: &str) -> Result<forkful_load::Think, String> {
         Some(_) => Err("expected a pause as 100ms, or as 0-100ms".to_owned()),
         None => Ok(forkful_load::Think::Fixed(duration(text)?)),
     }
+}
+
+fn status(text: &str) -> Result<u16, String> {
+    let status = text.parse().ok().filter(|status| (100..=999).contains(status));
+    status.ok_or_else(|| "expected statuses, each a number, as in 200,404".to_owned())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use forkful_load::report::{self, Findings};
 
 use super::args::BenchOutputArgs;
+use crate::commands::lab;
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -17,14 +18,9 @@ pub(super) fn check(out: &BenchOutputArgs) -> Result<(), Failure> {
     if promised > 1 {
         return Err(Failure::new(Exit::WrongUse, "only one of --json, --csv - and --hdr - can have stdout"));
     }
-    for path in [&out.csv, &out.hdr, &out.html].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !folder.is_dir() {
-            let error = format!("{}: there is no folder {}", path.display(), folder.display());
-            return Err(Failure::new(Exit::WrongUse, error));
-        }
-    }
-    Ok(())
+    let tables = [&out.csv, &out.hdr].into_iter().flatten().filter(|path| path.as_os_str() != "-");
+    tables.map(PathBuf::as_path).try_for_each(lab::check_file)?;
+    lab::check_page(out.html.as_deref())
 }
 
 fn is_stdout(path: Option<&PathBuf>) -> bool {
@@ -45,7 +41,7 @@ pub(super) fn write(out: &BenchOutputArgs, findings: &Findings) -> Result<(), Fa
         put(path, &report::hdr(&findings.report.response))?;
     }
     if let Some(path) = &out.html {
-        crate::commands::lab::write_page(path, &report::Page::of(findings))?;
+        lab::write_page(path, &report::Page::of(findings))?;
     }
     Ok(())
 }
