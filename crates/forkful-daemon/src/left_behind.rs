@@ -27,6 +27,8 @@ use crate::Home;
 const GRACE: Duration = Duration::from_secs(3);
 /// A process that survives SIGKILL for this long waits in the kernel and is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a killed process may take to be gone.
+const DYING: Duration = Duration::from_millis(500);
 /// Intervals between two scans of all processes: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
@@ -53,12 +55,20 @@ impl Note {
     }
 
     /// The daemon's process or its keeper's, if it lives. This daemon's own keeper does not count: it has outlived the previous daemon.
+    /// One that has just been killed is given the time to be gone: the kernel closes its files, and with them its lock, first.
     fn living(&self) -> Option<u32> {
         let is_own = |pid| pid == std::process::id() || tree::keeper() == Some(pid);
         let lives = |(pid, started): &(u32, u64)| {
             procinfo::is_living(*pid) && procinfo::start_time(*pid).is_ok_and(|now| now == *started)
         };
-        self.daemon.iter().find(|process| !is_own(process.0) && lives(process)).map(|(pid, _)| *pid)
+        let until = Instant::now() + DYING;
+        loop {
+            let (pid, _) = self.daemon.iter().find(|process| !is_own(process.0) && lives(process))?;
+            if Instant::now() >= until {
+                return Some(*pid);
+            }
+            thread::sleep(LOOKS.0);
+        }
     }
 }
 
