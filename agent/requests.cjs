@@ -109,16 +109,13 @@ class Connection {
   constructor(socket, response) {
     /** How many count. */
     this.underWay = 0;
-    /**
-     * When the first of them came, and when each of the further ones did, which the client sent without waiting. Never an integer, for which V8
-     * would have other code.
-     */
+    /** When the first of these requests came. Not 0 at the beginning: V8 compiles other code for integers. */
     this.startedAt = Number.NaN;
-    /** @type {number[]} */
+    /** When each of the other requests came: a client that pipelines does not wait for answers. @type {number[]} */
     this.later = [];
     /** The response to the last request. */
     this.newest = null;
-    /** The response in progress to a request from before. */
+    /** A response in progress whose request came before the count began. */
     this.earlier = socket._httpMessage === response ? null : socket._httpMessage;
   }
 
@@ -164,8 +161,8 @@ function watchRequests(agent, { performance }, wake) {
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
   /**
-   * The requests of each connection. Not in properties of Node.js' objects: another shape of a response has V8 throw away the compiled code of
-   * Node.js and of the app that was made for the shape that it had.
+   * The requests of each connection. They are not kept in properties of Node.js' responses: a new property changes the shape of a response, and V8
+   * then discards compiled code of Node.js and of the app.
    * @type {WeakMap<any, Connection>}
    */
   const connections = new WeakMap();
@@ -177,7 +174,7 @@ function watchRequests(agent, { performance }, wake) {
   };
   const onStart = ({ response, socket }, at) => {
     const connection = connections.get(socket) ?? meet(socket, response);
-    // It was counted before its channel told of it.
+    // `meet` of the reporter has counted this request.
     if (connection.newest === response) return;
     counts.requests += 1;
     wake();

@@ -27,7 +27,7 @@ use crate::Home;
 const GRACE: Duration = Duration::from_secs(3);
 /// A process that survives SIGKILL for this long waits in the kernel and is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a killed process may take to be gone.
+/// How long a killed process may take to end.
 const DYING: Duration = Duration::from_millis(500);
 /// Intervals between two scans of all processes: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -55,7 +55,7 @@ impl Note {
     }
 
     /// The daemon's process or its keeper's, if it lives. This daemon's own keeper does not count: it has outlived the previous daemon.
-    /// One that has just been killed is given the time to be gone: the kernel closes its files, and with them its lock, first.
+    /// A killed process gets time to end: the kernel closes its files, and so releases the lock, before the process is gone.
     fn living(&self) -> Option<u32> {
         let is_own = |pid| pid == std::process::id() || tree::keeper() == Some(pid);
         let lives = |(pid, started): &(u32, u64)| {

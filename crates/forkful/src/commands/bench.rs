@@ -101,7 +101,7 @@ fn tell(args: &BenchArgs, findings: &Findings) -> Result<(), Failure> {
         return output::print_json(&report::Document::of(findings));
     }
     if files::take_stdout(out) {
-        // Neither format has a place for it.
+        // The formats of --csv and --hdr have no place for the reason.
         if !findings.trust.trustworthy() {
             output::warn(&findings.trust.sentence());
         }

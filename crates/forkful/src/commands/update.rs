@@ -212,7 +212,7 @@ async fn prove(home: &Home, old: &Ping, program: &Path, reply: &UpdateReply) -> 
                 {
                     return Verdict::New(now);
                 }
-                // What has ended since it answered runs nothing: who follows it is to be seen.
+                // A daemon that has ended since it answered runs no program: the next look shows which daemon follows.
                 let is_other = runs == Some(false) || runs.is_none() && !program.exists();
                 if is_other && now.pid != old.pid {
                     return Verdict::Previous;
