@@ -11,8 +11,8 @@ mod outcome;
 mod pareto;
 mod predict;
 mod race;
-mod refused;
 mod time;
+mod unfit;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ use forkful_core::random::Random;
 pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
 use race::Race;
-use refused::{forbid_refused, piloted, unless_refused};
 use time::{First, Needs, Time};
+use unfit::{forbid_refused, piloted, unless_unfit};
 
 /// Share of the budget for the race; the rest is for latency at equal load.
 const RACE_SHARE: f64 = 0.75;
@@ -128,6 +128,8 @@ pub(crate) struct Raced {
     pub(crate) unmeasured: Option<String>,
     /// Numbers of workers at which a host refused connections.
     pub(crate) refused: BTreeMap<u16, HostLoad>,
+    /// How the app failed with candidates that were left out: their names, and what happened.
+    pub(crate) failed: Vec<String>,
 }
 
 impl Raced {
@@ -140,6 +142,7 @@ impl Raced {
             trials: 0,
             unmeasured,
             refused: BTreeMap::new(),
+            failed: Vec::new(),
         }
     }
 }
@@ -279,7 +282,11 @@ fn run_race(
                 text: format!("round {}: {}", raced.race.rounds() + 1, arm(candidate).name),
                 done: (RACE_SHARE * spent / whole).min(RACE_SHARE),
             });
+            let failed = raced.failed.len();
             let per_second = one(tune, candidate, trial, time, to_come, index, raced)?;
+            for text in &raced.failed[failed..] {
+                observer.note(&format!("{text}; it is left out"));
+            }
             results.push((index, Some(per_second)));
         }
         if results.is_empty() {
@@ -355,7 +362,7 @@ fn one(
     let expected = time.of(tune, candidate, plan);
     let plan = TrialPlan { warmup: warmup(tune, candidate, plan), ..*plan };
     let began = Instant::now();
-    let trial = unless_refused(run_trial(&tune.setup, &arm, &plan), candidate, raced)?;
+    let trial = unless_unfit(run_trial(&tune.setup, &arm, &plan), index, raced)?;
     let took = began.elapsed();
     time.took(expected, took);
     let Some(mut trial) = trial else { return Ok(0.0) };
@@ -363,7 +370,7 @@ fn one(
     let fits = until.is_some_and(|until| Instant::now() + took <= until) && time.fits(took);
     raced.trials += 1;
     if trial.disturbance.is_some() && fits {
-        match unless_refused(run_trial(&tune.setup, &arm, &plan), candidate, raced)? {
+        match unless_unfit(run_trial(&tune.setup, &arm, &plan), index, raced)? {
             Some(again) => trial = again,
             None => return Ok(0.0),
         }

@@ -128,6 +128,9 @@ impl ErrorCause {
             Self::ConnectRefused => Some("is the server running, and on this port?"),
             Self::TlsCertificate => Some("trust its authority, or skip the check for a server of your own"),
             Self::TlsHandshake => Some("does the server speak TLS on this port?"),
+            Self::ClosedBeforeAnswer => {
+                Some("did the server crash, or does it speak TLS on this port (https)?")
+            }
             Self::NotHttp => Some("does the server speak HTTP on this port, or TLS?"),
             Self::NoHttp2 | Self::Http2Protocol => Some("try HTTP/1.1"),
             Self::NoWebSocket => Some("is there a WebSocket server on this path?"),

@@ -59,3 +59,4 @@ pub use report::facts::{
     Sample, ThreadFacts, Window, Worker,
 };
 pub use run::run;
+pub use system::OtherPrograms;

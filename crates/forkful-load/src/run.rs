@@ -30,6 +30,10 @@ const DESCRIPTORS_SPARE: u64 = 400;
 /// If there is no connection after this time, the server counts as unreachable.
 const UNREACHABLE_AFTER: Nanos = 1_000_000_000;
 
+/// A run that ends by its number of requests ends early if the target has been gone for as long as a request may take, but at
+/// least this long.
+const GONE_AFTER_MIN: Nanos = 1_000_000_000;
+
 /// Performs a plan. `progress` is called about ten times a second on this thread; `stop` ends the run early.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) -> Result<Report, LoadError> {
     let compiled = Compiled::new(plan)?;
@@ -131,6 +135,9 @@ struct Conductor<'c> {
 struct Live {
     windows: Vec<crate::recorder::ThreadWindow>,
     last_call: Nanos,
+    /// Answers and connections so far, and when the last of them came.
+    reached: u64,
+    reached_at: Nanos,
     /// Answers in all windows of the measurement, and the sum of their response times.
     answered: u64,
     response_sum: Nanos,
@@ -272,7 +279,8 @@ impl<'c> Conductor<'c> {
         let opened: u64 = self.totals.iter().map(|totals| totals.opened).sum();
         let started = now.saturating_sub(self.times.start);
         let unreachable = opened == 0 && errors > 0 && started > UNREACHABLE_AFTER;
-        if (too_many || unreachable || self.stop.is_stopped())
+        let is_gone = self.is_gone(now, opened);
+        if (too_many || unreachable || is_gone || self.stop.is_stopped())
             && now < self.shared.end()
             && self.threads_measuring > 0
         {
@@ -280,6 +288,17 @@ impl<'c> Conductor<'c> {
             self.shared.end_at(now);
         }
         self.call_progress(now, false);
+    }
+
+    /// Whether the target has not been reached for so long that a number of requests would never be completed.
+    fn is_gone(&mut self, now: Nanos, opened: u64) -> bool {
+        let reached = opened + self.totals.iter().map(|totals| totals.completed).sum::<u64>();
+        let plan = &self.shared.compiled.plan;
+        let Stop::Requests(_) = plan.stop else { return false };
+        if reached != self.live.reached || self.live.reached_at == 0 {
+            (self.live.reached, self.live.reached_at) = (reached, now);
+        }
+        now - self.live.reached_at > nanos(plan.timeout).max(GONE_AFTER_MIN)
     }
 
     fn call_progress(&mut self, now: Nanos, certainly: bool) {

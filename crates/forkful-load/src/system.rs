@@ -65,10 +65,54 @@ impl Snapshot {
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             busy: part(|cpu| cpu.0),
             steal: part(|cpu| cpu.1),
+            others: None,
             throttled_times: throttled.map(|(now, then)| now.0.saturating_sub(then.0)),
             throttled: throttled.map(|(now, then)| now.1.saturating_sub(then.1)),
             descriptors_max: getrlimit(Resource::Nofile).current,
         }
+    }
+}
+
+/// Whether other programs use the CPUs that target and generator need: those that run both before and after a load
+/// have nothing to do with it, unlike a database or a proxy of the target.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherPrograms {
+    /// Threads beside this one that ran or waited for a CPU before the load, the median of some looks.
+    before: u64,
+}
+
+/// Looks before the load, and the pause between two: 20 ms in all.
+const LOOKS: usize = 11;
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
+/// After the load: the time for connections to close, and the time over which CPU is counted, in steps of 10 ms.
+const SETTLE: Duration = Duration::from_millis(30);
+const COUNTED: Duration = Duration::from_millis(250);
+/// From this share on, all CPUs of the machine together count as full.
+pub(crate) const MACHINE_FULL: f64 = 0.9;
+
+impl OtherPrograms {
+    /// Looks at the machine before a load; takes 20 ms.
+    pub fn before() -> Self {
+        let mut looks: Vec<u64> = (0..LOOKS)
+            .map(|_| {
+                std::thread::sleep(LOOK_PAUSE);
+                running(&read("/proc/stat")).unwrap_or(1).saturating_sub(1)
+            })
+            .collect();
+        looks.sort_unstable();
+        Self { before: looks[LOOKS / 2] }
+    }
+
+    /// Looks again after the load, and sets [`Host::others`]. Takes no time, except when it may have been disturbed: then
+    /// 0.3 s.
+    pub fn after(self, report: &mut crate::Report) {
+        if self.before == 0 || report.host.busy.is_none_or(|busy| busy < MACHINE_FULL) {
+            return;
+        }
+        std::thread::sleep(SETTLE);
+        let from = Snapshot::take();
+        std::thread::sleep(COUNTED);
+        report.host.others = Snapshot::take().host_since(&from).busy;
     }
 }
 
@@ -136,6 +180,11 @@ fn cpu(text: &str) -> Option<(u64, u64, u64)> {
     Some((all - idle, *numbers.get(7)?, all))
 }
 
+/// `procs_running`: threads that run or wait for a CPU, including the one that asks.
+fn running(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
+}
+
 /// The cgroup's `cpu.stat`, version 2.
 fn throttled() -> Option<(u64, Duration)> {
     let own = read("/proc/self/cgroup");
@@ -167,7 +216,23 @@ mod tests {
         );
         assert_eq!(time_wait("sockets: used 1\nTCP: inuse 5 orphan 0 tw 12 alloc 9\n"), Some(12));
         assert_eq!(cpu("cpu  10 0 20 60 5 0 3 2 0 0\ncpu0 1\n"), Some((35, 2, 100)));
+        assert_eq!(running("btime 5\nprocs_running 3\nprocs_blocked 0\n"), Some(3));
         assert_eq!(local_ports("32768\t60999\n"), Some(28_232));
+        assert_eq!(running(""), None);
         assert_eq!((table(""), time_wait(""), cpu("")), (Vec::new(), None, None));
+    }
+
+    #[test]
+    fn others_are_looked_for_only_where_they_may_have_disturbed() {
+        let looked = |before: u64, busy: Option<f64>| {
+            let mut report = crate::Report::empty("test");
+            report.host.busy = busy;
+            OtherPrograms { before }.after(&mut report);
+            report.host.others
+        };
+        assert_eq!(looked(0, Some(1.0)), None, "nothing ran before the load");
+        assert_eq!(looked(2, Some(0.5)), None, "there were CPUs enough");
+        assert_eq!(looked(2, None), None);
+        assert!(looked(2, Some(0.95)).is_some_and(|share| (0.0..=1.0).contains(&share)));
     }
 }

@@ -4,10 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
 
 use crate::LoadError;
 use crate::cause::ErrorCause;
@@ -26,7 +31,20 @@ pub(crate) fn client(
     let builder = if options.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
     } else {
-        builder.with_root_certificates(roots(options.authorities.as_deref())?)
+        let roots = roots(options.authorities.as_deref())?;
+        match &options.authorities {
+            None => builder.with_root_certificates(roots),
+            Some(file) => {
+                let inner =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                        .build()
+                        .map_err(|error| unusable("certificate authority", &error))?;
+                let given = certificates(file, "certificate authority")?;
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(GivenCertificate { inner, given }))
+            }
+        }
     };
     let mut config = match (&options.client_certificate, &options.client_key) {
         (None, None) => builder.with_no_client_auth(),
@@ -100,6 +118,62 @@ fn read(file: &Path, what: &'static str) -> Result<Vec<u8>, LoadError> {
 
 fn unusable(what: &'static str, reason: &dyn std::fmt::Display) -> LoadError {
     LoadError::Tls { what, reason: reason.to_string() }
+}
+
+/// Accepts what the given authorities have signed, and each of them itself: the self-signed certificate that `openssl req -x509`
+/// makes is an authority, which no server's certificate should be.
+#[derive(Debug)]
+struct GivenCertificate {
+    inner: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+/// The library's reason for refusing an authority as a server's certificate; time and usage are checked before it.
+const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
+
+impl ServerCertVerifier for GivenCertificate {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified =
+            self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match &verified {
+            Err(Error::InvalidCertificate(CertificateError::Other(reason)))
+                if format!("{:?}", reason.0) == IS_AUTHORITY && self.given.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            _ => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
 }
 
 /// Accepts any certificate, for `insecure`; signatures are still verified.

@@ -41,7 +41,8 @@ pub(super) fn compare(a: &Saved, b: &Saved, context: &Context) -> Result<Reports
     let runs = [Run::read(a)?, Run::read(b)?];
     let is_same_load = !differences.iter().any(|one| one.load);
     let is_open = runs.iter().all(|run| run.is_open);
-    let figures = figures(&runs, is_same_load, is_open);
+    let is_comparable = is_same_load && beside_others(&sources).is_none();
+    let figures = figures(&runs, is_comparable, is_open);
     let main = usize::from(is_open);
     let word = figures[main].verdict;
     let gate = gate(&runs, &sources, is_same_load, &figures);
@@ -155,11 +156,16 @@ fn batches(saved: &Saved) -> Result<Vec<Batch>, ReportError> {
     Ok(batches)
 }
 
-fn figures(runs: &[Run; 2], is_same_load: bool, is_open: bool) -> Vec<Figure> {
+/// The report that was measured beside other programs, if one was.
+fn beside_others(sources: &[Source; 2]) -> Option<&Source> {
+    sources.iter().find(|source| source.beside_others)
+}
+
+fn figures(runs: &[Run; 2], is_comparable: bool, is_open: bool) -> Vec<Figure> {
     const SECONDS: &str = "the seconds of both runs";
     let [a, b] = runs;
     let judged = |interval: Option<Interval>, rule: &Rule| {
-        interval.filter(|_| is_same_load).map(|interval| word_of(&interval, rule, true))
+        interval.filter(|_| is_comparable).map(|interval| word_of(&interval, rule, true))
     };
     let ratio = |samples: [Option<Sample>; 2]| match samples {
         [Some(a), Some(b)] => Some(b.over(&a, CONFIDENCE)),
@@ -215,6 +221,9 @@ fn gate(runs: &[Run; 2], sources: &[Source; 2], is_same_load: bool, figures: &[F
     if !is_same_load {
         return Gate::Unknown("the loads were not the same");
     }
+    if beside_others(sources).is_some() {
+        return Gate::Unknown("a run was made beside other programs that used the CPU");
+    }
     if (runs[1].error_share - runs[0].error_share).abs() > ERRORS_APART {
         return Gate::Unknown(
             "the shares of errors are not the same, so that the figures are of different answers",
@@ -248,6 +257,12 @@ fn headline(sources: &[Source; 2], differences: &[Difference], figure: &Figure, 
     if !loads.is_empty() {
         let names = loads.join(", ");
         return format!("not known: the loads differ ({names}); {says}, which is not a comparison");
+    }
+    if let Some(source) = beside_others(sources) {
+        return format!(
+            "not known: other programs used the CPU that {} needed; {says}, which may be their doing",
+            source.name
+        );
     }
     match (figure.ci95, figure.verdict) {
         (Some([low, high]), Some(word)) => format!(

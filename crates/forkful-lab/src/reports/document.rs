@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::read::{ReportError, Saved};
+use super::read::{ReportError, Saved, at};
 use crate::document::VERSION;
 use crate::gate::Gate;
 use crate::statistics::paired::Interval;
@@ -64,6 +64,8 @@ pub struct Source {
     pub trustworthy: bool,
     /// Why it cannot be trusted.
     pub doubt: Option<String>,
+    /// It was measured while other programs used the CPUs that it needed, so that its figures compare with no other's.
+    pub beside_others: bool,
 }
 
 /// A setting that differs.
@@ -155,6 +157,12 @@ impl Source {
             created_at_ms: saved.get("created_at_ms").and_then(Value::as_u64),
             trustworthy: is_trustworthy,
             doubt: if is_trustworthy { None } else { saved.told("trust.text") },
+            beside_others: saved.get("trust.checks").and_then(Value::as_array).is_some_and(|checks| {
+                checks.iter().any(|check| {
+                    at(check, "key") == Some(&json!("other_programs"))
+                        && at(check, "ok") != Some(&Value::Bool(true))
+                })
+            }),
         })
     }
 

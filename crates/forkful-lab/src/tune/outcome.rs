@@ -335,6 +335,13 @@ fn trust(raced: &Raced, cores: u16) -> Trust {
         }
     }
     disturbances(&mut trust, raced);
+    if !raced.failed.is_empty() {
+        trust.note(
+            Level::Warning,
+            "failed",
+            format!("left out, because the app failed: {}", raced.failed.join("; ")),
+        );
+    }
     if let Some(text) = &raced.unmeasured {
         trust.note(Level::Note, "few_candidates", text);
     }

@@ -408,6 +408,11 @@ pub struct Host {
     #[serde(rename = "cpu_stolen", serialize_with = "json::number")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub steal: Option<f64>,
+    /// Share of all CPU time that other programs used right after the run, if they had also run right before it and all
+    /// CPUs were busy in it; `None` if not, or not asked for. See [`crate::OtherPrograms`].
+    #[serde(rename = "cpu_others", serialize_with = "json::number")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub others: Option<f64>,
     /// How often this process's cgroup was throttled.
     pub throttled_times: Option<u64>,
     /// How long it was throttled.

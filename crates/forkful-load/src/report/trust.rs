@@ -26,9 +26,11 @@ impl Trust {
             generator::slip(plan, report),
             generator::stood_still(report),
             overload::overload(plan, report),
+            steadiness::length(plan, report),
             steadiness::silence(report),
             steadiness::drift(report),
             steadiness::stolen(report),
+            steadiness::others(report),
             network::connections(plan, report),
             network::streams(plan, report),
             network::ports(report),
@@ -37,6 +39,7 @@ impl Trust {
             Some(samples(report)),
             (plan.http != HttpVersion::EventStream).then(|| unfinished(report)),
             errors(plan, report),
+            redirects(plan, report),
         ];
         Self { checks: checks.into_iter().flatten().map(Check::without_idle_meaning).collect() }
     }
@@ -128,6 +131,9 @@ fn unfinished(report: &Report) -> Check {
 const ERRORS_MANY: f64 = 0.1;
 const ERRORS_MOST: f64 = 0.5;
 
+/// From this share of redirects on, a run is probably not of the intended route.
+const REDIRECTS_MANY: f64 = 0.5;
+
 /// Statuses that are listed if most answers are errors.
 const STATUSES_NAMED_MAX: usize = 3;
 
@@ -167,6 +173,28 @@ fn errors(plan: &Plan, report: &Report) -> Option<Check> {
         )
         .found(percent(all), format!("{:.0} %", ERRORS_MANY * 100.0))
         .means(meaning),
+    )
+}
+
+/// Whether most answers were redirects, which are not followed: nobody means to measure them by mistake. `304` is none.
+fn redirects(plan: &Plan, report: &Report) -> Option<Check> {
+    let answers: u64 = report.statuses.iter().map(|(_, count)| count).sum();
+    let of_redirects = |(status, _): &&(u16, u64)| matches!(status, 300..=303 | 305..=399);
+    let count: u64 = report.statuses.iter().filter(of_redirects).map(|(_, count)| count).sum();
+    let is_meant = !plan.expect.statuses.is_empty() && !plan.expect.is_habit;
+    if count == 0 || is_meant {
+        return None;
+    }
+    let share = count as f64 / answers.max(1) as f64;
+    let status = report.statuses.iter().filter(of_redirects).max_by_key(|(_, count)| *count)?.0;
+    Some(
+        Check::graded("redirects", "redirects", Level::above(share, REDIRECTS_MANY, 1.0))
+            .found(percent(share), percent(REDIRECTS_MANY))
+            .means(format!(
+                "{} of the answers were redirects ({status}), which are not followed: the figures are theirs; use the URL \
+                 that they name, or `--expect-status {status}`",
+                percent(share)
+            )),
     )
 }
 

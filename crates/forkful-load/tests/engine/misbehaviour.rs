@@ -1,8 +1,11 @@
 //! Servers that misbehave: each fault has its cause in the report, nothing hangs, nothing panics.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::support::{Peer, Server, ok, port_of_nobody};
+use forkful_load::report::{Check, Level, Trust};
 use forkful_load::{
     BodyCheck, ErrorCause, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Threads, run,
 };
@@ -186,6 +189,35 @@ fn a_body_that_is_not_the_expected_one() {
         assert_eq!(report.errors_of(ErrorCause::UnexpectedBody), errors);
         assert_eq!((report.counts.completed, report.length_differs > 0), (12, true));
     }
+}
+
+/// The listener is closed after three connections, and each of them after four answers.
+#[test]
+fn a_target_that_goes_away_ends_a_number_of_requests() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let streams: Vec<TcpStream> = (0..3).map(|_| listener.accept().unwrap().0).collect();
+        drop(listener);
+        for mut stream in streams {
+            let mut buffer = [0; 1024];
+            for _ in 0..4 {
+                assert!(stream.read(&mut buffer).unwrap() > 0);
+                stream.write_all(&ok("x")).unwrap();
+            }
+        }
+    });
+    let mut plan = Plan::get(&url).unwrap();
+    (plan.connections, plan.threads) = (3, Threads::Count(1));
+    (plan.timeout, plan.stop) = (Duration::from_secs(1), Stop::Requests(1_000_000));
+    let begun = Instant::now();
+    let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+    assert!(begun.elapsed() < HANG);
+    server.join().unwrap();
+    assert!(report.stopped_early, "{:?}", report.counts);
+    assert_eq!(report.counts.completed, 12);
+    let trust = Trust::of(&plan, &report);
+    assert_eq!(trust.check("silence").map(Check::level), Some(Level::Fault), "{:?}", trust.sentence());
 }
 
 #[test]

@@ -18,15 +18,23 @@ use crate::support::{Peer, Server, ok};
 
 /// TLS configuration of a server for `localhost`, and its self-signed certificate.
 pub(crate) fn tls_server() -> (Arc<ServerConfig>, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    tls_server_of(rcgen::IsCa::NoCa)
+}
+
+/// The same, where the certificate says whether it is an authority.
+fn tls_server_of(is_authority: rcgen::IsCa) -> (Arc<ServerConfig>, String) {
+    let signing_key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = is_authority;
+    let cert = params.self_signed(&signing_key).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    (Arc::new(config), made.cert.pem())
+    (Arc::new(config), cert.pem())
 }
 
 /// The server's end of a TLS connection.
@@ -40,7 +48,13 @@ pub(crate) fn accept(
 
 /// An HTTPS server with a certificate for `localhost`, and the file of its authority.
 pub(crate) fn https(folder: &tempfile::TempDir) -> (Server, PathBuf) {
-    let (config, certificate) = tls_server();
+    https_of(folder, tls_server())
+}
+
+fn https_of(
+    folder: &tempfile::TempDir,
+    (config, certificate): (Arc<ServerConfig>, String),
+) -> (Server, PathBuf) {
     let authority = folder.path().join("authority.pem");
     fs_err::write(&authority, certificate).unwrap();
     let server = Server::new(move |peer| {
@@ -88,6 +102,27 @@ fn https_with_a_trusted_authority_or_without_a_check() {
         assert!(first.tls.unwrap().starts_with("TLSv1.3 TLS"));
     }
     assert_eq!((server.requests(), server.connections()), (400, 8));
+}
+
+/// As `openssl req -x509` makes it.
+#[test]
+fn a_self_signed_authority_is_trusted_by_its_file_and_for_its_name_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = || tls_server_of(rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
+    let (server, authority) = https_of(&folder, made());
+    let other = folder.path().join("other.pem");
+    fs_err::write(&other, made().1).unwrap();
+    let mut plan = https_plan(&server);
+    plan.tls.authorities = Some(authority.clone());
+    let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
+    assert_eq!((report.counts.completed, report.errors_total()), (200, 0), "{:?}", report.errors);
+    for (file, name) in [(authority, "example.org"), (other, "localhost")] {
+        plan.tls.authorities = Some(file);
+        plan.tls.server_name = Some(name.to_owned());
+        let error = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap_err();
+        let is_refused = matches!(error, LoadError::Unreachable { cause: ErrorCause::TlsCertificate, .. });
+        assert!(is_refused, "{error:?}");
+    }
 }
 
 #[test]

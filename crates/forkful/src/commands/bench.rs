@@ -10,7 +10,7 @@ mod workers;
 
 use forkful_core::pages::Page;
 use forkful_load::report::{self, Findings, Judgement, Threshold, Tone, Trust};
-use forkful_load::{LoadError, Plan, Report, run};
+use forkful_load::{LoadError, OtherPrograms, Plan, Report, run};
 use forkful_os::wall_clock::now_ms;
 
 use super::lab;
@@ -52,7 +52,8 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
         return search::search(args, &plan, &args.load.search, &stop);
     }
     let mut watched = Watched::find(&plan);
-    let report = {
+    let others = OtherPrograms::before();
+    let mut report = {
         let live = Progress::bar("{bar:20} {percent:>3} %  {wide_msg}", args.output.no_progress);
         run(
             &plan,
@@ -63,6 +64,7 @@ pub(super) fn run_bench(args: &BenchArgs) -> Result<Exit, Failure> {
             &stop,
         )?
     };
+    others.after(&mut report);
     conclude(&plan, &report, watched, args, &thresholds, &|findings| tell(args, findings))
 }
 

@@ -64,6 +64,21 @@ fn a_tenth_less_is_slower_and_a_hundredth_is_no_difference() {
 }
 
 #[test]
+fn a_run_beside_other_programs_is_compared_with_no_other() {
+    let mut busy = run(900.0, 10);
+    for (ok, verdict) in [(json!(null), "not known"), (json!(true), "slower")] {
+        busy["trust"] = json!({ "checks": [{ "key": "other_programs", "ok": ok }] });
+        let document = compared(&run(1000.0, 10), &busy);
+        assert_eq!(document.verdict, verdict);
+        let is_unknown =
+            document.gate == Gate::Unknown("a run was made beside other programs that used the CPU");
+        assert_eq!(is_unknown, verdict == "not known", "{:?}", document.gate);
+        let says = "not known: other programs used the CPU that b.json needed";
+        assert_eq!(document.headline.starts_with(says), verdict == "not known", "{}", document.headline);
+    }
+}
+
+#[test]
 fn what_a_fresh_start_may_make_is_no_difference_that_is_called_one() {
     // The seconds alone would detect a difference of 6 %; two single runs cannot.
     let document = compared(&run(1000.0, 10), &run(945.0, 10));

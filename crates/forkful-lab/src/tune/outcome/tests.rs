@@ -21,6 +21,7 @@ fn raced(disturbed: usize, costs: Vec<Costs>) -> Raced {
         trials: 10,
         unmeasured: None,
         refused: BTreeMap::new(),
+        failed: Vec::new(),
     }
 }
 

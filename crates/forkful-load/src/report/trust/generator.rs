@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Check, Level, percent};
 use crate::report::findings::{WorkerShare, Workers};
 use crate::report::spread::{at, duration, thousands};
+use crate::system::MACHINE_FULL;
 use crate::{Load, Plan, Report, Think};
 
 /// A busier thread influences the result; measurements showed distortion at 81 to 91 %.
@@ -13,8 +14,6 @@ const BUSY_WARNING: f64 = 0.8;
 const BUSY_FAULT: f64 = 0.9;
 /// From this share on, a thread or process counts as CPU-bound.
 const BUSY_LIMIT: f64 = 0.85;
-/// From this share on, all CPUs of the machine together count as full.
-const MACHINE_FULL: f64 = 0.9;
 /// In a shorter run the CPU of other processes is not meaningful: it is counted in 1/100 s.
 const WORKERS_ELAPSED_MIN: Duration = Duration::from_secs(1);
 /// In a shorter run CPU shares are not meaningful.

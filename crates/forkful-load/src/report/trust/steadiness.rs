@@ -1,9 +1,10 @@
-//! Checks of steadiness: a target that dies, drift over the run, and CPU taken by others.
+//! Checks of steadiness: a run that is too short, a target that dies, drift over the run, and CPU taken by others.
 
 use std::time::Duration;
 
 use super::{Check, Level, percent};
-use crate::Report;
+use crate::report::spread::{at, duration};
+use crate::{HttpVersion, Load, Plan, Report, Stop, Think};
 
 /// Thirds of a shorter run are too short to compare.
 const DRIFT_ELAPSED_MIN: Duration = Duration::from_secs(3);
@@ -14,6 +15,63 @@ const ERRORS_OF_MEAN: f64 = 4.0;
 
 /// From this share of the run on, a target that is gone is a fault: figures by the second are then too low by as much.
 const SILENCE_FAULT: f64 = 0.05;
+
+/// A run should be at least this many response times long: the rate is right to one part in as many.
+const ROUNDS_MIN: f64 = 10.0;
+
+/// Whether a closed loop was long enough: each connection gets one answer for each response time, so that the rate of a
+/// shorter run says how many of them fitted in.
+pub(super) fn length(plan: &Plan, report: &Report) -> Option<Check> {
+    let is_timed = matches!((plan.load, plan.stop), (Load::Closed { think: Think::None }, Stop::Duration(_)));
+    let is_pushed = plan.http == HttpVersion::EventStream;
+    if !is_timed || is_pushed || report.stopped_early || report.response.is_empty() {
+        return None;
+    }
+    let median = at(&report.response, 0.5) as f64;
+    let elapsed = report.elapsed.as_nanos() as f64;
+    let rounds = elapsed / median.max(1.0);
+    let level = match rounds {
+        ..1.0 => Level::Fault,
+        1.0..ROUNDS_MIN => Level::Warning,
+        _ => Level::Fine,
+    };
+    let meaning = if level == Level::Fault {
+        format!(
+            "half of the answers took {} or more, longer than the run of {}: there is no rate to measure",
+            duration(median),
+            duration(elapsed)
+        )
+    } else {
+        format!(
+            "the run was only {rounds:.1} times as long as an answer takes ({}), so that requests/s is a rough figure; \
+             `-d` makes it longer",
+            duration(median)
+        )
+    };
+    Some(
+        Check::graded("length", "length of the run, in response times", level)
+            .found(format!("{rounds:.1}"), format!("{ROUNDS_MIN:.0}"))
+            .means(meaning),
+    )
+}
+
+/// From this share of the CPU on, other programs count. It is that of `compare`, whose blocks beside others are repeated.
+const OTHERS_MAX: f64 = 0.05;
+
+/// Whether other programs had used the CPUs that target and generator needed. A warning at most: what of their work
+/// belongs to the target is unknown.
+pub(super) fn others(report: &Report) -> Option<Check> {
+    let share = report.host.others?;
+    Some(
+        Check::graded("other_programs", "CPU of other programs, before and after", Level::above(share, OTHERS_MAX, 1.0))
+            .found(percent(share), percent(OTHERS_MAX))
+            .means(format!(
+                "other programs used the CPU before and after the run ({} of it), and all CPUs were busy in it: the target \
+                 had less CPU than it has alone",
+                percent(share)
+            )),
+    )
+}
 
 /// Whether the target went away: it had answered, and from some moment to the end connections failed and nothing was answered.
 pub(super) fn silence(report: &Report) -> Option<Check> {

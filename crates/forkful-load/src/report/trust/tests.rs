@@ -94,7 +94,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 63] = [
+    let table: [(&str, Level, Change); 73] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -166,6 +166,16 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
             report.windows.truncate(10);
             (report.elapsed, report.stopped_early) = (Duration::from_secs(1), true);
         }),
+        ("length", Level::Fine, |_, report| report.response = slow(990_000_000)),
+        ("length", Level::Warning, |_, report| report.response = slow(1_010_000_000)),
+        ("length", Level::Warning, |_, report| report.response = slow(9_900_000_000)),
+        ("length", Level::Fault, |_, report| report.response = slow(10_100_000_000)),
+        ("redirects", Level::Fine, |_, report| report.statuses = vec![(200, 60_000), (302, 40_000)]),
+        ("redirects", Level::Warning, |_, report| report.statuses = vec![(200, 40_000), (302, 60_000)]),
+        ("redirects", Level::Warning, |_, report| report.statuses = vec![(301, 100_000)]),
+        ("other_programs", Level::Fine, |_, report| report.host.others = Some(0.04)),
+        ("other_programs", Level::Warning, |_, report| report.host.others = Some(0.06)),
+        ("other_programs", Level::Warning, |_, report| report.host.others = Some(0.7)),
         ("throttling", Level::Warning, |_, report| report.host.steal = Some(0.03)),
         ("throttling", Level::Fault, |_, report| report.host.steal = Some(0.06)),
         ("throttling", Level::Warning, |_, report| report.host.throttled_times = Some(1)),
@@ -299,6 +309,13 @@ fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
     (report.connections.opened, report.connections.failed) = (100_000, failed);
 }
 
+/// A thousand answers that each took so many nanoseconds.
+fn slow(nanoseconds: u64) -> crate::Histogram {
+    let mut times = crate::Histogram::default();
+    times.record_n(nanoseconds, 1_000).unwrap();
+    times
+}
+
 /// Connections fail from this window on, and nothing is answered.
 fn dead_from(report: &mut Report, from: u64) {
     report.windows = windows(|number| if number < from { 1_000 } else { 0 });
@@ -330,6 +347,16 @@ fn what_cannot_be_judged_is_not_judged() {
             "errors"
         ]
     );
+}
+
+#[test]
+fn redirects_that_are_meant_and_pages_that_have_not_changed_are_no_mistake() {
+    let (mut plan, mut report) = good();
+    report.statuses = vec![(304, 100_000)];
+    assert!(Trust::of(&plan, &report).check("redirects").is_none());
+    report.statuses = vec![(301, 100_000)];
+    plan.expect.statuses = vec![301];
+    assert!(Trust::of(&plan, &report).check("redirects").is_none());
 }
 
 #[test]

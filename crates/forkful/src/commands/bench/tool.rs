@@ -6,7 +6,7 @@ use std::path::Path;
 use forkful_core::pages::Page;
 use forkful_dialects::{Dialect, Printed, Surroundings, Tool};
 use forkful_load::report::{self, Judgement, Level, Threshold, Trust};
-use forkful_load::{Phase, Plan, Report, run as run_load};
+use forkful_load::{OtherPrograms, Phase, Plan, Report, run as run_load};
 
 use super::args::{BenchArgs, typed_load_options};
 use super::workers::Watched;
@@ -47,7 +47,9 @@ pub(super) fn run(
     plan.worker_header.clone_from(&args.output.worker_header);
     let with_workers = args.output.json || args.output.html.is_some();
     let mut watched = if with_workers { Watched::find(&plan) } else { Watched::default() };
-    let report = load(dialect.as_mut(), &plan, &mut watched, stage)?;
+    let others = OtherPrograms::before();
+    let mut report = load(dialect.as_mut(), &plan, &mut watched, stage)?;
+    others.after(&mut report);
     conclude(&plan, &report, watched, args, thresholds, &|findings| {
         stage.show(&dialect.report(findings.report))?;
         if let Some(path) = dialect.log() {

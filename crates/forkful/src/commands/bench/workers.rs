@@ -47,7 +47,14 @@ struct App {
 #[derive(Debug)]
 struct Worker {
     slot: u16,
+    /// The oldest first: a reload or a crash within the run gives the slot another one.
+    processes: Vec<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
     pid: u32,
+    /// `None` before the first sample; of one that began within the run, all CPU counts.
     cpu_first: Option<Duration>,
     cpu_last: Option<Duration>,
 }
@@ -101,17 +108,15 @@ impl App {
     /// The sample with which all others are compared.
     fn begin(&mut self) {
         self.traffic = Traffic::default();
-        for worker in &mut self.workers {
-            (worker.cpu_first, worker.cpu_last) = (None, None);
+        for process in self.workers.iter_mut().flat_map(|worker| &mut worker.processes) {
+            (process.cpu_first, process.cpu_last) = (None, None);
         }
         self.look();
     }
 
     fn look(&mut self) {
-        for worker in &mut self.workers {
-            let now = procinfo::cpu_time(worker.pid).ok();
-            worker.cpu_first = worker.cpu_first.or(now);
-            worker.cpu_last = now.or(worker.cpu_last);
+        if self.workers.iter_mut().any(|worker| !worker.look()) {
+            self.renew();
         }
         let Some(port) = self.port else { return };
         let Ok(connections) = connections_at(port) else { return };
@@ -120,8 +125,10 @@ impl App {
         }
         let mut holders = HashMap::new();
         for (index, worker) in self.workers.iter().enumerate() {
-            let inodes = socket_inodes(worker.pid).unwrap_or_default();
-            holders.extend(inodes.into_iter().map(|inode| (inode, index)));
+            for process in &worker.processes {
+                let inodes = socket_inodes(process.pid).unwrap_or_default();
+                holders.extend(inodes.into_iter().map(|inode| (inode, index)));
+            }
         }
         let seen: Vec<Seen> = connections
             .iter()
@@ -131,6 +138,20 @@ impl App {
             })
             .collect();
         self.traffic.look(&seen);
+    }
+
+    /// Asks the daemon again, because a process has ended.
+    fn renew(&mut self) {
+        let Some(view) = view(|view| view.definition.name == self.name) else { return };
+        for (slot, pid) in running(&view) {
+            let began =
+                Process { pid, cpu_first: Some(Duration::ZERO), cpu_last: procinfo::cpu_time(pid).ok() };
+            match self.workers.iter_mut().find(|worker| worker.slot == slot) {
+                Some(worker) if worker.processes.iter().any(|known| known.pid == pid) => {}
+                Some(worker) => worker.processes.push(began),
+                None => self.workers.push(Worker { slot, processes: vec![began] }),
+            }
+        }
     }
 
     fn told(self, report: &Report) -> Workers {
@@ -145,7 +166,7 @@ impl App {
         let seen = requests.is_some();
         let workers = self.workers.iter().enumerate().map(|(index, worker)| WorkerShare {
             name: worker.slot.to_string(),
-            pid: Some(worker.pid),
+            pid: worker.pid(),
             requests: requests.as_ref().map(|requests| requests[index]),
             connections: seen.then(|| connections[index]),
             cpu_seconds: worker.cpu_seconds(),
@@ -155,9 +176,28 @@ impl App {
 }
 
 impl Worker {
+    /// Samples its newest process, and those before it, which may still be leaving. Returns whether the newest lives.
+    fn look(&mut self) -> bool {
+        let mut lives = false;
+        for process in &mut self.processes {
+            let now = procinfo::cpu_time(process.pid).ok();
+            process.cpu_first = process.cpu_first.or(now);
+            process.cpu_last = now.or(process.cpu_last);
+            lives = now.is_some();
+        }
+        lives
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.processes.last().map(|process| process.pid)
+    }
+
     fn cpu_seconds(&self) -> Option<f64> {
-        let (first, last) = self.cpu_first.zip(self.cpu_last)?;
-        Some(last.saturating_sub(first).as_secs_f64())
+        let used = |process: &Process| {
+            let (first, last) = process.cpu_first.zip(process.cpu_last)?;
+            Some(last.saturating_sub(first).as_secs_f64())
+        };
+        self.processes.iter().filter_map(used).reduce(|a, b| a + b)
     }
 }
 
@@ -165,14 +205,16 @@ impl Worker {
 fn by_header(app: Option<App>, report: &Report) -> Workers {
     let known = |name: &str| {
         let workers = &app.as_ref()?.workers;
-        let by_pid = workers.iter().find(|worker| worker.pid.to_string() == name);
+        let has_pid =
+            |worker: &&Worker| worker.processes.iter().any(|process| process.pid.to_string() == name);
+        let by_pid = workers.iter().find(has_pid);
         by_pid.or_else(|| workers.iter().find(|worker| worker.slot.to_string() == name))
     };
     let workers = report.workers.iter().map(|counted| {
         let worker = known(&counted.name);
         WorkerShare {
             name: counted.name.clone(),
-            pid: worker.map(|worker| worker.pid),
+            pid: worker.and_then(Worker::pid),
             requests: Some(counted.requests),
             connections: Some(counted.connections),
             cpu_seconds: worker.and_then(Worker::cpu_seconds),
@@ -182,8 +224,8 @@ fn by_header(app: Option<App>, report: &Report) -> Workers {
     Workers { workers, source: "as a response header says".to_owned(), app: app.map(|app| app.name) }
 }
 
-/// The daemon's app that listens on the plan's address.
-fn app(plan: &Plan) -> Option<App> {
+/// The daemon's first app that is wanted.
+fn view(is_wanted: impl Fn(&AppView) -> bool) -> Option<AppView> {
     let home = crate::home::locate().ok()?;
     if !home.socket().exists() {
         return None;
@@ -193,13 +235,19 @@ fn app(plan: &Plan) -> Option<App> {
         let mut client = connection::running(&home).await.ok()??;
         client.list().await.ok()
     })?;
-    let view = list.apps.into_iter().find(|view| listens_at(view, plan))?;
-    let workers: Vec<Worker> = view
-        .workers
-        .iter()
-        .filter_map(|worker| {
-            Some(Worker { slot: worker.slot, pid: worker.pid?, cpu_first: None, cpu_last: None })
-        })
+    list.apps.into_iter().find(is_wanted)
+}
+
+/// Slots and processes of an app.
+fn running(view: &AppView) -> impl Iterator<Item = (u16, u32)> {
+    view.workers.iter().filter_map(|worker| Some((worker.slot, worker.pid?)))
+}
+
+/// The daemon's app that listens on the plan's address.
+fn app(plan: &Plan) -> Option<App> {
+    let view = view(|view| listens_at(view, plan))?;
+    let workers: Vec<Worker> = running(&view)
+        .map(|(slot, pid)| Worker { slot, processes: vec![Process { pid, cpu_first: None, cpu_last: None }] })
         .collect();
     let port = plan.unix_socket.is_none().then(|| super::server(plan).map(|(_, port)| port)).flatten();
     (!workers.is_empty()).then(|| App {
