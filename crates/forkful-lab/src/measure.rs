@@ -280,7 +280,8 @@ fn counted_share(report: &Report) -> f64 {
     if counted > 0.0 { counted / requests(report) as f64 } else { 1.0 }
 }
 
-fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
+/// The CPU time of the machine during a load, with that of the server.
+pub(crate) fn machine_use(report: &Report, server_cpu: Duration) -> MachineUse {
     let cores = f64::from(forkful_os::cores::usable_cores().online);
     let capacity = report.elapsed.mul_f64(cores);
     let share = |part: Option<f64>| capacity.mul_f64(part.unwrap_or(0.0).clamp(0.0, 1.0));

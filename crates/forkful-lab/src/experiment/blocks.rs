@@ -16,9 +16,10 @@ use super::remaining::{Remaining, words};
 use super::setting::{START_TIMEOUT, Setting};
 use crate::LabError;
 use crate::arms::Arm;
-use crate::measure::percentile_ms;
+use crate::measure::{machine_use, percentile_ms};
 use crate::server::{Server, StartOptions};
 use crate::statistics::paired::{Interval, log_ratios, mean, t_interval};
+use crate::statistics::steadiness::disturbance;
 use crate::target::Target;
 use forkful_core::random::Random;
 
@@ -39,6 +40,8 @@ pub(super) struct Measured {
     /// CPU time per answer of all of the server's processes, in ms.
     pub(super) cpu_ms: f64,
     pub(super) workers: Vec<Watched>,
+    /// Other processes, or the host, took CPU meanwhile.
+    pub(super) is_disturbed: bool,
 }
 
 /// One arm in all blocks.
@@ -115,6 +118,7 @@ fn one(
                 latency: Latency::of(&report.response),
                 cpu_ms: cpu.as_secs_f64() * 1000.0 / answers as f64,
                 workers: observer.seen_whole(from, to),
+                is_disturbed: disturbance(&machine_use(&report, cpu)).is_some(),
                 report,
             });
         }
@@ -275,6 +279,12 @@ pub(super) fn show(document: &mut Document, series: &[Series], connections: usiz
     for check in checks(series, connections) {
         document.check(check);
     }
+    let windows = series.iter().flat_map(|one| &one.measured);
+    let check = undisturbed(windows.clone().filter(|one| one.is_disturbed).count(), windows.count());
+    if check.ok != Some(true) {
+        document.details.push(check.meaning.clone());
+    }
+    document.check(check);
 }
 
 /// Plots of every such measurement: blocks, differences, spectrum, requests per worker, event-loop
@@ -409,6 +419,17 @@ fn checks(series: &[Series], connections: usize) -> Vec<Check> {
         },
     ));
     checks
+}
+
+/// Whether anything else took CPU.
+fn undisturbed(disturbed: usize, windows: usize) -> Check {
+    let meaning = format!(
+        "Other processes took CPU in {disturbed} of {windows} measurements, so that the figures are in part theirs; a quiet \
+         machine gives better ones."
+    );
+    Check::judged("Undisturbed", (disturbed == 0).then_some(true))
+        .found(format!("{disturbed} of {windows} measurements disturbed"), "none")
+        .means(if disturbed == 0 { String::new() } else { meaning })
 }
 
 /// How long to wait for answers after the end of a measurement.

@@ -180,8 +180,15 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
     );
     let workers = counted(u64::from(cluster.arm.runner.workers()), "worker");
     let tail = tail_words([p90(single), p90(cluster)], [p99(single), p99(cluster)]);
-    document.headline =
-        format!("{workers} answer {ratio_text} as many requests per second as one process; {tail}.");
+    // An interval around 1 says that no difference was found, whatever its middle is.
+    let is_same = speed_up.is_some_and(|interval| interval.low() < 1.0 && interval.high() > 1.0);
+    document.headline = if is_same {
+        format!(
+            "No sure difference: {workers} answer {ratio_text} as many requests per second as one process; {tail}."
+        )
+    } else {
+        format!("{workers} answer {ratio_text} as many requests per second as one process; {tail}.")
+    };
     let reported = &shape.reported;
     document.claims.push(Claim::new(
         format!("requests/s, one process and a cluster of {}", reported.workers),
@@ -195,7 +202,7 @@ fn describe(document: &mut Document, shape: &Shape, series: &[Series], stop: Sto
             "{} and {} ({:.2} ×, {workers})",
             number(rate(single)),
             number(rate(cluster)),
-            rate(cluster) / rate(single)
+            speed_up.map_or(rate(cluster) / rate(single), |interval| interval.ratio)
         ),
         reported.why,
     ));

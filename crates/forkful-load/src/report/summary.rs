@@ -25,9 +25,10 @@ pub fn summary(findings: &Findings, paint: &dyn Fn(Tone, &str) -> String) -> Str
     let early = findings.early();
     let unit = findings.plan.http.unit();
     let answers = thousands(report.counts.completed + report.counts.carried_in);
+    let of_warmup = carried_in(report);
     let took = duration(report.elapsed.as_nanos() as f64);
     let rate = paint(Tone::Strong, &format!("{} {unit}s/s", decimals(report.per_second())));
-    line(format!("{:<10}{rate}   {answers} {} in {took}{early}", title(findings), came(findings)));
+    line(format!("{:<10}{rate}   {answers} {}{of_warmup} in {took}{early}", title(findings), came(findings)));
     for name in ["p50", "p99"] {
         let known = Percentile::named(name).expect("it is in the table");
         let told = match known.of(&report.response) {
@@ -58,6 +59,19 @@ pub(super) fn title(findings: &Findings) -> &'static str {
         HttpVersion::EventStream => "Events",
     }
 }
+
+/// The part of the answers that warm-up requests had, where it may surprise.
+pub(super) fn carried_in(report: &Report) -> String {
+    let (carried, own) = (report.counts.carried_in, report.counts.completed);
+    if carried * CARRIED_SHARE_MIN > own {
+        format!(" ({} to the warm-up)", thousands(carried))
+    } else {
+        String::new()
+    }
+}
+
+/// Answers to warm-up requests are told from 1 in so many on.
+const CARRIED_SHARE_MIN: u64 = 20;
 
 /// The number of results and their kind.
 pub(super) fn came(findings: &Findings) -> &'static str {

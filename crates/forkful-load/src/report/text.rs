@@ -7,7 +7,7 @@ use forkful_core::foreign::is_steering;
 use super::check::Level;
 use super::findings::{Findings, Workers};
 use super::spread::{PERCENTILES, Spread, bytes, duration, thousands};
-use super::summary::{came, share_of_errors, streams, title};
+use super::summary::{came, carried_in, share_of_errors, streams, title};
 use super::threshold::Judgement;
 use super::trust::percent;
 use crate::{Histogram, Load, Report, ThreadFacts};
@@ -83,10 +83,11 @@ impl Page<'_> {
         let rate = self.paint(Tone::Strong, &format!("{} {unit}s/s", decimals(report.per_second())));
         let early = findings.early();
         self.line(format_args!(
-            "{:<13}{rate}   {} {} in {}{early}",
+            "{:<13}{rate}   {} {}{} in {}{early}",
             title(findings),
             thousands(answers),
             came(findings),
+            carried_in(report),
             duration(report.elapsed.as_nanos() as f64)
         ));
         if report.offered > 0 {

@@ -123,7 +123,14 @@ pub(super) fn ports(report: &Report) -> Option<Check> {
         Check::graded("local_ports", "local ports in TIME_WAIT", level)
             .found(
                 match (waiting, all) {
-                    (Some(waiting), Some(all)) => format!("{} of {}", thousands(waiting), thousands(all)),
+                    (Some(waiting), Some(all)) => {
+                        // The machine's, of all its addresses: they may be more than one address has.
+                        format!(
+                            "{} in the machine, of {} for each address",
+                            thousands(waiting),
+                            thousands(all)
+                        )
+                    }
                     _ => format!("{} requests without a port", thousands(failed)),
                 },
                 "none refused",

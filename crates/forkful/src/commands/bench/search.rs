@@ -65,6 +65,15 @@ pub(super) fn search(
     };
     let pilot = look(&piloting(plan, args), "pilot", 0.0)?;
     let capacity = pilot.per_second();
+    if capacity <= 0.0 && pilot.errors_total() == 0 {
+        let error = format!(
+            "no answer came within the {} s of the first run: a search needs answers that take less",
+            (PILOT + piloting(plan, args).warmup).as_secs()
+        );
+        return Err(Failure::new(Exit::NotTrustworthy, error)
+            .hint("`forkful bench -d 60s` without --search measures how long they take")
+            .see(Page::BenchSearch));
+    }
     if capacity <= 0.0 {
         return Err(Failure::new(Exit::Unreachable, "the target answers no request as expected")
             .hint("`forkful bench` without --search says what goes wrong")
