@@ -44,6 +44,12 @@ impl Url {
         if let Some(bad_byte) = text.chars().find(|c| c.is_control() || *c == ' ' || !c.is_ascii()) {
             return Err(bad(&format!("{bad_byte:?} must be percent-encoded")));
         }
+        let is_cut = |scheme: &&&str| {
+            text.split_once(":/").is_some_and(|(begin, _)| begin.eq_ignore_ascii_case(scheme))
+        };
+        if let Some(scheme) = schemes.iter().find(is_cut).filter(|_| !text.contains("://")) {
+            return Err(bad(&format!("two slashes follow `{scheme}:`")));
+        }
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) if schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
                 (scheme.to_ascii_lowercase(), rest)
@@ -166,6 +172,7 @@ mod tests {
             ("http://h:x/", "1 to 65535"),
             ("http://[::1/", "closing bracket"),
             ("::1", "brackets"),
+            ("http:/h:3000/a", "two slashes follow `http:`"),
             ("http://h/a b", "percent-encoded"),
             ("http://h/a\r\nX: y", "percent-encoded"),
         ] {

@@ -88,6 +88,9 @@ impl Trust {
     }
 }
 
+/// Fewer answers are too few for any figure.
+const SAMPLES_FEW: u64 = 30;
+
 /// Whether there are enough samples for the usual percentiles.
 fn samples(report: &Report) -> Check {
     let count = report.response.len();
@@ -97,7 +100,8 @@ fn samples(report: &Report) -> Check {
             .means("there was no answer to measure");
     }
     let (level, meaning) = match count {
-        ..1_000 => (Level::Note, "too few for p99 (1,000) and p99.9 (10,000), which are left out"),
+        ..SAMPLES_FEW => (Level::Warning, "so few answers say little: rate and times may be chance"),
+        SAMPLES_FEW..1_000 => (Level::Note, "too few for p99 (1,000) and p99.9 (10,000), which are left out"),
         1_000..10_000 => (Level::Note, "too few for p99.9 (10,000), which is left out"),
         _ => (Level::Fine, ""),
     };

@@ -311,8 +311,12 @@ fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
 
 /// A thousand answers that each took so many nanoseconds.
 fn slow(nanoseconds: u64) -> crate::Histogram {
+    answers(nanoseconds, 1_000)
+}
+
+fn answers(nanoseconds: u64, count: u64) -> crate::Histogram {
     let mut times = crate::Histogram::default();
-    times.record_n(nanoseconds, 1_000).unwrap();
+    times.record_n(nanoseconds, count).unwrap();
     times
 }
 
@@ -369,6 +373,8 @@ fn no_answer_at_all_is_not_trusted_and_few_are_noted() {
     let check = trust.check("samples").unwrap();
     assert_eq!(check.level(), Level::Note);
     assert!(check.meaning.contains("p99 (1,000)"));
+    few.response = answers(1_000_000, 29);
+    assert_eq!(Trust::of(&plan, &few).check("samples").unwrap().level(), Level::Warning);
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn requests(args: &BenchArgs, urls: &[String]) -> Result<Vec<Request>, Failure> 
     }
     if let Some(path) = &options.urls_file {
         let text = fs_err::read_to_string(path).map_err(|error| Failure::new(Exit::WrongUse, error))?;
+        // Editors of Windows begin a file with a mark of its encoding.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
