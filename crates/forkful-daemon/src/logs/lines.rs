@@ -274,12 +274,12 @@ fn json_lines<'a>(
 ) {
     let common = LogLine { app: app.to_owned(), pm_id, stream, at_ms, line: String::new() };
     let Ok(common) = serde_json::to_vec(&common) else { return };
-    // The line is the last key, so that `"}` is what follows its text.
-    let start = &common[..common.len() - 2];
+    // The line is the last key: its empty text `""` and `}` are replaced.
+    let start = &common[..common.len() - 3];
     for line in lines {
         out.extend_from_slice(start);
-        json::escape(&line[..line.len() - 1], out);
-        out.extend_from_slice(b"\"}\n");
+        json::string(&line[..line.len() - 1], out);
+        out.extend_from_slice(b"}\n");
     }
 }
 

@@ -96,13 +96,13 @@ impl LineStyle {
             LogStream::Out => "out",
             LogStream::Err => "err",
         };
-        let mut ending = b"\",\"timestamp\":\"".to_vec();
-        json::escape(self.stamp.text(batch.at_ms).as_bytes(), &mut ending);
+        let mut ending = b",\"timestamp\":".to_vec();
+        json::string(self.stamp.text(batch.at_ms).as_bytes(), &mut ending);
         ending.extend_from_slice(
-            format!("\",\"type\":\"{kind}\",\"process_id\":{},\"app_name\":\"", stream.pm_id).as_bytes(),
+            format!(",\"type\":\"{kind}\",\"process_id\":{},\"app_name\":", stream.pm_id).as_bytes(),
         );
-        json::escape(stream.app.as_bytes(), &mut ending);
-        ending.extend_from_slice(b"\"}\n");
+        json::string(stream.app.as_bytes(), &mut ending);
+        ending.extend_from_slice(b"}\n");
         let mut plain = Vec::new();
         for line in batch.lines() {
             let mut content = &line[..line.len() - 1];
@@ -111,8 +111,8 @@ impl LineStyle {
                 ansi::strip(content, &mut plain);
                 content = &plain;
             }
-            out.extend_from_slice(b"{\"message\":\"");
-            json::escape(content, out);
+            out.extend_from_slice(b"{\"message\":");
+            json::string(content, out);
             out.extend_from_slice(&ending);
         }
     }
