@@ -73,8 +73,8 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    /// The quantile, interpolated within its bucket; `None` if empty. Values above all bounds count as the
-    /// highest bound.
+    /// The quantile, interpolated within its bucket; `None` if empty. Of values above all bounds, only the mean is known,
+    /// from the sum: it stands for each of them.
     pub fn quantile(&self, bounds: &[f64], share: f64) -> Option<f64> {
         let all = self.count();
         if all == 0 {
@@ -85,14 +85,33 @@ impl<const N: usize> Histogram<N> {
         for (at, count) in self.counts.iter().enumerate() {
             let here = *count as f64;
             if below + here >= rank && here > 0.0 {
-                let Some(high) = bounds.get(at) else { return bounds.last().copied() };
-                let low = at.checked_sub(1).and_then(|before| bounds.get(before)).copied().unwrap_or(0.0);
+                let Some(high) = bounds.get(at) else { return self.mean_above(bounds) };
+                let low = lower_bound(bounds, at);
                 return Some(low + (high - low) * ((rank - below) / here).clamp(0.0, 1.0));
             }
             below += here;
         }
         bounds.last().copied()
     }
+
+    /// The mean of the values above all bounds, where those below have the middle of their buckets; at least the last bound.
+    fn mean_above(&self, bounds: &[f64]) -> Option<f64> {
+        let last = *bounds.last()?;
+        let middle = |at: usize| f64::midpoint(lower_bound(bounds, at), bounds[at]);
+        let below: f64 = self
+            .counts
+            .iter()
+            .take(bounds.len())
+            .enumerate()
+            .map(|(at, count)| *count as f64 * middle(at))
+            .sum();
+        let above = *self.counts.get(bounds.len())? as f64;
+        Some(((self.sum_ms - below) / above.max(1.0)).max(last))
+    }
+}
+
+fn lower_bound(bounds: &[f64], at: usize) -> f64 {
+    at.checked_sub(1).and_then(|before| bounds.get(before)).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -116,6 +135,8 @@ mod tests {
         assert_eq!(of([5, 5, 0]).quantile(&bounds, 0.75), Some(15.0));
         assert_eq!(of([0, 4, 0]).quantile(&bounds, 1.0), Some(20.0));
         assert_eq!(of([0, 0, 9]).quantile(&bounds, 0.99), Some(20.0), "above all bounds");
+        let known = Histogram::<3> { counts: [2, 0, 9], sum_ms: 10.0 + 9.0 * 35.0 };
+        assert_eq!(known.quantile(&bounds, 0.99), Some(35.0), "above all bounds, by the sum");
         assert_eq!(of([1, 0, 1]).quantile(&bounds, 0.0), Some(0.0));
     }
 

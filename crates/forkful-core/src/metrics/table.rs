@@ -168,7 +168,7 @@ pub const METRICS: &[Metric] = &[
     row("http_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status of 500 or above.")
         .shown("http 5xx"),
     row("http_client_errors_per_s", Unit::PerSecond, Gauge, Agent, "HTTP responses with a status from 400 to 499."),
-    row("http_latency_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of the time from an HTTP request to the end of its response, of those that ended in the last second; what took longer than 10 s counts as 10 s.")
+    row("http_latency_p50_ms", Unit::Milliseconds, Gauge, Agent, "The median of the time from an HTTP request to the end of its response, of those that ended in the last second; of what took longer than 10 s, only the mean is known.")
         .in_pm2("HTTP Mean Latency", "internal/http/builtin/latency/p50", "ms", 1.0),
     row("http_latency_p95_ms", Unit::Milliseconds, Gauge, Agent, "The 95th percentile of this time.")
         .in_pm2("HTTP P95 Latency", "internal/http/builtin/latency/p95", "ms", 1.0),
