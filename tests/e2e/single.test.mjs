@@ -328,3 +328,30 @@ test('two instances in fork mode do not share a port', async (t) => {
   const { stdout, stderr } = await forkful.fails(['start', path, ...options], { env });
   assert.match(stdout + stderr, /EADDRINUSE/);
 });
+
+test('an app that disconnects from its parent once it listens serves on, also after a reload, a crash of the daemon and its own', async (t) => {
+  const forkful = await sandbox(t);
+  const env = { PORT: String(await freePort()) };
+  const path = forkful.script(({ require }) => {
+    require('http').createServer((_request, response) => response.end(`${process.pid} ${process.connected}`)).listen(Number(process.env.PORT), () => {
+      process.send('ready');
+      process.disconnect();
+    });
+  });
+  await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--interpreter', nodeBinary(NEWEST)], { env });
+  const pid = async () => (await forkful.jlist())[0]?.pid;
+  const serves = async () => assert.equal((await get(Number(env.PORT))).body, `${await pid()} false`);
+  await serves();
+  await forkful.ok(['reload', 'app']);
+  await serves();
+  const before = await pid();
+  const daemon = await forkful.daemonPid();
+  process.kill(daemon, 'SIGKILL');
+  await waitUntil('another daemon', async () => (await forkful.daemonPid()) !== daemon);
+  assert.equal(await pid(), before);
+  await serves();
+  process.kill(before, 'SIGKILL');
+  await waitUntil('another worker', async () => ![before, 0, undefined].includes(await pid()));
+  await waitUntil('it serves', () => get(Number(env.PORT)).then(() => true, () => false));
+  await serves();
+});

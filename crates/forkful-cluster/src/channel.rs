@@ -70,6 +70,8 @@ pub(crate) struct Channel {
     /// Bytes that were handled but are still in the socket, where another daemon would find them. `None`
     /// without a keeper: then bytes are removed when read.
     looked_at: Option<usize>,
+    /// The worker has closed its end and lives on: nothing is read or written any more.
+    is_muted: bool,
     /// Descriptors that came with those bytes.
     foreign: Vec<OwnedFd>,
     /// Dropped with the socket, so that the worker sees its end.
@@ -107,6 +109,7 @@ impl Channel {
             leader: None,
             watches_write: false,
             looked_at: looks.then_some(0),
+            is_muted: false,
             foreign: Vec::new(),
             _hold: hold,
         }
@@ -114,6 +117,16 @@ impl Channel {
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// The worker has closed its end and lives on.
+    pub(crate) fn mute(&mut self) {
+        self.is_muted = true;
+        self.replies.clear();
+    }
+
+    pub(crate) fn is_muted(&self) -> bool {
+        self.is_muted
     }
 
     /// Removes the read bytes from the socket, after their effect is saved.

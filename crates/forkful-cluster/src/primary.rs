@@ -445,17 +445,39 @@ impl Primary {
 
     fn remove(&mut self, id: WorkerId, other_end: OtherEnd, now: Time) {
         let Some(channel) = self.channels.remove(&id) else { return };
-        let may_have_served = match self.dispatcher.evidence(id, other_end == OtherEnd::Closed) {
+        let may_have_served = self.may_have_served(id, &channel, other_end);
+        let _gone = self.reactor.remove(channel.fd());
+        drop(channel);
+        self.step(Input::Gone { worker: id, may_have_served }, now);
+    }
+
+    /// Whether a worker has had the connection that it has not acknowledged.
+    fn may_have_served(&self, id: WorkerId, channel: &Channel, other_end: OtherEnd) -> bool {
+        match self.dispatcher.evidence(id, other_end == OtherEnd::Closed) {
             Evidence::None => false,
             Evidence::Traffic(connection) => {
                 let connection = self.connections.get(connection);
                 !connection.is_some_and(|connection| connection::is_untouched(connection).unwrap_or(false))
             }
             Evidence::Unread(pushed) => !channel.takes_out(pushed),
-        };
+        }
+    }
+
+    /// Whether a process whose channel is closed goes on serving: one that is no worker of Node's cluster has lent sockets and
+    /// accepts by itself, so that it may close its channel (`process.disconnect()`). Processes below it end with theirs.
+    fn lives_on(&self, id: WorkerId) -> bool {
+        let is_leader = self.channels.get(&id).is_some_and(|channel| channel.leader.is_none());
+        self.config.lends && is_leader && self.dispatcher.serves_without_channel(id)
+    }
+
+    /// The worker goes on without its channel until [`Self::detach`].
+    fn mute(&mut self, id: WorkerId, now: Time) {
+        let Some(mut channel) = self.channels.remove(&id) else { return };
+        let may_have_served = self.may_have_served(id, &channel, OtherEnd::Closed);
         let _gone = self.reactor.remove(channel.fd());
-        drop(channel);
-        self.step(Input::Gone { worker: id, may_have_served }, now);
+        channel.mute();
+        self.channels.insert(id, channel);
+        self.step(Input::Muted { worker: id, may_have_served }, now);
     }
 
     /// A worker that violates the protocol is treated as if it had closed its channel.

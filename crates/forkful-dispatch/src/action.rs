@@ -26,6 +26,13 @@ pub enum Event {
         /// The worker may have served the connection that it has not acknowledged.
         may_have_served: bool,
     },
+    /// The worker has closed its channel and lives on: it goes on serving the sockets that it has, and nothing else can be
+    /// given to it, see [`Dispatcher::serves_without_channel`](crate::Dispatcher::serves_without_channel).
+    Muted {
+        worker: WorkerId,
+        /// As in [`Self::Gone`].
+        may_have_served: bool,
+    },
     /// No worker is left and none will be started.
     CloseAll,
     /// New connections are distributed with another balance mode from now on.

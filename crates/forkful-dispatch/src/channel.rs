@@ -116,6 +116,8 @@ enum Stage {
     /// The worker was told to disconnect. Node replies to a handle line through its channel, and throws an
     /// exception in the app if the channel is closed by then; so no handle line may follow.
     Ending,
+    /// The worker has closed the channel and lives on.
+    Muted,
     /// The worker violated the protocol, or has hung up.
     Broken,
 }
@@ -317,7 +319,7 @@ impl Channel {
 
     /// Queues a handle line; returns false for a worker that was told to disconnect.
     pub(crate) fn queue(&mut self, line: HandleLine, now: Time) -> bool {
-        if self.stage == Stage::Ending {
+        if matches!(self.stage, Stage::Ending | Stage::Muted) {
             return false;
         }
         if self.is_idle() {
@@ -469,6 +471,18 @@ impl Channel {
     }
 
     /// All unacknowledged connections: the one in flight, and the queued ones.
+    /// The worker has closed the channel and lives on. Returns the connection in flight and those that wait, as
+    /// [`Self::into_unanswered`].
+    pub(crate) fn mute(&mut self) -> (Option<Pushed>, impl Iterator<Item = Pushed> + use<>) {
+        let muted = Self { stage: Stage::Muted, ..Self::new(false) };
+        std::mem::replace(self, muted).into_unanswered()
+    }
+
+    /// Whether the worker lives on without it.
+    pub(crate) fn is_muted(&self) -> bool {
+        self.stage == Stage::Muted
+    }
+
     pub(crate) fn into_unanswered(self) -> (Option<Pushed>, impl Iterator<Item = Pushed>) {
         let in_flight = self.in_flight().and_then(HandleLine::connection);
         (in_flight, self.waiting.into_iter().filter_map(HandleLine::connection))

@@ -124,6 +124,7 @@ impl Dispatcher {
             Event::Drain(worker) => self.drain(worker, now, out),
             Event::Stopping(worker) => self.on_stopping(worker, now),
             Event::Gone { worker, may_have_served } => self.on_gone(worker, may_have_served, now, out),
+            Event::Muted { worker, may_have_served } => self.on_muted(worker, may_have_served, now, out),
             Event::CloseAll => self.close_all(out),
             Event::Balance(balance) => self.set_balance(balance, now, out),
             Event::Ask(worker) => self.ask(worker, now, out),
@@ -260,6 +261,13 @@ impl Dispatcher {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.stage = Stage::Disconnecting;
         }
+    }
+
+    /// Whether a worker that closes its channel may go on serving: it was not told to leave, and has sockets of its own.
+    /// Not for workers of Node's cluster, which end with their channel.
+    pub fn serves_without_channel(&self, worker: WorkerId) -> bool {
+        let worker = self.workers.get(&worker);
+        worker.is_some_and(|worker| worker.stage <= Stage::Open && !worker.stopping && worker.listens() > 0)
     }
 
     /// The app in a worker has sent a message.

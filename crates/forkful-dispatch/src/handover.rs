@@ -55,7 +55,7 @@ impl Dispatcher {
             Accepting::Many | Accepting::Nothing => self.room(id, now).saturating_sub(waiting),
             Accepting::OneByOne => {
                 let can_send = || matches!(self.choose_of(id, 1, now), Choice::Push(_));
-                usize::from(waiting == 0 && can_send())
+                usize::from(waiting == 0 && (can_send() || self.are_all_muted(id)))
             }
         }
     }
@@ -159,8 +159,29 @@ impl Dispatcher {
                 Choice::Push(_) if self.let_in(id, out) => return,
                 Choice::Push(worker) => self.push(id, worker, now, out),
                 Choice::Probe(worker) => self.probe(worker, now, out),
+                Choice::Wait if self.are_all_muted(id) => return self.turn_away(id, out),
                 Choice::Wait => return,
             }
+        }
+    }
+
+    /// Whether workers serve an address, and none of them can be given a connection any more.
+    fn are_all_muted(&self, id: ListeningId) -> bool {
+        let mut active = self.workers.active().filter(|(_, worker)| worker.serves(id)).peekable();
+        active.peek().is_some()
+            && active.all(|(_, worker)| worker.channel.is_muted())
+            && self.workers.resting(id).0.is_none()
+    }
+
+    /// Connections that came while no worker listened have nobody who could be given them: their clients learn it at once.
+    fn turn_away(&mut self, id: ListeningId, out: &mut Outbox) {
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        listening.counters.lost += listening.pending.len() as u64;
+        for pending in listening.pending.drain(..) {
+            out.push(Action::Close(pending.connection));
+        }
+        if let Some(member) = listening.door.knock.take() {
+            out.push(Action::Accept { listening: id, member, rescued: member != 0 });
         }
     }
 

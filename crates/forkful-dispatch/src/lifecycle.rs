@@ -113,6 +113,30 @@ impl Dispatcher {
         }
         let Some(worker) = self.workers.remove(&id) else { return };
         let (in_flight, waiting) = worker.channel.into_unanswered();
+        self.redirect(in_flight, waiting, may_have_served, out);
+        // Its connections end with its process, and their closes are reported like all others. Searching all
+        // open connections would block the loop for milliseconds if there are a million.
+        self.retries.retain(|(_, owner, _)| *owner != id);
+        self.after_change(now, out);
+    }
+
+    pub(crate) fn on_muted(&mut self, id: WorkerId, may_have_served: bool, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        worker.agent = false;
+        let (in_flight, waiting) = worker.channel.mute();
+        self.redirect(in_flight, waiting, may_have_served, out);
+        self.retries.retain(|(_, owner, _)| *owner != id);
+        self.after_change(now, out);
+    }
+
+    /// Connections that were on their way to a worker which takes no more go to others.
+    fn redirect(
+        &mut self,
+        in_flight: Option<Pushed>,
+        waiting: impl Iterator<Item = Pushed>,
+        may_have_served: bool,
+        out: &mut Outbox,
+    ) {
         if let Some(pushed) = in_flight {
             if may_have_served {
                 self.lose(pushed, out);
@@ -123,10 +147,6 @@ impl Dispatcher {
         for pushed in waiting {
             self.take_back(pushed, out);
         }
-        // Its connections end with its process, and their closes are reported like all others. Searching all
-        // open connections would block the loop for milliseconds if there are a million.
-        self.retries.retain(|(_, owner, _)| *owner != id);
-        self.after_change(now, out);
     }
 
     /// A connection that an ended worker may have served goes to no other worker.

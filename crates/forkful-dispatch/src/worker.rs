@@ -250,7 +250,10 @@ impl Worker {
 
     /// Whether it can get a connection now or soon.
     pub(crate) fn responsive(&self, now: Time) -> bool {
-        !self.late(now) && self.refused.until.is_none_or(|until| until <= now) && !self.channel.is_broken()
+        !self.late(now)
+            && self.refused.until.is_none_or(|until| until <= now)
+            && !self.channel.is_broken()
+            && !self.channel.is_muted()
     }
 
     /// It accepted or refused a connection: a refusal starts a pause.

@@ -99,7 +99,9 @@ impl Primary {
 
     /// Queues a line for a worker and writes as much as possible.
     pub(super) fn send(&mut self, worker: WorkerId, line: Vec<u8>, now: Time) {
-        let Some(channel) = self.channels.get_mut(&worker) else { return };
+        let Some(channel) = self.channels.get_mut(&worker).filter(|channel| !channel.is_muted()) else {
+            return;
+        };
         if !channel.queue(line)
             && let Some(state) = self.dispatcher.channel_mut(worker)
         {
@@ -110,7 +112,9 @@ impl Primary {
 
     /// Writes as much as possible.
     pub(super) fn flush(&mut self, worker: WorkerId, now: Time) {
-        let Some(channel) = self.channels.get_mut(&worker) else { return };
+        let Some(channel) = self.channels.get_mut(&worker).filter(|channel| !channel.is_muted()) else {
+            return;
+        };
         let Some(state) = self.dispatcher.channel_mut(worker) else { return };
         state.begin_write();
         let mut all = true;
@@ -127,7 +131,7 @@ impl Primary {
 
     /// Updates the reactor's interest in writability.
     pub(super) fn watch_write(&mut self, id: WorkerId) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let Some(channel) = self.channels.get_mut(&id).filter(|channel| !channel.is_muted()) else { return };
         let wants = self.dispatcher.channel(id).is_some_and(forkful_dispatch::Channel::wants_write);
         if wants != channel.watches_write {
             let interest = if wants { Interest::READ | Interest::WRITE } else { Interest::READ };
@@ -247,6 +251,7 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Drain(_)
         | Event::Stopping(_)
         | Event::Gone { .. }
+        | Event::Muted { .. }
         | Event::CloseAll
         | Event::Balance(_)
         | Event::Greeted(_)

@@ -11,7 +11,9 @@ use crate::protocol::outgoing;
 impl Primary {
     /// Reads a turn's worth of a worker's messages. Returns whether there may be more.
     pub(super) fn read_channel(&mut self, id: WorkerId, now: Time) -> bool {
-        let Some(channel) = self.channels.get_mut(&id) else { return false };
+        let Some(channel) = self.channels.get_mut(&id).filter(|channel| !channel.is_muted()) else {
+            return false;
+        };
         let received = channel.read();
         if received.more
             && let Some(state) = self.dispatcher.channel_mut(id)
@@ -28,7 +30,7 @@ impl Primary {
         }
         if received.closed && self.dispatcher.has(id) {
             self.events.push_back(PrimaryEvent::Disconnected(id));
-            self.remove(id, OtherEnd::Closed, now);
+            if self.lives_on(id) { self.mute(id, now) } else { self.remove(id, OtherEnd::Closed, now) }
         }
         self.watch_write(id);
         received.more

@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use forkful_cluster::{Counters, WorkerId};
+use forkful_cluster::{Counters, PrimaryEvent, WorkerId};
 use forkful_core::spec::Balance;
 use forkful_core::steering::BURST;
 use rustix::net::{AddressFamily, SocketType, bind, connect as connect_socket, socket};
 
-use super::client::{Client, connect_all, only_answers, queued, queues, tcp};
+use super::client::{Client, connect_all, only_answers, own_host, queued, queues, tcp};
 use super::world::{World, serving};
 
 /// How long a stuck worker may delay the connections in its queue, on the primary's clock.
@@ -222,6 +222,48 @@ fn a_dead_workers_queue_is_served_by_the_others() {
         let by = world.answered(&mut clients);
         assert!(!by.contains(&dying), "{balance:?}");
     }
+}
+
+/// A process that is no worker of Node's cluster: its sockets are lent.
+#[test]
+fn a_process_that_closes_its_channel_goes_on_serving_what_it_was_lent() {
+    let mut world = World::new(Balance::Direct);
+    world.primary.set_owner(None, 0, true);
+    let query = tcp(own_host(), 8080);
+    let muted = world.spawn_serving(&query);
+    let address = world.address(muted, 1);
+    let (_first, _) = world.request(address);
+    world.worker(muted).disconnect();
+    world.settle();
+    assert!(world.events.contains(&PrimaryEvent::Disconnected(WorkerId(muted))));
+    let mut clients = connect_all(address, 20);
+    assert!(world.answered(&mut clients).iter().all(|by| *by == muted));
+    // What waits when it dies goes to the next one.
+    let mut waiting = fill_queue(&mut world, muted, address, 3);
+    world.kill(muted);
+    let next = world.spawn_serving(&tcp(address.ip(), address.port()));
+    assert!(world.answered(&mut waiting).iter().all(|by| *by == next));
+}
+
+#[test]
+fn a_connection_that_nobody_can_be_given_is_turned_away() {
+    let mut world = World::new(Balance::Direct);
+    world.primary.set_owner(None, 0, true);
+    let query = tcp(own_host(), 8080);
+    let first = world.spawn_serving(&query);
+    let address = world.address(first, 1);
+    world.kill(first);
+    let _waiting = connect_all(address, 3);
+    // The next one listens, but gets no traffic before it has closed its channel.
+    let next = world.spawn();
+    world.listen(next, &tcp(address.ip(), address.port()));
+    world.worker(next).disconnect();
+    world.settle();
+    world.open(next);
+    world.run_until("those that wait are gone", |_| queued(address) == 0);
+    assert_eq!(counters(&world).lost, 3);
+    let mut clients = connect_all(address, 5);
+    assert!(world.answered(&mut clients).iter().all(|by| *by == next));
 }
 
 #[test]

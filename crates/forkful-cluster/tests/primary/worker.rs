@@ -113,6 +113,12 @@ impl FakeWorker {
         }
     }
 
+    /// Closes its channel and lives on, as `process.disconnect()` does.
+    pub(crate) fn disconnect(&mut self) {
+        let (own, _other) = channel::pair().unwrap();
+        self.channel = own;
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
