@@ -111,8 +111,10 @@ class Loans {
   ask(server, args) {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
     // Each process has its own random port, and an abstract socket has no file that stays.
+    // A server that another process has sent has its handle already, and no address.
+    if (server._handle || fd >= 0 || this.agent.isLeaving()) return false;
     const isLent = port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
-    if (!isLent || server._handle || fd >= 0 || this.agent.isLeaving()) return false;
+    if (!isLent) return false;
     this.keepToOurselves();
     if (!this.isConnected()) return false;
     const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };

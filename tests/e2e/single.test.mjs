@@ -355,3 +355,41 @@ test('an app that disconnects from its parent once it listens serves on, also af
   await waitUntil('it serves', () => get(Number(env.PORT)).then(() => true, () => false));
   await serves();
 });
+
+test('a server that the app sends to its child processes is served by them, also when the app closes its own', async (t) => {
+  for (const CLOSE of ['', '1']) {
+    const forkful = await sandbox(t);
+    const env = { PORT: String(await freePort()), CLOSE };
+    const path = forkful.script(({ require }) => {
+      const { fork } = require('child_process');
+      if (process.argv[2] === 'child') {
+        process.on('message', (_message, server) => {
+          server.on('connection', (socket) => socket.end('child'));
+          process.send('has it');
+        });
+        return;
+      }
+      const children = [1, 2].map(() => fork(process.argv[1], ['child']));
+      const server = require('net').createServer((socket) => socket.end('parent')).listen(Number(process.env.PORT), () => {
+        let waiting = children.length;
+        for (const child of children) {
+          child.on('message', () => {
+            waiting -= 1;
+            if (waiting > 0) return;
+            if (process.env.CLOSE) server.close();
+            process.send('ready');
+          });
+          child.send('server', server);
+        }
+      });
+    });
+    await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--interpreter', nodeBinary(NEWEST)], { env });
+    const answer = () => new Promise((resolve, reject) => {
+      net.connect(Number(env.PORT), '127.0.0.1').on('data', (text) => resolve(String(text))).on('error', reject);
+    });
+    const answers = new Set();
+    // Which process takes a connection is up to the kernel.
+    await waitUntil('an answer of a child', async () => answers.add(await answer()).has('child'));
+    assert.equal(CLOSE === '1' && answers.has('parent'), false, [...answers].join());
+  }
+});
