@@ -26,6 +26,8 @@ use tree::{Tree, Visitor};
 
 /// Files that keep changing must not put the replacement off for ever: it waits at most for so many delays.
 const DELAYS_MAX: u32 = 20;
+/// How often files are looked at when the kernel cannot tell of changes.
+const FALLBACK: Duration = Duration::from_secs(2);
 /// Paths that are passed on; people read only the first.
 const PATHS_MAX: usize = 100;
 /// Notices that wait for the thread; what is more counts as one change that is not named.
@@ -40,6 +42,8 @@ pub(crate) enum News {
         /// What was changed up to here is among them, or was told before.
         seen: SystemTime,
     },
+    /// The kernel does not tell of changes, for this reason: the files are looked at again and again instead.
+    Polls(String),
     /// It does not watch any more, or never did.
     Failed(String),
 }
@@ -83,8 +87,12 @@ impl Watcher {
                     Ok(())
                 }
                 None => {
-                    let told = Told::new(tree, sender, end);
-                    told.and_then(|told| told.run((of.delay, since), &heard, &tell))
+                    let told = Told::new(tree.clone(), sender, end);
+                    let told = told.and_then(|told| told.run((of.delay, since), &heard, &tell));
+                    if let Err(error) = told {
+                        poll_instead(&error, &tree, (FALLBACK, since), &heard, &tell);
+                    }
+                    Ok(())
                 }
             };
             let done = match user {
@@ -110,6 +118,21 @@ impl Drop for Watcher {
         // A full queue wakes the thread as well, and it looks at the flag.
         let _full = self.notices.try_send(Notice::End);
     }
+}
+
+/// The kernel's limits of watches are for all programs of a user together: who has none left gets changes later, and not never.
+fn poll_instead(
+    error: &io::Error,
+    tree: &Tree,
+    pace: (Duration, Option<SystemTime>),
+    heard: &mpsc::Receiver<Notice>,
+    tell: &dyn Fn(News),
+) {
+    tell(News::Polls(format!(
+        "its files are looked at every {} s, because the kernel cannot tell of changes: {error}",
+        pace.0.as_secs()
+    )));
+    look_again(tree, pace, heard, tell);
 }
 
 /// Looks again after each interval, until the end.
@@ -277,12 +300,17 @@ fn matters(kind: EventKind) -> bool {
     }
 }
 
+/// `EMFILE`: no watcher is left for this user, or no descriptor for the daemon.
+const EMFILE: i32 = 24;
+
 fn in_words(error: &notify::Error) -> io::Error {
     let text = match &error.kind {
         notify::ErrorKind::MaxFilesWatch => {
-            "the kernel's limit of watched folders is reached; raise the sysctl fs.inotify.max_user_watches, \
-             or look for changes by polling (`watch_options: { usePolling: true }`)"
+            "its limit of watched folders is reached (raise the sysctl fs.inotify.max_user_watches)"
                 .to_owned()
+        }
+        notify::ErrorKind::Io(error) if error.raw_os_error() == Some(EMFILE) => {
+            "its limit of watchers is reached (raise the sysctl fs.inotify.max_user_instances)".to_owned()
         }
         _ => error.to_string(),
     };

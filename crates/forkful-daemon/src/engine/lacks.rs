@@ -83,11 +83,16 @@ impl App {
         self.current(0).filter(|process| process.ended.is_none())
     }
 
-    /// What does not work as the app expects, of its workers and of its chosen balance; and a change that nobody has decided about.
+    /// What does not work as the app expects, of its workers, of its chosen balance and of watching its files; and a change that nobody has decided about.
     pub(super) fn notes(&self) -> Vec<String> {
         let lacks = self.lacks();
         let lacks = lacks.iter().map(ToString::to_string);
-        lacks.chain(balance_note(self.spec()).map(str::to_owned)).chain(self.trial_note()).collect()
+        let watch = self.upkeep.watch_fault.clone();
+        lacks
+            .chain(balance_note(self.spec()).map(str::to_owned))
+            .chain(watch)
+            .chain(self.trial_note())
+            .collect()
     }
 
     /// The unmet expectations of its current workers.

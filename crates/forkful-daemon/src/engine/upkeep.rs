@@ -49,8 +49,8 @@ pub(crate) struct AppUpkeep {
     watcher: Option<Watcher>,
     /// Changes of the app's files up to here have been handled.
     files_seen: Option<SystemTime>,
-    /// Why the app's files cannot be watched.
-    pub(crate) watch_fault: Option<String>,
+    /// That the app's files cannot be watched, or are watched in another way, and why.
+    pub(super) watch_fault: Option<String>,
     /// The division of its memory, at the last start or check.
     pub(super) memory: Option<MemoryPlan>,
     /// A change of `forkful doctor --fix` that nobody has decided about.
@@ -191,8 +191,14 @@ impl App {
                 self.upkeep.files_seen = Some(seen);
                 self.files_changed(&paths)
             }
+            News::Polls(why) => {
+                log_line!("forkful: {}: {why}", self.spec().name);
+                self.upkeep.watch_fault = Some(why);
+                None
+            }
             News::Failed(why) => {
-                log_line!("forkful: {}: its files cannot be watched: {why}", self.spec().name);
+                let why = format!("its files cannot be watched: {why}");
+                log_line!("forkful: {}: {why}", self.spec().name);
                 self.upkeep.watch_fault = Some(why);
                 self.upkeep.watcher = None;
                 None
@@ -233,8 +239,9 @@ impl App {
         match Watcher::start((watch, user), &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
             Ok(watcher) => WatcherChange::Replaced(Some(watcher), None),
             Err(error) => {
-                log_line!("forkful: {}: its files cannot be watched: {error}", self.spec().name);
-                WatcherChange::Replaced(None, Some(error.to_string()))
+                let why = format!("its files cannot be watched: {error}");
+                log_line!("forkful: {}: {why}", self.spec().name);
+                WatcherChange::Replaced(None, Some(why))
             }
         }
     }

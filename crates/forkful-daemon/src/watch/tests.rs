@@ -150,3 +150,33 @@ fn a_change_that_does_not_count_puts_nothing_off() {
     assert!(!told.take(root.join("own.log"), &mut changed).expect("looked at"));
     assert_eq!(changed.len(), 1);
 }
+
+#[test]
+fn files_that_the_kernel_does_not_tell_of_are_looked_at_again_and_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("it is there");
+    let watch = Watch {
+        paths: vec![root.clone()],
+        ignore: Vec::new(),
+        delay: Duration::from_millis(20),
+        follow_links: false,
+        polling: None,
+    };
+    let tree = Tree::new(&watch, &root, Vec::new()).expect("a tree");
+    let (notices, heard) = mpsc::sync_channel(1);
+    let (sender, news) = mpsc::channel();
+    let polling = std::thread::spawn(move || {
+        let full = in_words(&notify::Error::new(notify::ErrorKind::MaxFilesWatch));
+        poll_instead(&full, &tree, (Duration::from_millis(20), None), &heard, &|told| {
+            let _over = sender.send(told);
+        });
+    });
+    match news.recv_timeout(BOUND) {
+        Ok(News::Polls(why)) => assert!(why.contains("fs.inotify.max_user_watches"), "{why}"),
+        told => panic!("{told:?}"),
+    }
+    let file = root.join("app.js");
+    assert_eq!(written_until_told(&file, &news), [file]);
+    drop(notices);
+    polling.join().expect("it ends with its owner");
+}

@@ -20,7 +20,7 @@ const GITIGNORE_BYTES_MAX: u64 = 256 << 10;
 /// Folders in all, a bound for memory; the kernel has one of its own.
 const FOLDERS_MAX: usize = 200_000;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tree {
     /// Where the walk begins: paths that are watched whole, and the folders of patterns.
     paths: Vec<PathBuf>,
