@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { judge, judgeLogs, killedByKernel } from './chaos/ledger.mjs';
+import { judge, judgeLogs, killedForMemory } from './chaos/ledger.mjs';
 import { storm } from './chaos/storm.mjs';
 import { binary } from './lib/sandbox.mjs';
 
@@ -53,14 +53,17 @@ describe('the ledger of a storm', () => {
     assert.equal(verdict(cut(), [7], [killed(8), dropped]), 'cut (reset), executed');
   });
 
-  test('a worker that the kernel has killed for lack of memory is known by its process', () => {
+  test('a worker that was killed for lack of memory is known by its process', () => {
     const said = [
       '1970-01-01T00:16:40.050Z forkful: app worker 1 (process 7): the kernel killed it: its app had used all of its `memory_max` of 1024.0 MiB',
       '1970-01-01T00:16:40.050Z forkful: app worker 1: ended with SIGKILL after 1.1 s',
     ];
-    assert.deepEqual(killedByKernel(said), [{ name: 'memory limit, another worker', from: 1_000_050, until: 1_000_050, dead: [7] }]);
-    assert.equal(verdict(cut({ heldBy: 7 }), [], killedByKernel(said)), 'memory limit, another worker');
-    assert.equal(verdict(cut({ heldBy: 8 }), [], killedByKernel(said)), 'cut (reset), not executed');
+    assert.deepEqual(killedForMemory(said), [{ name: 'memory limit, another worker', from: 1_000_050, until: 1_000_050, dead: [7] }]);
+    const killed = (why) => killedForMemory([`1970-01-01T00:16:40.050Z forkful: app worker 1 (process 7): killed by Forkful: ${why}`]);
+    assert.equal(killed('its event loop stood still for 10.0 s: its app had used 1024.0 MiB of its `memory_max` of 1024.0 MiB').length, 1);
+    assert.equal(killed('its event loop did not turn for 10.0 s').length, 0);
+    assert.equal(verdict(cut({ heldBy: 7 }), [], killedForMemory(said)), 'memory limit, another worker');
+    assert.equal(verdict(cut({ heldBy: 8 }), [], killedForMemory(said)), 'cut (reset), not executed');
   });
 
   test('a request that was cut before it began is explained by the worker that held its connection', () => {

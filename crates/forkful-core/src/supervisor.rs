@@ -401,7 +401,7 @@ impl Turn<'_> {
             Event::Silent { slot, generation, silent, report } => {
                 self.on_silence(slot, generation, silent, report);
             }
-            Event::Stalled { slot, generation, stall } => self.on_stall(slot, generation, stall),
+            Event::Stalled(stalls) => self.on_stalls(&stalls),
             Event::Requests { slot, generation, served } => self.note_requests(slot, generation, served),
             Event::Renew { by, why } => self.renew(by, &why),
             Event::TakenOver(there) => self.taken_over(&there),

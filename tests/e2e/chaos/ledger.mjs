@@ -45,15 +45,16 @@ export function judge(requests, executions, all) {
 }
 
 /**
- * The workers that the kernel has killed for lack of memory, from the daemon's log. The kernel may kill several workers of the app, not only
- * the worker that used up the memory.
+ * The workers that were killed for lack of memory, from the daemon's log: by the kernel, which may kill several workers of the app, not only
+ * the one that used up the memory, or by the daemon, if they hardly ran any more.
  * @param {string[]} said lines of the daemon's log
  * @returns {Fault[]}
  */
-export function killedByKernel(said) {
+export function killedForMemory(said) {
   return said.flatMap((line) => {
-    const [, at, pid] = /^(\S+) forkful: \S+ worker \d+ \(process (\d+)\): the kernel killed it: /.exec(line) ?? [];
-    return at ? [{ name: 'memory limit, another worker', from: Date.parse(at), until: Date.parse(at), dead: [Number(pid)] }] : [];
+    const [, at, pid, how] = /^(\S+) forkful: \S+ worker \d+ \(process (\d+)\): (.*)/.exec(line) ?? [];
+    if (!/^(the kernel killed it: |killed by Forkful: its event loop stood still .*`memory_max`)/.test(how)) return [];
+    return [{ name: 'memory limit, another worker', from: Date.parse(at), until: Date.parse(at), dead: [Number(pid)] }];
   });
 }
 

@@ -9,7 +9,7 @@ import { waitUntil } from '../lib/wait.mjs';
 import { Clients } from './clients.mjs';
 import { draw, FAULTS, strike } from './faults.mjs';
 import { Cluster, Forkful, Pm2 } from './hosts.mjs';
-import { judge, judgeLogs, killedByKernel } from './ledger.mjs';
+import { judge, judgeLogs, killedForMemory } from './ledger.mjs';
 import { Random } from './random.mjs';
 
 const HOSTS = { forkful: Forkful, cluster: Cluster, pm2: Pm2 };
@@ -93,7 +93,7 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
     const logs = await host.stop();
     const { executions, exits } = readExecuted(directory);
     const said = host.said?.() ?? [];
-    const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits, ...killedByKernel(said)];
+    const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits, ...killedForMemory(said)];
     const { explained, unaccounted } = judge(clients.requests, executions, all);
     // A full disk may cost lines. A daemon that is killed while it writes has the next one write the same lines again.
     const unwritten = idsNear(clients.requests, faults, ({ dropsLines }) => dropsLines);

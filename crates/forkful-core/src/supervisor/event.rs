@@ -70,9 +70,9 @@ pub enum Event {
     ChannelBusy { slot: u16, generation: Generation },
     /// A worker that was asked whether it is well owes an answer on its channel, since then.
     Owes { slot: u16, generation: Generation, since: Time },
-    /// The event loop of a worker stands still, and the app's memory limit is used up, see
+    /// The event loops of these workers stand still, and the app's memory limit is used up, see
     /// [`Effect::Observe`](super::Effect::Observe).
-    Stalled { slot: u16, generation: Generation, stall: Stall },
+    Stalled(Vec<(u16, Generation, Stall)>),
     /// The event loop of a worker has stood still, see [`Effect::LookWhetherStuck`](super::Effect::LookWhetherStuck).
     Silent {
         slot: u16,

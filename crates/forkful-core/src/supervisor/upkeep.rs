@@ -311,11 +311,17 @@ impl Turn<'_> {
         self.kill_stuck(slot, generation, report);
     }
 
-    /// The event loop of a worker stands still, and the app's memory limit is used up. If the worker cannot go on, it is
-    /// killed: the kernel may not do so for minutes.
-    pub(super) fn on_stall(&mut self, slot: u16, generation: Generation, stall: Stall) {
-        if stall.is_thrashing() {
-            self.kill_stuck(slot, generation, stall.to_string());
+    /// The event loops of workers stand still, and the app's memory limit is used up. Of those that cannot go on, the largest
+    /// is killed: the kernel may not do so for minutes. What it had may be enough for the others, so that the next one is
+    /// killed only if it still stands still when the one before is gone.
+    pub(super) fn on_stalls(&mut self, stalls: &[(u16, Generation, Stall)]) {
+        let mut current = self.app.slots.values().filter_map(|record| record.upkeep.current.as_ref());
+        if current.any(|current| current.is_stuck) {
+            return;
+        }
+        let thrashing = stalls.iter().filter(|(.., stall)| stall.is_thrashing());
+        if let Some((slot, generation, stall)) = thrashing.max_by_key(|(.., stall)| stall.own_bytes) {
+            self.kill_stuck(*slot, *generation, stall.to_string());
         }
     }
 

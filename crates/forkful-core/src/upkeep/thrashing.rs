@@ -24,6 +24,8 @@ pub struct Stall {
     pub major_faults: u64,
     /// For how long the faults were counted.
     pub counted_for: Duration,
+    /// Memory of the process, in bytes.
+    pub own_bytes: u64,
     /// Memory of the app that counts for its limit, with the page cache, in bytes.
     pub used_bytes: u64,
     /// The app's limit, in bytes.
@@ -69,6 +71,7 @@ mod tests {
             silent: Duration::from_secs(10),
             major_faults: 90,
             counted_for: Duration::from_secs(9),
+            own_bytes: 100 << 20,
             used_bytes: 190 << 20,
             limit_bytes: 200 << 20,
         };

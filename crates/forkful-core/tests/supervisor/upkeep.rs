@@ -129,10 +129,11 @@ fn a_worker_that_thrashes_in_its_memory_limit_is_killed_once_without_any_setting
             silent: Duration::from_secs(seconds),
             major_faults,
             counted_for: Duration::from_secs(seconds),
+            own_bytes: 90 << 20,
             used_bytes: 199 << 20,
             limit_bytes: 200 << 20,
         };
-        Event::Stalled { slot: 1, generation: FIRST, stall }
+        Event::Stalled(vec![(1, FIRST, stall)])
     };
     assert!(driver.step(stalled(9, 900)).is_empty());
     assert!(driver.step(stalled(60, 0)).is_empty(), "it computes");
@@ -142,6 +143,35 @@ fn a_worker_that_thrashes_in_its_memory_limit_is_killed_once_without_any_setting
     };
     assert!(notice.to_string().starts_with("killed: its event loop stood still for 10.0 s"), "{notice}");
     assert!(driver.step(stalled(11, 1100)).is_empty());
+}
+
+#[test]
+fn of_workers_that_thrash_together_the_largest_is_killed_and_the_others_may_go_on() {
+    let mut app = spec("app", 3);
+    app.limits.memory_bytes = Some(200 << 20);
+    let mut driver = Driver::online(app);
+    let stalled = |sizes: &[(u16, u64)]| {
+        let of = |(slot, own): &(u16, u64)| {
+            let stall = Stall {
+                silent: Duration::from_secs(10),
+                major_faults: 1000,
+                counted_for: Duration::from_secs(10),
+                own_bytes: own << 20,
+                used_bytes: 199 << 20,
+                limit_bytes: 200 << 20,
+            };
+            (*slot, FIRST, stall)
+        };
+        Event::Stalled(sizes.iter().map(of).collect())
+    };
+    let killed = |effects: Vec<Effect>| -> Vec<u16> {
+        let slot = |effect: &Effect| if let Effect::Kill(slot, _) = effect { Some(*slot) } else { None };
+        effects.iter().filter_map(slot).collect()
+    };
+    assert_eq!(killed(driver.step(stalled(&[(0, 40), (1, 100), (2, 50)]))), [1]);
+    assert!(killed(driver.step(stalled(&[(0, 40), (2, 50)]))).is_empty(), "the first is not gone yet");
+    driver.exit(1, FIRST, 137);
+    assert_eq!(killed(driver.step(stalled(&[(0, 40), (2, 50)]))), [2], "it was not enough");
 }
 
 #[test]

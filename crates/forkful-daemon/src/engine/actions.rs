@@ -160,7 +160,7 @@ impl Engine {
     fn observe(&mut self, app: AppId, now: Time) {
         self.apps.plan_memory(app, now);
         let event = self.apps.get(&app).map(|entry| self.processes.observe(entry, now));
-        let stalls = self.apps.get_mut(app).map(|entry| entry.stalled_workers(now)).unwrap_or_default();
+        let stalls = self.apps.get_mut(app).and_then(|entry| entry.stalled_workers(now));
         self.inbox.events.extend(event.into_iter().chain(stalls).map(|event| (app, event)));
     }
 

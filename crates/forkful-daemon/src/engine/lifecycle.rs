@@ -174,10 +174,10 @@ impl Engine {
         }
         let was_killed = ended.exit == Exit::Signal(SIGKILL);
         let cause = was_killed.then(|| entry.out_of_memory(now)).flatten();
-        if let Some(cause) = &cause {
-            log_line!("forkful: {} worker {slot} (process {pid}): {cause}", entry.spec().name);
-        }
         let told = cause.clone().or_else(|| entry.own_kill(slot, generation));
+        if let Some(told) = &told {
+            log_line!("forkful: {} worker {slot} (process {pid}): {told}", entry.spec().name);
+        }
         let dying = entry.dying(slot, generation, &ended.exit, cause);
         if let Some(process) = entry.remove_process(slot, generation) {
             self.processes.bury(*process);

@@ -46,13 +46,11 @@ impl App {
     }
 
     /// Its workers that owe an answer while its memory limit is used up.
-    pub(in crate::engine) fn stalled_workers(&mut self, now: Time) -> Vec<Event> {
+    pub(in crate::engine) fn stalled_workers(&mut self, now: Time) -> Option<Event> {
         let used = self.group.as_ref().and_then(AppGroup::charged_memory);
-        let Some((limit_bytes, used_bytes)) = self.spec().limits.memory_bytes.zip(used) else {
-            return Vec::new();
-        };
+        let (limit_bytes, used_bytes) = self.spec().limits.memory_bytes.zip(used)?;
         if !thrashing::is_used_up(used_bytes, limit_bytes) {
-            return Vec::new();
+            return None;
         }
         let online = self.slots().filter_map(|(slot, record, place)| {
             let process = place.processes.get(&record.online()?).filter(|process| process.ended.is_none())?;
@@ -73,12 +71,14 @@ impl App {
                     .unwrap_or_default()
                     .saturating_sub(doubt.major_faults),
                 counted_for: now.since(doubt.asked),
+                own_bytes: procinfo::resident_bytes(pid).unwrap_or_default(),
                 used_bytes,
                 limit_bytes,
             };
-            Some(Event::Stalled { slot, generation, stall })
+            Some((slot, generation, stall))
         };
-        online.into_iter().filter_map(stall_of).collect()
+        let stalls: Vec<_> = online.into_iter().filter_map(stall_of).collect();
+        (!stalls.is_empty()).then_some(Event::Stalled(stalls))
     }
 
     /// A worker without an answer has reached its limit: the supervisor is told how long it has been silent.
