@@ -34,6 +34,7 @@ pages! {
     Interpreter = "TROUBLESHOOTING.md#a-script-or-its-interpreter-is-not-found",
     Daemon = "TROUBLESHOOTING.md#the-daemon",
     Home = "TROUBLESHOOTING.md#the-home-directory",
+    Limits = "LIMITS.md",
     HeapLimit = "MEMORY.md#the-heap-limit-of-nodejs",
     NodeUpgrade = "NODE-UPGRADE.md#native-modules",
     DiskFull = "LOGS.md#when-the-disk-is-full-slow-or-gone",

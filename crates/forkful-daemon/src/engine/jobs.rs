@@ -18,6 +18,7 @@ use super::app::{App, AppId, ListenFault};
 use super::apps::Apps;
 use super::commands::{answer, refuse};
 use super::faults::Ours;
+use super::lifecycle::SIGKILL;
 use super::persistence::SaveTicket;
 use super::trials::TrialPart;
 use crate::command::Reply;
@@ -101,6 +102,8 @@ pub(crate) struct SlotFailure {
     pub(crate) listen_fault: Option<ListenFault>,
     /// It had served before.
     pub(crate) was_ready: bool,
+    /// Who killed its process, if that is known: the kernel for lack of memory, or Forkful.
+    pub(crate) killed: Option<String>,
 }
 
 impl Job {
@@ -111,6 +114,15 @@ impl Job {
 
     fn has_client_left(&self) -> bool {
         self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
+    }
+}
+
+impl App {
+    /// Who killed the process of a slot that failed by SIGKILL.
+    fn killed_by(&self, failure: &SlotFailure) -> Option<String> {
+        let is_killed = failure.fault == Fault::Exited(Exit::Signal(SIGKILL));
+        let place = self.places.values().find(|place| is_killed && place.pm_id == failure.pm_id)?;
+        place.exit_cause.clone()
     }
 }
 
@@ -145,7 +157,13 @@ impl Part {
                 self.note(format!("worker {pm_id} ended with {exit} and is not started again"));
             }
             Outcome::Failed(fault) => {
-                self.failures.push(SlotFailure { pm_id, fault, listen_fault, was_ready: false });
+                self.failures.push(SlotFailure {
+                    pm_id,
+                    fault,
+                    listen_fault,
+                    was_ready: false,
+                    killed: None,
+                });
             }
         }
     }
@@ -240,6 +258,10 @@ fn explain(
         Fault::Exited(exit) => {
             let when = if failure.was_ready { "soon after" } else { "before" };
             let text = format!("worker {pm_id} ended with {exit} {when} it was ready");
+            if let Some(killed) = &failure.killed {
+                let hint = "give it more (`memory_max`), or less to do at its start; `forkful events` has what it used";
+                return (format!("{text}: {killed}"), Some(Page::Limits.hint(hint)));
+            }
             match cause(stderr_tail) {
                 Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
                 None if stderr_tail.is_empty() => {
@@ -402,6 +424,7 @@ impl Jobs {
                 fault,
                 listen_fault: None,
                 was_ready: false,
+                killed: None,
             });
         }
     }
@@ -466,6 +489,9 @@ impl Jobs {
         for (app, mut part) in job.parts {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
+            for failure in &mut part.failures {
+                failure.killed = apps.get(&app).and_then(|entry| entry.killed_by(failure));
+            }
             tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);
         }

@@ -28,7 +28,7 @@ const TREE_LOOK: Duration = Duration::from_millis(5);
 /// A process in an uninterruptible wait cannot be killed; it is not waited for longer than this.
 const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-const SIGKILL: i32 = 9;
+pub(super) const SIGKILL: i32 = 9;
 
 impl Engine {
     /// Begins the start of a slot's process.

@@ -19,6 +19,7 @@ impl Part {
             fault,
             listen_fault,
             was_ready,
+            killed: None,
         });
         if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
             self.preface = Some(if was_ready {
