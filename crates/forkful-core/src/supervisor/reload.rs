@@ -8,7 +8,7 @@ use super::{
     Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom,
 };
 use crate::rollout::{Action, Admission, Event, Rollout, Summary};
-use crate::slot::{Exit, Fault, Generation, Outcome, SlotNumber, Verb};
+use crate::slot::{Exit, Fault, Generation, Outcome, SlotNumber, State, Verb};
 use crate::spec::{AppSpec, Mode};
 
 /// A reload under way.
@@ -157,8 +157,11 @@ impl Turn<'_> {
     pub(super) fn on_reload_answer(&mut self, slot: u16, outcome: Outcome) {
         let number = SlotNumber(slot);
         let event = match outcome {
-            Outcome::Failed(fault) => Event::SlotReplaceFailed(number, fault),
-            Outcome::Online { .. }
+            Outcome::Failed(fault) if !self.is_as_good_as_a_start(slot, &fault) => {
+                Event::SlotReplaceFailed(number, fault)
+            }
+            Outcome::Failed(_)
+            | Outcome::Online { .. }
             | Outcome::AlreadyOnline
             | Outcome::Finished(_)
             | Outcome::Replaced
@@ -170,6 +173,26 @@ impl Turn<'_> {
             }
         };
         self.step_plan(event);
+    }
+
+    /// Whether a new process that runs and has not said that it is ready has failed nobody: there was no old one that it could
+    /// be measured by, because it was still starting or had been stopped, the slot has never crashed, and no worker of the app says so. A start is
+    /// content with that, too: programs that do not listen say nothing.
+    fn is_as_good_as_a_start(&self, slot: u16, fault: &Fault) -> bool {
+        let is_confirmed = |record: &super::SlotRecord| {
+            let (State::Online(running) | State::Replacing { old: running, .. }) = &record.slot.state else {
+                return false;
+            };
+            running.confirmed
+        };
+        let runs = self.app.slots.get(&slot).is_some_and(|record| {
+            matches!(record.slot.state, State::Online(_)) && record.slot.counters.crashes == 0
+        });
+        let had_old = self.app.reload.as_ref().is_some_and(|reload| reload.old.is_some());
+        matches!(fault, Fault::NotReadyInTime { .. })
+            && runs
+            && !had_old
+            && !self.app.slots.values().any(|record| is_confirmed(record))
     }
 
     /// A process that served has failed soon. If the reload under way has put it there, the rest of the old processes stays.

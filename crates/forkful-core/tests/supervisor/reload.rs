@@ -126,6 +126,42 @@ fn a_version_that_never_listens_is_given_up_and_the_old_one_serves() {
     assert_eq!(runs(&driver), "old");
 }
 
+/// Programs that do not listen, such as workers of a queue, never say that they are ready.
+#[test]
+fn a_reload_of_programs_that_are_still_starting_and_say_nothing_is_no_failure() {
+    let (mut driver, _) = Driver::new(version("quiet", 2));
+    driver.step(Event::Runs(0, Generation(0)));
+    driver.step(Event::Runs(1, Generation(0)));
+    driver.reload(None);
+    assert_eq!(spawned(&driver.exit(0, Generation(0), 0)), [(0, 1)]);
+    driver.step(Event::Runs(0, Generation(1)));
+    let mut effects = driver.pass(Duration::from_secs(40));
+    assert_eq!(spawned(&effects), [(1, 1)], "the first counts as started, and it is the turn of the second");
+    driver.step(Event::Runs(1, Generation(1)));
+    effects = driver.pass(Duration::from_secs(40));
+    effects.extend(driver.exit(1, Generation(0), 0));
+    let failures: Vec<_> = effects.iter().filter_map(reload_failure).collect();
+    assert_eq!(failures, [None]);
+}
+
+#[test]
+fn a_reload_of_a_worker_that_had_crashed_wants_to_be_told_that_the_new_one_is_ready() {
+    let mut driver = Driver::online(version("old", 1));
+    assert_eq!(spawned(&driver.exit(0, Generation(0), 1)), [(0, 1)]);
+    driver.reload(Some(version("silent", 1)));
+    assert_eq!(spawned(&driver.exit(0, Generation(1), 0)), [(0, 2)]);
+    driver.step(Event::Runs(0, Generation(2)));
+    let effects = driver.pass(Duration::from_secs(40));
+    let failures: Vec<_> = effects.iter().filter_map(reload_failure).collect();
+    assert!(matches!(failures[..], [Some(Fault::NotReadyInTime { .. })]), "{failures:?}");
+}
+
+/// Of the end of a reload: why it has failed, if it has.
+fn reload_failure(effect: &Effect) -> Option<Option<Fault>> {
+    let Effect::Reloaded(_, result) = effect else { return None };
+    Some(result.failure.as_ref().map(|failure| failure.fault.clone()))
+}
+
 #[test]
 fn a_second_reload_waits_and_is_dropped_when_its_client_has_gone() {
     let mut driver = Driver::online(version("old", 1));
