@@ -200,7 +200,7 @@ impl Engine {
         let faults = self.apps.log_faults(&self.logs);
         let keeper = self.processes.keeper_note();
         let notes = saved.unwrap_or_default().into_iter().chain(keeper).chain(faults);
-        notes.chain(self.apps.lack_notes()).collect()
+        notes.chain(self.apps.lack_notes()).chain(self.apps.shared_log_notes()).collect()
     }
 
     fn save(&mut self, request: &SaveRequest, reply: Reply<SaveReply>) {

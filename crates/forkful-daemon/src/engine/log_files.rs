@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use forkful_core::paths::file_name_of;
 use forkful_core::spec::AppSpec;
 
+use super::apps::Apps;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFiles {
     pub(crate) out: PathBuf,
@@ -42,6 +44,34 @@ pub(crate) fn log_files(
         error: file(&spec.logs.error_file, "error"),
         combined: spec.logs.combined_file.clone(),
     }
+}
+
+impl Apps {
+    /// Apps whose names differ only in letters that names of files do not have, so that they write to the same log files.
+    pub(super) fn shared_log_notes(&self) -> Vec<String> {
+        let by_default = || self.values().map(|entry| entry.spec()).filter(|spec| has_own_default(spec));
+        let note = |spec: &AppSpec| {
+            let file = file_name_of(spec.name.as_str());
+            if file == spec.name.as_str() {
+                return None;
+            }
+            let is_other =
+                |other: &&AppSpec| other.name != spec.name && file_name_of(other.name.as_str()) == file;
+            let other = by_default().find(is_other)?;
+            Some(format!(
+                "{}: its log files are those of {}, too, because file names have letters, digits, `.`, `-` and `_` only; \
+                 another name or `out_file` and `error_file` separate them",
+                spec.name, other.name
+            ))
+        };
+        by_default().filter_map(note).collect()
+    }
+}
+
+/// Whether its log files have the app's name alone, without the number of a worker.
+fn has_own_default(spec: &AppSpec) -> bool {
+    let logs = &spec.logs;
+    logs.merge && !logs.disabled && (logs.out_file.is_none() || logs.error_file.is_none())
 }
 
 /// Whether a path is a device or a descriptor by its name alone.

@@ -414,3 +414,24 @@ fn a_change_that_a_reboot_cut_off_may_be_in_place() {
         world.close().await;
     });
 }
+
+#[test]
+fn apps_whose_names_make_the_same_file_names_are_told() {
+    locally(async {
+        let mut world = World::new();
+        let mut start = |name: &str| {
+            let mut spec = spec(name, SLEEP, 1);
+            spec.autostart = false;
+            spec.logs.merge = true;
+            world.engine.start_now(vec![spec]);
+            world.engine.notes()
+        };
+        assert!(start("eu:api").is_empty() && start("web").is_empty());
+        let notes = start("eu-api");
+        assert!(
+            notes.len() == 1 && notes[0].starts_with("eu:api: its log files are those of eu-api, too"),
+            "{notes:?}"
+        );
+        world.turn_until_answered().await;
+    });
+}
