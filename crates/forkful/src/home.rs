@@ -13,6 +13,7 @@ use forkful_api::saved::{SavedApp, SavedState};
 use forkful_core::pages::Page;
 
 use crate::exit::{Exit, Failure};
+use crate::working_directory::WorkingDirectory;
 
 /// The longest path of a unix socket, without the NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -102,10 +103,10 @@ pub(crate) fn logs_folder() -> PathBuf {
 }
 
 fn path_from_environment() -> Result<PathBuf, Failure> {
-    let wanted = match env::var_os("FORKFUL_HOME").filter(|value| !value.is_empty()) {
-        Some(path) => PathBuf::from(path),
+    let (variable, wanted) = match env::var_os("FORKFUL_HOME").filter(|value| !value.is_empty()) {
+        Some(path) => ("FORKFUL_HOME", PathBuf::from(path)),
         None => match env::var_os("HOME").filter(|value| !value.is_empty()) {
-            Some(home) => PathBuf::from(home).join(".forkful"),
+            Some(home) => ("HOME", PathBuf::from(home).join(".forkful")),
             None => {
                 return Err(Failure::new(Exit::WrongUse, "neither FORKFUL_HOME nor HOME is set")
                     .hint("set FORKFUL_HOME to a directory that you own")
@@ -113,5 +114,8 @@ fn path_from_environment() -> Result<PathBuf, Failure> {
             }
         },
     };
+    if wanted.is_relative() {
+        WorkingDirectory::of_caller().needed(format!("{variable} is relative to it"))?;
+    }
     std::path::absolute(&wanted).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))
 }

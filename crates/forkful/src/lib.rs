@@ -3,7 +3,7 @@
 //!
 //! `commands` has the table of commands and one file per command, `cli` what their command lines share, `specs`
 //! converts options and config files to apps or to changes of existing apps, `settings` are the values saved by
-//! `set`, `connection` connects to (or starts) the daemon, `masked` removes secrets from command lines, `output`
+//! `set`, `working_directory` is the caller's, `connection` connects to (or starts) the daemon, `masked` removes secrets from command lines, `output`
 //! formats everything that users see, `terminal` handles a terminal while it is redrawn.
 //!
 //! It is a library so that fuzz targets can call its parsers; only the program `forkful` uses it.
@@ -23,6 +23,7 @@ mod package_version;
 mod settings;
 mod specs;
 mod terminal;
+mod working_directory;
 
 use std::process::ExitCode;
 

@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::home;
 use crate::output;
 use crate::settings::Settings;
+use crate::working_directory::{WorkingDirectory, is_relative};
 
 /// Maximum bytes of a configuration from stdin, as for a file.
 const STDIN_BYTES_MAX: u64 = 1 << 20;
@@ -34,7 +35,8 @@ pub(crate) fn default_config(hint: &str) -> Result<String, Failure> {
     if let Some(path) = forkful_config::find_default(Path::new("")) {
         return Ok(path.to_string_lossy().into_owned());
     }
-    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let cwd = WorkingDirectory::of_caller();
+    let cwd = cwd.needed("a config file is looked for in it")?;
     Err(Failure::new(Exit::WrongUse, format!("{} contains no config file", cwd.display()))
         .hint(hint)
         .see(Page::Config))
@@ -106,8 +108,8 @@ fn unreadable_stdin(error: std::io::Error) -> Failure {
 /// Creates specs from the caller's input, directory and environment.
 #[derive(Default)]
 pub(crate) struct Specs {
-    /// The caller's working directory, absolute.
-    pub(crate) cwd: PathBuf,
+    /// The caller's working directory.
+    pub(crate) cwd: WorkingDirectory,
     /// The caller's environment.
     pub(crate) env: BTreeMap<String, String>,
     /// The chosen `env_<name>` block.
@@ -122,16 +124,10 @@ impl Specs {
     /// Reads the caller's directory and environment. `env` are the values of `--env`, `only` those of
     /// `--only`.
     pub(crate) fn new(env: &[String], only: &[String]) -> Result<Self, Failure> {
-        let cwd = std::env::current_dir().map_err(|e| {
-            Failure::caused(
-                Exit::WrongUse,
-                anyhow::Error::new(e).context("cannot determine the working directory"),
-            )
-        })?;
         let (caller_env, warnings) = forkful_config::caller_environment();
         tell(&warnings);
         let mut specs = Self {
-            cwd,
+            cwd: WorkingDirectory::of_caller(),
             env: caller_env,
             only: only.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect(),
             ..Self::default()
@@ -165,7 +161,8 @@ impl Specs {
 
     /// What options change of existing apps. With `update_env`, they also get the caller's environment.
     pub(crate) fn change(&self, options: &AppOptions, update_env: bool) -> Result<AppChange, Failure> {
-        let change = forkful_config::change(options, &self.context(None))?;
+        let context = self.context(self.cwd.for_options(options)?, None);
+        let change = forkful_config::change(options, &context)?;
         let mut caller_env = if update_env { self.env.clone() } else { BTreeMap::new() };
         forkful_config::strip_own(&mut caller_env);
         Ok(AppChange { caller_env, env_name: self.env_name.clone(), ..change })
@@ -187,7 +184,7 @@ impl Specs {
             app.overlay(over.clone());
         }
         self.check_only(&file.path, &apps)?;
-        let context = self.context(self.env_name.clone());
+        let context = self.context(self.cwd_for_config(&file.path)?, self.env_name.clone());
         let (resolved, warnings) = forkful_config::resolve_only(&apps, &self.only, &context)?;
         tell(&warnings);
         let warnings: Vec<Warning> = resolved.iter().flat_map(|app| app.warnings.iter().cloned()).collect();
@@ -197,35 +194,39 @@ impl Specs {
 
     /// The apps of a configuration that is not a file: `text` is JSON, `name` its name in messages.
     pub(crate) fn apps_of_text(&self, text: &str, name: &str) -> Result<Vec<AppSpec>, Failure> {
-        let file = forkful_config::parse(text, Format::Json, &self.cwd.join(name))?;
+        let path = self.cwd_for_config(Path::new(name))?.join(name);
+        let file = forkful_config::parse(text, Format::Json, &path)?;
         self.resolved(file, &AppOptions::default())
     }
 
     /// One app's options that are not in a file: `text` is a JSON object, `name` its name in messages.
     pub(crate) fn options_of_text(&self, text: &str, name: &str) -> Result<AppOptions, Failure> {
         let text = format!(r#"{{"apps":[{text}]}}"#);
-        let file = forkful_config::parse(&text, Format::Json, &self.cwd.join(name))?;
+        let path = self.cwd_for_config(Path::new(name))?.join(name);
+        let file = forkful_config::parse(&text, Format::Json, &path)?;
         tell(&file.warnings);
         Ok(file.apps.into_iter().next().unwrap_or_default())
     }
 
     /// Reads a configuration; `-` is JSON from stdin.
     pub(crate) fn load(&self, path: &Path) -> Result<ConfigFile, Failure> {
+        let cwd = self.cwd_for_config(path)?;
         if path == Path::new("-") {
             return Ok(forkful_config::parse(&stdin_text()?, Format::Json, Path::new("stdin"))?);
         }
-        let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
+        let evaluator = NodeEvaluator::new(cwd.to_owned(), self.env.clone());
         Ok(forkful_config::load_only(path, &evaluator, &self.only)?)
     }
 
     /// All errors in a configuration, and the resolved apps; `-` is JSON from stdin.
     pub(crate) fn check(&self, path: &Path) -> Result<Report, Failure> {
-        let context = self.context(self.env_name.clone());
+        let cwd = self.cwd_for_config(path)?;
+        let context = self.context(cwd, self.env_name.clone());
         if path == Path::new("-") {
             let name = Path::new("stdin");
             return Ok(forkful_config::check_text(stdin_text()?, Format::Json, name, &context));
         }
-        let evaluator = NodeEvaluator::new(self.cwd.clone(), self.env.clone());
+        let evaluator = NodeEvaluator::new(cwd.to_owned(), self.env.clone());
         Ok(forkful_config::check(path, &evaluator, &context))
     }
 
@@ -247,14 +248,16 @@ impl Specs {
             format!("--env {name} selects a block of a config file, but `{script}` is not a config file")
         });
         let options = options.clone().with("script", script).of_command_line();
-        let Resolved { spec, warnings } = forkful_config::resolve(&options, &self.context(None))?;
+        let context = self.context(self.cwd_for_script(script, &options)?, None);
+        let Resolved { spec, warnings } = forkful_config::resolve(&options, &context)?;
         Ok((spec, block.into_iter().chain(forkful_config::folded(&warnings)).collect()))
     }
 
     /// The app that serves a directory's files.
     pub(crate) fn file_server(&self, options: &AppOptions) -> Result<AppSpec, Failure> {
         let options = AppOptions { serves_files: true, ..options.clone() };
-        let resolved = forkful_config::resolve(&options, &self.context(None))?;
+        let cwd = self.cwd.needed("the file server would start in it")?;
+        let resolved = forkful_config::resolve(&options, &self.context(cwd, None))?;
         Ok(told(resolved))
     }
 
@@ -298,10 +301,26 @@ impl Specs {
         Ok(options)
     }
 
-    fn context(&self, env_name: Option<String>) -> Context {
+    /// Relative paths of a configuration start at its file, whose path may be relative, and JavaScript may read files.
+    fn cwd_for_config(&self, path: &Path) -> Result<&Path, Failure> {
+        if path == Path::new("-") {
+            return self.cwd.needed("paths of a configuration from stdin are relative to it");
+        }
+        self.cwd.needed_by(&path.to_string_lossy(), "would be evaluated in it")
+    }
+
+    /// An app without `--cwd` runs in the caller's directory, and its script may be there.
+    fn cwd_for_script(&self, script: &str, options: &AppOptions) -> Result<&Path, Failure> {
+        if options.text("cwd").is_none() || is_relative(script) {
+            return self.cwd.needed_by(script, "would run in it, because there is no `--cwd`");
+        }
+        self.cwd.for_options(options)
+    }
+
+    fn context(&self, cwd: &Path, env_name: Option<String>) -> Context {
         let cores = forkful_os::cores::usable_cores();
         Context {
-            caller_cwd: self.cwd.clone(),
+            caller_cwd: cwd.to_owned(),
             caller_env: self.env.clone(),
             own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
             logs_folder: home::logs_folder(),

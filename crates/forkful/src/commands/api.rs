@@ -165,7 +165,7 @@ fn check_cwd(cwd: &Path) -> Result<(), Failure> {
 fn change(request: ChangeRequest) -> Result<AppChange, Failure> {
     check_cwd(&request.cwd)?;
     let ChangeRequest { options: written, cwd, env, env_name, update_env } = request;
-    let specs = Specs { cwd, env, env_name, ..Specs::default() };
+    let specs = Specs { cwd: cwd.into(), env, env_name, ..Specs::default() };
     specs.change(&specs.options_of_text(written.get(), &options())?, update_env)
 }
 
@@ -211,7 +211,7 @@ fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
         _ => (file, config),
     };
     let file = file.map(|file| cwd.join(file));
-    let specs = Specs { cwd, env, env_name, only, ..Specs::default() };
+    let specs = Specs { cwd: cwd.into(), env, env_name, only, ..Specs::default() };
     let apps = match (&file, config) {
         (Some(file), None) => specs.apps_of_config(file, &AppOptions::default())?,
         (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,

@@ -200,6 +200,8 @@ fn importable(
 /// others back.
 fn definitions(apps: &[Value], only: &[String]) -> Result<Checked, Failure> {
     let specs = Specs::new(&[], &[])?;
+    // Otherwise each app would be left out for this reason.
+    specs.cwd.needed("paths of imported apps may be relative to it")?;
     let (mut good, mut left_out) = (Vec::new(), Vec::new());
     for app in apps {
         let name = app["name"].as_str().unwrap_or_default();

@@ -92,7 +92,9 @@ pub(crate) struct ServeArgs {
 /// Starts the app.
 pub(super) async fn run(home: &Home, args: &ServeArgs) -> Result<Exit, Failure> {
     let specs = Specs::new(&[], &[])?;
-    let path = directory(&specs.cwd, args.path.as_deref().unwrap_or(Path::new(".")))?;
+    let path = args.path.as_deref().unwrap_or(Path::new("."));
+    let cwd = specs.cwd.needed_by(&path.to_string_lossy(), "would be served from it")?;
+    let path = directory(cwd, path)?;
     let host = args.host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut options = AppOptions { env: variables(args, &path, host), ..AppOptions::default() };
     args.name.iter().for_each(|name| options.put("name", name.as_str()));

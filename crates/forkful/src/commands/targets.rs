@@ -14,6 +14,7 @@ use crate::connection::{self, refused_for};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::specs::{Specs, is_config};
+use crate::working_directory::WorkingDirectory;
 
 /// Targets for the daemon. `only` are names of apps in the config files among them.
 pub(super) fn expand(targets: Vec<String>, only: &[String]) -> Result<Vec<String>, Failure> {
@@ -63,12 +64,21 @@ pub(super) fn check_pattern(target: &str) -> Result<(), Failure> {
 }
 
 /// A text that may name a file is sent with the folder in which it was typed: the daemon knows the names of apps.
+/// A name may contain slashes, so only a text that must be a path needs the folder.
 fn with_folder(target: String) -> Result<String, Failure> {
     let is_id = target.bytes().all(|byte| byte.is_ascii_digit());
     if target == "all" || is_id {
         return Ok(target);
     }
-    let cwd = Specs::new(&[], &[])?.cwd;
+    let cwd = WorkingDirectory::of_caller();
+    let cwd = match cwd.path() {
+        Some(cwd) => cwd,
+        None if target.starts_with('/') => {
+            return Ok(forkful_config::tidy(Path::new(&target)).to_string_lossy().into_owned());
+        }
+        None if target.starts_with("./") || target.starts_with("../") => cwd.needed_by(&target, "")?,
+        None => return Ok(target),
+    };
     let written = cwd.join(&target);
     if !target.contains('/') && !written.is_file() {
         return Ok(target);

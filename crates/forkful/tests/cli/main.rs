@@ -42,3 +42,4 @@ mod starting;
 mod stopping;
 mod targets;
 mod terminal;
+mod working_directory;

@@ -39,7 +39,8 @@ pub(super) fn check_out(
     let here = lab::specs(&args.lab.app)?;
     let [base, head] = args.git.as_slice() else { unreachable!("--git takes two values") };
     let names = [base.as_str(), head.as_str()];
-    let wanted = Wanted { directory: &here.cwd, names, env: &here.env, stop };
+    let directory = here.cwd.needed("`--git` looks for the repository in it")?;
+    let wanted = Wanted { directory, names, env: &here.env, stop };
     let mut worktrees = Worktrees::make(&wanted)?;
     if worktrees.has_changes {
         watch.note("this checkout has changes that are not committed; they are not measured");
@@ -50,7 +51,7 @@ pub(super) fn check_out(
     worktrees.prepare(args.build.as_deref(), Path::new(&head.target), &wanted, watch)?;
     let mut apps = Vec::new();
     for (version, entry) in worktrees.versions.iter().zip([&base, &head]) {
-        let specs = Specs { cwd: version.directory.clone(), ..lab::specs(&args.lab.app)? };
+        let specs = Specs { cwd: version.directory.clone().into(), ..lab::specs(&args.lab.app)? };
         let target = version.directory.join(&entry.target);
         let script_args = if args.lab.args.is_empty() { &entry.args } else { &args.lab.args };
         apps.push(lab::app_of(&specs, &target.to_string_lossy(), &args.lab.app, script_args)?);
