@@ -1,5 +1,6 @@
 //! The directory with all data of a user: `$FORKFUL_HOME`, by default `~/.forkful`. Created with mode 0700. A
-//! directory that another user owns or may write to is refused, because that user could decide what runs.
+//! directory that another user owns or may write to is refused, because that user could decide what runs. So is a
+//! path that is not UTF-8.
 
 use std::env;
 use std::io;
@@ -117,5 +118,13 @@ fn path_from_environment() -> Result<PathBuf, Failure> {
     if wanted.is_relative() {
         WorkingDirectory::of_caller().needed(format!("{variable} is relative to it"))?;
     }
-    std::path::absolute(&wanted).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))
+    let path = std::path::absolute(&wanted).map_err(|e| Failure::caused(Exit::WrongUse, e.into()))?;
+    // The daemon's state, its API and the environment of workers are UTF-8 and contain paths below the home.
+    if path.to_str().is_none() {
+        let error = format!("the directory of {variable}, {}, is not valid UTF-8", path.display());
+        return Err(Failure::new(Exit::WrongUse, error)
+            .hint("set FORKFUL_HOME to a directory whose path is UTF-8")
+            .see(Page::Home));
+    }
+    Ok(path)
 }

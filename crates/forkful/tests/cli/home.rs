@@ -1,6 +1,8 @@
 //! Unusable homes and sockets, each with a hint.
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -95,6 +97,27 @@ fn a_socket_path_that_is_too_long_is_explained() {
         hint: set FORKFUL_HOME to a directory with a shorter path
         ");
     });
+}
+
+#[test]
+fn a_home_that_is_not_utf8_is_refused_before_a_daemon_starts() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    let odd = sandbox.work().join(OsStr::from_bytes(b"odd-\xff"));
+    let output = sandbox.command(&["start", "app.js"]).env("FORKFUL_HOME", &odd).output().unwrap();
+    assert_snapshot!(sandbox.told(&output), @"
+    exit: 2
+    --- stderr
+    error: the directory of FORKFUL_HOME, [sandbox]/work/odd-�, is not valid UTF-8
+
+    hint: set FORKFUL_HOME to a directory whose path is UTF-8
+    ");
+    let left: Vec<_> =
+        std::fs::read_dir(sandbox.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["app.js"], "no home and no daemon's directory is made");
+    let output = sandbox.command(&["list"]).env_remove("FORKFUL_HOME").env("HOME", &odd).output().unwrap();
+    let text = sandbox.told(&output);
+    assert!(text.starts_with("exit: 2\n--- stderr\nerror: the directory of HOME, "), "{text}");
 }
 
 #[test]
