@@ -23,7 +23,10 @@ fn shell(sandbox: &Sandbox, program: &str, args: &[&str], script: &str) -> Optio
         .output();
     match output {
         Ok(output) => Some(stdout(&output)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: {program} is not installed, and its completion is not tested");
+            None
+        }
         Err(error) => panic!("{program}: {error}"),
     }
 }
@@ -63,14 +66,20 @@ fn bash_offers_apps_first_and_flags_only_after_a_dash() {
     assert!(flags.contains(&"--max-memory-restart".to_owned()), "{flags:?}");
 }
 
-#[test]
-fn bash_quotes_names_once_and_knows_where_its_words_begin() {
+/// Apps whose names a shell has to quote.
+fn started_with_odd_names() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", "setInterval(() => {}, 1000)");
     fs_err::create_dir(sandbox.work().join("dist files")).unwrap();
     for name in ["my app", "eu:api", "it's $5"] {
         done(&sandbox, &["start", "server.js", "--name", name, "--force", "--no-wait"]);
     }
+    sandbox
+}
+
+#[test]
+fn bash_quotes_names_once_and_knows_where_its_words_begin() {
+    let sandbox = started_with_odd_names();
     for (line, candidates) in [
         ("forkful restart my", &["my\\ app"][..]),
         ("forkful restart my\\ ", &["my\\ app"]),
@@ -121,13 +130,66 @@ fn fish_offers_apps_with_their_state() {
     assert!(commands.unwrap().starts_with("reload"));
 }
 
+/// The words of a line up to the cursor, as typed, with the candidate for the last one.
+const QUOTED: [(&[&str], &str); 12] = [
+    (&["forkful", "restart", "my"], "my app"),
+    (&["forkful", "restart", r"my\ "], "my app"),
+    (&["forkful", "restart", "'my a"], "my app"),
+    (&["forkful", "restart", "\"my a"], "my app"),
+    (&["forkful", "restart", "'m"], "my app"),
+    (&["forkful", "restart", "\"eu:"], "eu:api"),
+    (&["forkful", "restart", r"it\'s\ "], "it's $5"),
+    (&["forkful", "restart", "\"it's "], "it's $5"),
+    (&["forkful", "restart", "\"it's \\$"], "it's $5"),
+    (&["forkful", "restart", "'eu:api'", "'my"], "my app"),
+    (&["forkful", "reload", "--only='my "], "--only=my app"),
+    (&["~/bin/forkful", "restart", "'my"], "my app"),
+];
+
+#[test]
+fn fish_completes_quoted_and_escaped_words() {
+    let sandbox = started_with_odd_names();
+    for (words, candidate) in QUOTED {
+        let line = words.join(" ");
+        let quoted = line.replace('\\', r"\\").replace('\'', r"\'");
+        let script = format!("forkful completion fish | source; complete -C '{quoted}'");
+        let Some(told) = shell(&sandbox, "fish", &["--no-config", "-c"], &script) else { return };
+        let offered: Vec<&str> = told.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(offered, [candidate], "{line}");
+    }
+    let script = "forkful completion fish | source; complete -C 'forkful start app.js --output=\\'dist f'";
+    let told = shell(&sandbox, "fish", &["--no-config", "-c"], script).expect("fish is there");
+    assert_eq!(told.trim_end(), "--output=dist files/");
+}
+
+/// What zsh's function gives to the completion system for these words, each as it is typed. The functions of that system
+/// are replaced, so that no terminal is needed.
+fn zsh(sandbox: &Sandbox, words: &[&str]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+    let script = format!(
+        "compdef() {{ : }}; _describe() {{ print -rl -- \"${{(@P)3}}\" }}; _files() {{ print FILES }}; \
+         compset() {{ : }}; source <(forkful completion zsh); words=({}); CURRENT={}; _forkful",
+        words.join(" "),
+        words.len()
+    );
+    shell(sandbox, "zsh", &["-f", "-c"], &script)
+}
+
+#[test]
+fn zsh_completes_quoted_and_escaped_words() {
+    let sandbox = started_with_odd_names();
+    for (words, candidate) in QUOTED {
+        let Some(told) = zsh(&sandbox, words) else { return };
+        let offered: Vec<&str> = told.lines().filter(|line| *line != "FILES").collect();
+        let expected = format!("{}:1 × fork", candidate.replace(':', r"\:"));
+        assert!(matches!(offered[..], [only] if only.starts_with(&expected)), "{words:?}: {told}");
+    }
+}
+
 #[test]
 fn zsh_takes_the_script() {
     let sandbox = started();
-    // The functions of the completion system are replaced, so that no terminal is needed.
-    let script = "compdef() { : }; _describe() { print -l -- \"${(@P)3}\" }; _files() { print FILES }; \
-                  source <(forkful completion zsh); words=(forkful reload ''); CURRENT=3; _forkful";
-    let Some(told) = shell(&sandbox, "zsh", &["-f", "-c"], script) else { return };
+    let Some(told) = zsh(&sandbox, &["forkful", "reload", ""]) else { return };
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines.first().is_some_and(|line| line.starts_with("api:1 × fork")), "{told}");
     assert_eq!(lines.last(), Some(&"FILES"), "{told}");
