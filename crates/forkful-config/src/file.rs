@@ -118,8 +118,8 @@ pub fn load(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, Conf
     load_only(path, evaluator, &[])
 }
 
-/// [`load`] for the apps with these names (without names, all): an error in another app is a warning, and
-/// that app is omitted.
+/// [`load`] for the apps that these texts of `--only` choose (without texts, all): an error in another app is a
+/// warning, and that app is omitted.
 pub fn load_only(
     path: &Path,
     evaluator: &dyn JsEvaluator,
@@ -132,7 +132,7 @@ pub fn load_only(
 /// How a configuration is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct How<'a> {
-    /// The wanted apps; if empty, all.
+    /// The wanted apps, as in [`chosen_names`](crate::chosen_names); if empty, all.
     pub(crate) only: &'a [String],
     /// Whether settings that are valid but probably not intended are errors.
     pub(crate) is_strict: bool,

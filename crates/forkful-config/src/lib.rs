@@ -23,6 +23,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
+mod only;
 mod options;
 mod read;
 mod regular;
@@ -37,6 +38,7 @@ pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning, folded};
 pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, of_value, parse};
 pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
+pub use only::chosen_names;
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
 pub use resolve::environment::{caller_environment, strip_own};

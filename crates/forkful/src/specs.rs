@@ -116,7 +116,7 @@ pub(crate) struct Specs {
     pub(crate) env_name: Option<String>,
     /// Variables from `--env KEY=VALUE`.
     pub(crate) added_env: BTreeMap<String, String>,
-    /// Only apps with these names; empty: all.
+    /// The texts of `--only`, which choose apps by their names; empty: all.
     pub(crate) only: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl Specs {
         let mut specs = Self {
             cwd: WorkingDirectory::of_caller(),
             env: caller_env,
-            only: only.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect(),
+            only: only.to_vec(),
             ..Self::default()
         };
         env.iter().try_for_each(|text| specs.take_env(text))?;
@@ -183,9 +183,9 @@ impl Specs {
         for app in &mut apps {
             app.overlay(over.clone());
         }
-        self.check_only(&file.path, &apps)?;
+        let only = self.chosen(&file.path, &apps)?;
         let context = self.context(self.cwd_for_config(&file.path)?, self.env_name.clone());
-        let (resolved, warnings) = forkful_config::resolve_only(&apps, &self.only, &context)?;
+        let (resolved, warnings) = forkful_config::resolve_only(&apps, &only, &context)?;
         tell(&warnings);
         let warnings: Vec<Warning> = resolved.iter().flat_map(|app| app.warnings.iter().cloned()).collect();
         tell(&warnings);
@@ -331,15 +331,16 @@ impl Specs {
         }
     }
 
-    /// Each name of `--only` must be an app's name.
-    fn check_only(&self, path: &Path, apps: &[AppOptions]) -> Result<(), Failure> {
+    /// The names that `--only` chooses. Each must be an app's name.
+    fn chosen(&self, path: &Path, apps: &[AppOptions]) -> Result<Vec<String>, Failure> {
         let names: Vec<String> = apps.iter().filter_map(AppOptions::declared_name).collect();
-        match self.only.iter().find(|name| !names.contains(name)) {
+        let chosen = forkful_config::chosen_names(&self.only, &names);
+        match chosen.iter().find(|name| !names.contains(name)) {
             Some(missing) => {
                 let error = format!("{} has no app `{missing}`", path.display());
                 Err(Failure::new(Exit::WrongUse, error).hint(format!("there is {}", names.join(", "))))
             }
-            None => Ok(()),
+            None => Ok(chosen),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{BASIC_KEYS, ConfigFile, How, OTHER_TOP_LEVEL_KEYS, PACKAGE_KEYS, Rea
 use crate::error::{ConfigError, Place, Warning};
 use crate::faults::Faults;
 use crate::keys::{self, Support};
+use crate::only::chosen_names;
 use crate::options::{AppOptions, KeyOrigin, Origin, join_key};
 use crate::resolve::default_name;
 use crate::statics;
@@ -37,6 +38,16 @@ pub(super) fn apps_of(tree: &Node, path: &Path, how: How<'_>) -> Result<Read, Co
     let config =
         ConfigFile { path: path.to_owned(), apps, warnings, output: String::new(), tree: tree.clone() };
     Ok(Read { config, faults, unusable })
+}
+
+/// Whether an app is certainly not wanted; without names, all are.
+fn leaves_out(wanted: &[String], app: &Node) -> bool {
+    !wanted.is_empty() && name_of(app).is_some_and(|name| !wanted.contains(&name))
+}
+
+fn name_of(app: &Node) -> Option<String> {
+    let text = |key| app.get(key).and_then(|entry| values::text(&entry.node).ok());
+    text("name").or_else(|| text("script").as_deref().map(default_name))
 }
 
 fn check_names(apps: &[AppOptions], faults: &mut Faults) {
@@ -96,10 +107,12 @@ impl Reader<'_> {
             }
             Value::List(items) => {
                 let mut apps = Vec::with_capacity(items.len());
+                let names: Vec<String> = items.iter().filter_map(name_of).collect();
+                let wanted = chosen_names(self.how.only, &names);
                 for (index, item) in items.iter().enumerate() {
                     let before = self.faults.count();
                     apps.extend(self.app(item, &format!("{key}[{index}]")));
-                    if self.leaves_out(item) && self.faults.count() > before {
+                    if leaves_out(&wanted, item) && self.faults.count() > before {
                         apps.pop();
                         self.warnings.extend(self.faults.since(before).first().map(left_out));
                     }
@@ -109,13 +122,6 @@ impl Reader<'_> {
             Value::Table(_) => Ok(self.app(nodes, key).into_iter().collect()),
             _ => Err(Refusal::new(nodes, "a list of apps").of(self.place(nodes.at, key))),
         }
-    }
-
-    /// Whether an app is certainly not wanted.
-    fn leaves_out(&self, app: &Node) -> bool {
-        let text = |key| app.get(key).and_then(|entry| values::text(&entry.node).ok());
-        let name = text("name").or_else(|| text("script").as_deref().map(default_name));
-        !self.how.only.is_empty() && name.is_some_and(|name| !self.how.only.contains(&name))
     }
 
     /// The `env` of each `deploy` target, which PM2 adds to an app that is started with `--env <target>`. Targets without

@@ -42,7 +42,7 @@ pub(crate) struct OtherArgs {
     #[arg(long, value_name = "KEY=VALUE|NAME")]
     pub(crate) env: Vec<String>,
     /// Config files: only the apps with these names.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) only: Vec<String>,
     /// Watch only files with these extensions.
     #[arg(long, value_name = "EXTENSIONS", value_delimiter = ',', help_heading = Group::Renew.heading())]

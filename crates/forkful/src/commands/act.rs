@@ -36,7 +36,7 @@ pub(crate) struct TargetArgs {
     #[arg(required = true, value_name = "APP|CONFIG")]
     pub(crate) targets: Vec<String>,
     /// Config files: only the apps with these names.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) only: Vec<String>,
     /// PM2's users pass it to `stop`; a stopped app is not watched anyway.
     #[arg(long, hide = true)]

@@ -41,7 +41,7 @@ pub(crate) struct ApplyArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Only the apps with these names.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) only: Vec<String>,
     /// The block `env_NAME` of the config file.
     #[arg(long, value_name = "NAME")]

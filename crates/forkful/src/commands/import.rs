@@ -50,7 +50,7 @@ pub(crate) struct ImportPm2Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Only the apps with these names.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES")]
     pub(crate) only: Vec<String>,
     /// Only print the apps as a configuration file.
     #[arg(long)]
@@ -202,6 +202,8 @@ fn definitions(apps: &[Value], only: &[String]) -> Result<Checked, Failure> {
     let specs = Specs::new(&[], &[])?;
     // Otherwise each app would be left out for this reason.
     specs.cwd.needed("paths of imported apps may be relative to it")?;
+    let name_of = |app: &Value| app["name"].as_str().unwrap_or_default().to_owned();
+    let only = forkful_config::chosen_names(only, &apps.iter().map(name_of).collect::<Vec<_>>());
     let (mut good, mut left_out) = (Vec::new(), Vec::new());
     for app in apps {
         let name = app["name"].as_str().unwrap_or_default();

@@ -158,6 +158,28 @@ fn a_pattern_is_checked_for_other_clients_too() {
 }
 
 #[test]
+fn only_takes_names_with_commas_and_blanks_as_a_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ticker.js", TICKER);
+    let app = |name: &str| format!(r#"{{ "name": "{name}", "script": "ticker.js" }}"#);
+    let apps = ["a b", "c,d", "a", "e"].map(app).join(",");
+    sandbox.write("forkful.config.json", &format!(r#"{{ "apps": [{apps}] }}"#));
+    let started = acted(&sandbox, &["start", "forkful.config.json", "--only", "c,d", "--no-wait"]);
+    assert_eq!(started, "c,d");
+    done(&sandbox, &["start", "forkful.config.json", "--no-wait"]);
+    for (only, meant) in
+        [("a b", "a b"), ("c,d", "c,d"), ("a,e", "a e"), ("a e", "a e"), ("a b,e", "a b e"), ("e, a", "a e")]
+    {
+        assert_eq!(acted(&sandbox, &["reset", "forkful.config.json", "--only", only]), meant, "{only}");
+    }
+    assert_eq!(acted(&sandbox, &["reset", "forkful.config.json", "--only", "c,d", "--only", "e"]), "c,d e");
+    let exported = sandbox.transcript(&["export", "systemd", "a b", "--no-port"]);
+    assert!(exported.starts_with("exit: 0\n"), "{exported}");
+    let missing = sandbox.transcript(&["apply", "forkful.config.json", "--only", "c,e"]);
+    assert!(missing.contains("error: forkful.config.json has no app `c`"), "{missing}");
+}
+
+#[test]
 fn a_name_with_a_comma_is_one_name() {
     let sandbox = Sandbox::new();
     sandbox.write("ticker.js", TICKER);
