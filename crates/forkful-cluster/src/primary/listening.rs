@@ -230,7 +230,7 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
             as_owner(&|| bind_any(query, bind))
         }
         AddressKind::Unix => {
-            let path = query.address.as_deref().ok_or_else(invalid)?;
+            let path = unix_path(query.address.as_deref().ok_or_else(invalid)?);
             let Query { readable_all, writable_all, .. } = *query;
             let options = UnixOptions { backlog, readable_all, writable_all, owner: config.owner.clone() };
             let (socket, file) = listener::bind_unix(Path::new(path), &options)?;
@@ -239,6 +239,17 @@ fn bind_source(query: &Query, config: &PrimaryConfig) -> io::Result<Source> {
         // A descriptor number is meaningless in another process.
         AddressKind::Descriptor => Err(io::Error::from_raw_os_error(9)),
     }
+}
+
+/// The path of a unix socket. In the abstract namespace it is no path, but workers resolve it against their working directory.
+pub(super) fn unix_path(asked: &str) -> &str {
+    asked.rfind("/\0").map_or(asked, |slash| &asked[slash + 1..])
+}
+
+/// An abstract name begins with `@`, as in other programs.
+fn unix_text(query: &Query) -> String {
+    let path = unix_path(query.address.as_deref().unwrap_or_default());
+    format!("unix:{}", path.replace('\0', "@"))
 }
 
 /// Binds to the query's address. Without one, as Node does: to all addresses of both families, or of IPv4 if
@@ -269,7 +280,7 @@ fn describe(query: &Query, source: &Source) -> String {
     let scheme = match query.kind {
         AddressKind::Udp4 | AddressKind::Udp6 => "udp",
         AddressKind::Tcp4 | AddressKind::Tcp6 | AddressKind::Descriptor => "tcp",
-        AddressKind::Unix => return format!("unix:{}", query.address.as_deref().unwrap_or_default()),
+        AddressKind::Unix => return unix_text(query),
     };
     let address = match source {
         Source::Group(group) => Some(group.local_addr()),
@@ -292,7 +303,7 @@ pub(crate) fn port_of(query: &Query) -> Option<Port> {
 pub(crate) fn describe_query(query: &Query) -> String {
     let port = query.port.unwrap_or(0);
     match (query.kind, query.address.as_deref()) {
-        (AddressKind::Unix, path) => format!("unix:{}", path.unwrap_or_default()),
+        (AddressKind::Unix, _) => unix_text(query),
         (_, None) => format!("port {port}"),
         (_, Some(host)) if host.contains(':') => format!("[{host}]:{port}"),
         (_, Some(host)) => format!("{host}:{port}"),

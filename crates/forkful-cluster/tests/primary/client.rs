@@ -71,7 +71,17 @@ pub(crate) fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
 }
 
 pub(crate) fn connect_unix(path: &Path) -> Client {
-    let stream = UnixStream::connect(path).unwrap();
+    of_unix(UnixStream::connect(path).unwrap())
+}
+
+pub(crate) fn connect_abstract(name: &str) -> Client {
+    let address =
+        <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name)
+            .unwrap();
+    of_unix(UnixStream::connect_addr(&address).unwrap())
+}
+
+fn of_unix(stream: UnixStream) -> Client {
     stream.set_nonblocking(true).unwrap();
     Client::new(stream)
 }

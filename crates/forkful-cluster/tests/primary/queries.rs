@@ -9,7 +9,7 @@ use forkful_core::spec::Balance;
 use forkful_os::listener;
 use serde_json::{Value, json};
 
-use super::client::{connect_all, connect_unix, own_host, tcp, unix};
+use super::client::{connect_abstract, connect_all, connect_unix, own_host, tcp, unix};
 use super::world::World;
 
 #[test]
@@ -128,6 +128,23 @@ fn a_unix_socket_has_no_address_in_its_reply_and_goes_with_its_primary() {
     assert_eq!(world.shares(), [5, 5]);
     drop(world);
     assert!(!path.exists());
+}
+
+/// Node.js resolves the name in a worker as if it were a path.
+#[test]
+fn an_abstract_name_is_bound_without_the_folder_that_node_puts_before_it() {
+    let name = format!("forkful-{}", std::process::id());
+    let mut world = World::new(Balance::Exact);
+    let workers: Vec<u32> = (0..2)
+        .map(|_| world.spawn_serving(&unix(std::path::Path::new(&format!("/srv/app/\0{name}")))))
+        .collect();
+    assert_eq!(
+        world.primary.addresses().next().map(|(address, ..)| address.to_owned()),
+        Some(format!("unix:@{name}"))
+    );
+    let mut clients: Vec<_> = (0..4).map(|_| connect_abstract(&name)).collect();
+    let by = world.answered(&mut clients);
+    assert!(workers.iter().all(|worker| by.contains(worker)), "{by:?}");
 }
 
 #[test]

@@ -60,13 +60,14 @@ pub fn bind_unix(path: &Path, options: &UnixOptions) -> io::Result<(OwnedFd, Opt
 
 fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result<SocketFile> {
     let as_node = |error| if error == Errno::NOENT { Errno::ACCESS } else { error };
-    let named = SocketAddrUnix::new(path)?;
+    let named = SocketAddrUnix::new(path);
     let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty()).map_err(as_node)?;
     // Another user's path could lead elsewhere a moment later. The kernel remembers the name given here, so
-    // the plain name is better if no other user is involved.
-    let address = match options.owner {
-        Some(_) => SocketAddrUnix::new(through(&folder).join(name_of(path)))?,
-        None => named,
+    // the plain name is better if no other user is involved. An address has 107 bytes: a longer path, such as one that the
+    // app gave as a short one relative to its folder, goes by the folder, too.
+    let address = match (&options.owner, named) {
+        (None, Ok(named)) => named,
+        (Some(_), _) | (None, Err(_)) => SocketAddrUnix::new(through(&folder).join(name_of(path)))?,
     };
     bind(socket, &address).map_err(as_node)?;
     let (file, found) = look(&folder, name_of(path))?;
@@ -185,6 +186,24 @@ mod tests {
     fn ourselves() -> Option<Owner> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Some(Owner { uid, gid, groups: Vec::new() })
+    }
+
+    /// The app gave a short name, relative to its folder.
+    #[test]
+    fn a_path_that_is_longer_than_an_address_is_bound_by_its_folder() {
+        for owner in [None, ourselves()] {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = dir.path().join("f".repeat(150));
+            std::fs::create_dir(&folder).unwrap();
+            let path = folder.join("app.sock");
+            let (_listener, file) = bind_unix(&path, &UnixOptions { owner, ..PLAIN }).unwrap();
+            let opened = std::fs::File::open(&folder).unwrap();
+            UnixStream::connect(through(&opened).join("app.sock")).unwrap();
+            drop(file);
+            assert!(!path.exists());
+            let error = bind_unix(&folder.join("s".repeat(120)), &PLAIN).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
+        }
     }
 
     #[test]
