@@ -32,7 +32,7 @@ pub(crate) use pareto::tail;
 pub(crate) use race::Candidate;
 use race::Race;
 use time::{First, Needs, Time};
-use unfit::{forbid_refused, piloted, unless_unfit};
+use unfit::{forbid_refused, note_failed, piloted, unless_unfit};
 
 /// Share of the budget for the race; the rest is for latency at equal load.
 const RACE_SHARE: f64 = 0.75;
@@ -282,11 +282,9 @@ fn run_race(
                 text: format!("round {}: {}", raced.race.rounds() + 1, arm(candidate).name),
                 done: (RACE_SHARE * spent / whole).min(RACE_SHARE),
             });
-            let failed = raced.failed.len();
+            let told = raced.failed.len();
             let per_second = one(tune, candidate, trial, time, to_come, index, raced)?;
-            for text in &raced.failed[failed..] {
-                observer.note(&format!("{text}; it is left out"));
-            }
+            note_failed(&raced.failed[told..], observer);
             results.push((index, Some(per_second)));
         }
         if results.is_empty() {

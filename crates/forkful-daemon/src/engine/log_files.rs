@@ -49,7 +49,7 @@ pub(crate) fn log_files(
 impl Apps {
     /// Apps whose names differ only in letters that names of files do not have, so that they write to the same log files.
     pub(super) fn shared_log_notes(&self) -> Vec<String> {
-        let by_default = || self.values().map(|entry| entry.spec()).filter(|spec| has_own_default(spec));
+        let by_default = || self.values().map(super::app::App::spec).filter(|spec| has_own_default(spec));
         let note = |spec: &AppSpec| {
             let file = file_name_of(spec.name.as_str());
             if file == spec.name.as_str() {

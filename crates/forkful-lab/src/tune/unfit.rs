@@ -74,6 +74,13 @@ fn brief(error: &LabError) -> String {
     line.strip_suffix("; its last output was:").unwrap_or(line).to_owned()
 }
 
+/// Says which candidates are left out.
+pub(super) fn note_failed(failed: &[String], observer: &mut dyn Observer) {
+    for text in failed {
+        observer.note(&format!("{text}; it is left out"));
+    }
+}
+
 /// Numbers of workers with which a host refused connections are not measured again, and never chosen.
 pub(super) fn forbid_refused(raced: &mut Raced, observer: &mut dyn Observer) {
     let Some((workers, load)) = raced.refused.first_key_value() else { return };
