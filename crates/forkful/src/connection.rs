@@ -1,7 +1,7 @@
 //! Connects to the daemon, and starts it if needed.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Once;
@@ -110,11 +110,18 @@ async fn of_same_version(home: &Home) -> Result<Client, ClientError> {
     }
 }
 
-/// Whether there is a daemon without a socket, which will open it again.
+/// Whether another try will tell more: there is a daemon without a socket, which will open it again, or one that ended while it
+/// was asked, so that a moment later there is none or the next one.
 fn is_back_soon<T>(home: &Home, result: &Result<T, ClientError>, begun: Instant) -> bool {
-    matches!(result, Err(ClientError::NotRunning { .. }))
-        && begun.elapsed() < SOCKET_TIMEOUT
-        && LockFile::is_held(&home.lock())
+    let ended =
+        |source: &io::Error| matches!(source.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);
+    let may_change = match result {
+        Err(ClientError::NotRunning { .. }) => LockFile::is_held(&home.lock()),
+        Err(ClientError::Connect { source, .. }) => ended(source),
+        Err(ClientError::Lost { source, .. }) => !source.is_parse(),
+        _ => false,
+    };
+    may_change && begun.elapsed() < SOCKET_TIMEOUT
 }
 
 /// The same for callers that start the apps again and need no message.
@@ -338,5 +345,24 @@ mod tests {
         for other in [VERSION, "1.0.0", "999.0.0", "", "new"] {
             assert!(!is_older(other), "{other}");
         }
+    }
+
+    /// A killed daemon closes its socket a moment after it is seen as gone.
+    #[test]
+    fn a_daemon_that_ends_while_it_is_asked_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned());
+        let listener = std::os::unix::net::UnixListener::bind(home.socket()).unwrap();
+        let socket = home.socket();
+        let dying = std::thread::spawn(move || {
+            // Each connection is tried again once, and then anew.
+            for _ in 0..6 {
+                drop(listener.accept().unwrap());
+            }
+            fs_err::remove_file(socket).unwrap();
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(runtime.block_on(found(&home)).unwrap().is_none());
+        dying.join().unwrap();
     }
 }
