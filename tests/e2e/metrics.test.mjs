@@ -108,8 +108,28 @@ test('`metrics --listen` serves the page', async (t) => {
   const server = forkful.spawn(['metrics', '--listen', '127.0.0.1:0']);
   const where = await waitUntil('the address', () => /http:\/\/127\.0\.0\.1:(\d+)\/metrics/.exec(server.stderr)?.[1]);
   assert.match((await get(Number(where), '/metrics')).body, /^forkful_app_workers\{app="web"\} 1\.0$/m);
+  // A client that never ends its request holds nobody up.
+  const slow = net.connect(Number(where), '127.0.0.1').on('error', () => {});
+  await once(slow, 'connect');
+  slow.write('GET /metrics HTTP/1.1\r\n');
   server.child.kill('SIGINT');
   await server.outcome;
+  slow.destroy();
+  assert.match((await forkful.fails(['metrics', '--listen', ':9100'])).stderr, /an address and a port, such as 127\.0\.0\.1:9100/);
+});
+
+test('the page says for how long a worker has been blocked, also when nobody but the scraper asks', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'blocked.sock');
+  await forkful.start(({ require }) => {
+    require('http').createServer((request, response) => {
+      response.end('ok');
+      if (request.url === '/block') setImmediate(() => { for (;;); });
+    }).listen(process.env.SOCKET);
+  }, { name: 'web', instances: 1, env: { SOCKET: socket } });
+  await get(socket, '/block');
+  const blocked = async () => Number(/^forkful_worker_blocked_seconds\{[^}]*\} ([\d.]+)$/m.exec((await scrape(forkful)).text)?.[1]);
+  await waitUntil('it to be blocked', async () => await blocked() > 1);
 });
 
 test(`no counter falls over ${KILLS} kills of workers and the death of the daemon`, async (t) => {

@@ -71,6 +71,16 @@ impl<'de> Deserialize<'de> for AlertKind {
     }
 }
 
+/// The host of `host`, `host:port` or `[address]:port`; `None` if the rest is no port.
+pub(crate) fn host_in(authority: &str) -> Option<&str> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_port = |text: &str| text.parse::<u16>().is_ok_and(|port| port > 0);
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)).then_some(host)
+}
+
 impl AlertPolicy {
     pub const EVERY_DEFAULT: Duration = Duration::from_secs(5 * 60);
     /// The shortest pause: people read alerts, and an app that crashes again and again has many incidents in a second.
@@ -115,10 +125,7 @@ impl AlertPolicy {
         let is_plain = |c: char| c.is_ascii_graphic();
         let Some((scheme, rest)) = url.split_once("://") else { return false };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'))
-            .map_or_else(|| authority.split(':').next().unwrap_or_default(), |(address, _)| address);
+        let Some(host) = host_in(authority) else { return false };
         // Redacted by a reply: https://hooks.example.com/[redacted].
         let is_whole = !url.contains(crate::spec::environment::REDACTED);
         let is_number = |c: char| c.is_ascii_digit() || c == '.';

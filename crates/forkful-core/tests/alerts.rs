@@ -65,6 +65,9 @@ fn a_webhook_is_encrypted_or_stays_on_the_machine() {
         "https://",
         "https://user:word@example.com/",
         "https://a b/",
+        "https://127.0.0.1:99999/a",
+        "https://hooks.example.com:0/a",
+        "http://[::1:9/x",
         "https://hooks.example.com/[redacted]",
         "/notify.sh",
     ] {

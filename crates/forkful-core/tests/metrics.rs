@@ -35,8 +35,8 @@ later; before, the threads that come after those of the start are taken for them
 
 const COUNTERS: &str = "
 ## Counters
-They continue over all processes of a slot: a worker's counts are kept when it exits. A worker that is asked to
-leave reports its last counts; one that crashes loses those after its last report.
+They continue over all processes of a slot: a worker's counts are kept when it exits. A worker that drains, as at a
+reload, reports its last counts; one that is stopped or restarted, or crashes, loses those after its last report: at most the last second with requests.
 
 | in JSON | unit | measured by | for Prometheus | what it is |
 | --- | --- | --- | --- | --- |

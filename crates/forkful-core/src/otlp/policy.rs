@@ -6,7 +6,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 
-use crate::alerts::AlertPolicy;
+use crate::alerts::{AlertPolicy, host_in};
 
 /// Where the metrics of an app are sent, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +39,9 @@ impl OtlpPolicy {
     pub fn is_endpoint(url: &str) -> bool {
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         let Some(rest) = rest else { return false };
-        let host = rest.split('/').next().unwrap_or_default();
+        let host = host_in(rest.split('/').next().unwrap_or_default());
         let is_plain = rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#@\\".contains(&byte));
-        is_plain && !host.is_empty() && !host.starts_with(':') && url.len() <= Self::ENDPOINT_BYTES_MAX
+        is_plain && host.is_some_and(|host| !host.is_empty()) && url.len() <= Self::ENDPOINT_BYTES_MAX
     }
 
     /// Where they are posted.
@@ -87,6 +87,10 @@ mod tests {
             "http://",
             "http://:4318",
             "http:///x",
+            "http://127.0.0.1:99999",
+            "http://x:",
+            "http://x:a/",
+            "http://[::1:4318",
             "https://me:secret@x/",
             "https://x/?key=secret",
             "https://x/#a",

@@ -83,9 +83,14 @@ impl App {
         for (worker, (slot, generation)) in &workers.places {
             let process = places.get(slot).and_then(|place| place.processes.get(generation));
             let lives = process.is_some_and(|process| process.ended.is_none());
-            if lives && primary.has_agent(*worker) && metrics.own.ask(worker.0, now) {
+            if !lives || !primary.has_agent(*worker) {
+                continue;
+            }
+            if metrics.own.ask(worker.0, now) {
                 primary.ask_for_metrics(*worker, now);
             }
+            // The page says for how long a blocked event loop has owed an answer.
+            primary.ask_whether_it_turns(*worker, now);
         }
     }
 

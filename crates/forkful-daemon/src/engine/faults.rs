@@ -164,7 +164,8 @@ fn shown_command(arguments: &[String]) -> String {
 /// Whether a command line is that of a daemon; stopping it would stop all its apps.
 fn is_forkful(command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or_default();
-    Path::new(program).file_name().is_some_and(|name| name == "forkful")
+    let is_daemon = ["daemon --ready-fd", "daemon --keeper-fd"].iter().any(|words| command.contains(words));
+    is_daemon || Path::new(program).file_name().is_some_and(|name| name == "forkful")
 }
 
 /// A port that an app could not bind itself (fork mode, `exclusive`), parsed from Node's output: `Error:

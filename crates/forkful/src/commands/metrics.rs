@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
@@ -27,7 +28,7 @@ Counters continue across restarts of workers. docs/METRICS.md lists all names.
 
 Examples:
   forkful metrics
-  forkful metrics api | promtool check metrics
+  forkful metrics api --format openmetrics
   forkful metrics --listen 127.0.0.1:9100      then let Prometheus scrape http://127.0.0.1:9100/metrics")]
 pub(crate) struct MetricsArgs {
     /// Names, ids, namespaces, `/patterns/` of names or scripts of apps, or `all`.
@@ -37,8 +38,12 @@ pub(crate) struct MetricsArgs {
     #[arg(long, value_enum, default_value_t = PageFormat::Prometheus, value_name = "FORMAT")]
     pub(crate) format: PageFormat,
     /// Serve the page at this address under /metrics until Ctrl-C.
-    #[arg(long, value_name = "IP:PORT", conflicts_with = "format")]
+    #[arg(long, value_name = "IP:PORT", value_parser = address, conflicts_with = "format")]
     pub(crate) listen: Option<SocketAddr>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it must be an address and a port, such as 127.0.0.1:9100".to_owned())
 }
 
 /// A form of the page.
@@ -74,6 +79,9 @@ fn printed(page: String, is_terminal: bool) -> String {
     if is_terminal { format::visible(&page) } else { page }
 }
 
+/// After Ctrl-C, scrapes under way are answered for so long.
+const LAST_SCRAPES: Duration = Duration::from_secs(1);
+
 /// The state for each scrape.
 #[derive(Clone)]
 struct Source {
@@ -95,7 +103,15 @@ async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<E
         // Without a handler, Ctrl-C ends the process as well.
         let _no_handler = tokio::signal::ctrl_c().await;
     });
-    served.await.map_err(|error| Failure::caused(Exit::Failed, error.into()))?;
+    // A client that never ends its request does not keep the program.
+    let patience = async {
+        let _no_handler = tokio::signal::ctrl_c().await;
+        tokio::time::sleep(LAST_SCRAPES).await;
+    };
+    tokio::select! {
+        served = served.into_future() => served.map_err(|error| Failure::caused(Exit::Failed, error.into()))?,
+        () = patience => {}
+    }
     Ok(Exit::Done)
 }
 
