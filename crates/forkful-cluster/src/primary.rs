@@ -463,8 +463,8 @@ impl Primary {
         }
     }
 
-    /// Whether a process whose channel is closed goes on serving: one that is no worker of Node's cluster has lent sockets and
-    /// accepts by itself, so that it may close its channel (`process.disconnect()`). Processes below it end with theirs.
+    /// Whether a process goes on serving when its channel is closed. In fork mode a process accepts connections by itself, on
+    /// lent sockets, so it may close its channel (`process.disconnect()`). A process below it closes its channel only when it ends.
     fn lives_on(&self, id: WorkerId) -> bool {
         let is_leader = self.channels.get(&id).is_some_and(|channel| channel.leader.is_none());
         self.config.lends && is_leader && self.dispatcher.serves_without_channel(id)

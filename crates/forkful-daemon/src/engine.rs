@@ -38,6 +38,7 @@ mod conversation;
 mod cpu_sample;
 mod dependencies;
 mod exit_tail;
+mod failures;
 mod faults;
 mod groups;
 mod incidents;

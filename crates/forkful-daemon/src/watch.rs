@@ -120,7 +120,7 @@ impl Drop for Watcher {
     }
 }
 
-/// The kernel's limits of watches are for all programs of a user together: who has none left gets changes later, and not never.
+/// All programs of a user share the kernel's limits of watches. When a limit is reached, changes are noticed later, by polling.
 fn poll_instead(
     error: &io::Error,
     tree: &Tree,

@@ -73,11 +73,11 @@ impl Snapshot {
     }
 }
 
-/// Whether other programs use the CPUs that target and generator need: those that run both before and after a load
-/// have nothing to do with it, unlike a database or a proxy of the target.
+/// Whether other programs use the CPUs that target and generator need. A program that runs both before and after the load does not
+/// belong to the target: the target's database or proxy is idle then.
 #[derive(Debug, Clone, Copy)]
 pub struct OtherPrograms {
-    /// Threads beside this one that ran or waited for a CPU before the load, the median of some looks.
+    /// How many other threads ran or waited for a CPU before the load: the median of several looks.
     before: u64,
 }
 
@@ -103,8 +103,8 @@ impl OtherPrograms {
         Self { before: looks[LOOKS / 2] }
     }
 
-    /// Looks again after the load, and sets [`Host::others`]. Takes no time, except when it may have been disturbed: then
-    /// 0.3 s.
+    /// Looks again after the load, and sets [`Host::others`]. Takes 0.3 s if other programs ran before the load and all CPUs
+    /// were busy in it, and no time otherwise.
     pub fn after(self, report: &mut crate::Report) {
         if self.before == 0 || report.host.busy.is_none_or(|busy| busy < MACHINE_FULL) {
             return;
@@ -112,7 +112,9 @@ impl OtherPrograms {
         std::thread::sleep(SETTLE);
         let from = Snapshot::take();
         std::thread::sleep(COUNTED);
-        report.host.others = Snapshot::take().host_since(&from).busy;
+        let host = Snapshot::take().host_since(&from);
+        // What the hypervisor took counts as busy, and no program of this machine used it.
+        report.host.others = host.busy.zip(host.steal).map(|(busy, steal)| (busy - steal).max(0.0));
     }
 }
 
@@ -180,7 +182,7 @@ fn cpu(text: &str) -> Option<(u64, u64, u64)> {
     Some((all - idle, *numbers.get(7)?, all))
 }
 
-/// `procs_running`: threads that run or wait for a CPU, including the one that asks.
+/// `procs_running`: threads that run or wait for a CPU, including our own.
 fn running(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
 }

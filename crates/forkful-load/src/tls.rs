@@ -28,23 +28,16 @@ pub(crate) fn client(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable("TLS library", &error))?;
-    let builder = if options.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
-    } else {
-        let roots = roots(options.authorities.as_deref())?;
-        match &options.authorities {
-            None => builder.with_root_certificates(roots),
-            Some(file) => {
-                let inner =
-                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-                        .build()
-                        .map_err(|error| unusable("certificate authority", &error))?;
-                let given = certificates(file, "certificate authority")?;
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(GivenCertificate { inner, given }))
-            }
+    let trusts = match (options.insecure, &options.authorities) {
+        (true, _) => Some(Trusts::Anything),
+        (false, Some(file)) => Some(given(file, &provider)?),
+        (false, None) => None,
+    };
+    let builder = match trusts {
+        Some(trusts) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier { provider, trusts }))
         }
+        None => builder.with_root_certificates(system_roots()),
     };
     let mut config = match (&options.client_certificate, &options.client_key) {
         (None, None) => builder.with_no_client_auth(),
@@ -88,18 +81,24 @@ pub(crate) fn describe(session: &ClientConnection) -> String {
         .replace("TLSv1_", "TLSv1.")
 }
 
-fn roots(file: Option<&Path>) -> Result<RootCertStore, LoadError> {
+/// The authorities of the system.
+fn system_roots() -> RootCertStore {
     let mut store = RootCertStore::empty();
-    if let Some(file) = file {
-        for certificate in certificates(file, "certificate authority")? {
-            store.add(certificate).map_err(|error| unusable("certificate authority", &error))?;
-        }
-    } else {
-        // Unreadable certificates of the system are skipped. If there are none left, verification fails with
-        // a message.
-        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    // Unreadable certificates of the system are skipped. If there are none left, verification fails with a message.
+    store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    store
+}
+
+/// Trust in the authorities of a file.
+fn given(file: &Path, provider: &Arc<CryptoProvider>) -> Result<Trusts, LoadError> {
+    const WHAT: &str = "certificate authority";
+    let authorities = certificates(file, WHAT)?;
+    let mut store = RootCertStore::empty();
+    for authority in &authorities {
+        store.add(authority.clone()).map_err(|error| unusable(WHAT, &error))?;
     }
-    Ok(store)
+    let library = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build();
+    Ok(Trusts::Given { library: library.map_err(|error| unusable(WHAT, &error))?, authorities })
 }
 
 fn certificates(file: &Path, what: &'static str) -> Result<Vec<CertificateDer<'static>>, LoadError> {
@@ -120,18 +119,26 @@ fn unusable(what: &'static str, reason: &dyn std::fmt::Display) -> LoadError {
     LoadError::Tls { what, reason: reason.to_string() }
 }
 
-/// Accepts what the given authorities have signed, and each of them itself: the self-signed certificate that `openssl req -x509`
-/// makes is an authority, which no server's certificate should be.
+/// Verifies a server's certificate by other rules than those for public servers. Signatures are always verified.
 #[derive(Debug)]
-struct GivenCertificate {
-    inner: Arc<WebPkiServerVerifier>,
-    given: Vec<CertificateDer<'static>>,
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    trusts: Trusts,
 }
 
-/// The library's reason for refusing an authority as a server's certificate; time and usage are checked before it.
+#[derive(Debug)]
+enum Trusts {
+    /// Any certificate, for `insecure`.
+    Anything,
+    /// What the authorities of a file have signed, and these authorities themselves: a self-signed certificate that
+    /// `openssl req -x509` has made is an authority, and the library accepts no authority as a server's certificate.
+    Given { library: Arc<WebPkiServerVerifier>, authorities: Vec<CertificateDer<'static>> },
+}
+
+/// The library's reason for refusing an authority as a server's certificate. It checks the certificate's time before.
 const IS_AUTHORITY: &str = "CaUsedAsEndEntity";
 
-impl ServerCertVerifier for GivenCertificate {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -140,58 +147,19 @@ impl ServerCertVerifier for GivenCertificate {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified =
-            self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let Trusts::Given { library, authorities } = &self.trusts else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let verified = library.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match &verified {
             Err(Error::InvalidCertificate(CertificateError::Other(reason)))
-                if format!("{:?}", reason.0) == IS_AUTHORITY && self.given.contains(end_entity) =>
+                if format!("{:?}", reason.0) == IS_AUTHORITY && authorities.contains(end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
             _ => verified,
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.inner.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
-}
-
-/// Accepts any certificate, for `insecure`; signatures are still verified.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

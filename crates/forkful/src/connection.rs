@@ -110,8 +110,8 @@ async fn of_same_version(home: &Home) -> Result<Client, ClientError> {
     }
 }
 
-/// Whether another try will tell more: there is a daemon without a socket, which will open it again, or one that ended while it
-/// was asked, so that a moment later there is none or the next one.
+/// Whether another try may have another result: a daemon without a socket opens the socket again, and a daemon that ended while
+/// it was asked is gone, or has a successor, a moment later.
 fn is_back_soon<T>(home: &Home, result: &Result<T, ClientError>, begun: Instant) -> bool {
     let ended =
         |source: &io::Error| matches!(source.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe);

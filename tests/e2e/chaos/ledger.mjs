@@ -45,8 +45,8 @@ export function judge(requests, executions, all) {
 }
 
 /**
- * The workers that were killed for lack of memory, from the daemon's log: by the kernel, which may kill several workers of the app, not only
- * the one that used up the memory, or by the daemon, if they hardly ran any more.
+ * The workers that were killed for lack of memory, from the daemon's log. The kernel may kill several workers of the app, not only the
+ * worker that used up the memory; the daemon kills workers that hardly run any more.
  * @param {string[]} said lines of the daemon's log
  * @returns {Fault[]}
  */

@@ -175,9 +175,9 @@ impl Turn<'_> {
         self.step_plan(event);
     }
 
-    /// Whether a new process that runs and has not said that it is ready has failed nobody: there was no old one that it could
-    /// be measured by, because it was still starting or had been stopped, the slot has never crashed, and no worker of the app says so. A start is
-    /// content with that, too: programs that do not listen say nothing.
+    /// Whether a reload accepts a new process that runs without saying that it is ready, as a start does: programs that do not
+    /// listen say nothing. It accepts the process if nothing suggests that it should have spoken: there was no old process that
+    /// served, the slot has never crashed, and no worker of the app has said that it is ready.
     fn is_as_good_as_a_start(&self, slot: u16, fault: &Fault) -> bool {
         let is_confirmed = |record: &super::SlotRecord| {
             let (State::Online(running) | State::Replacing { old: running, .. }) = &record.slot.state else {

@@ -7,18 +7,18 @@ use std::time::Duration;
 use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled, TargetMeaning};
 use forkful_core::doctor::Course;
 use forkful_core::jobs::OpenJobs;
-use forkful_core::pages::{Hint, Page};
+use forkful_core::pages::Hint;
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
-use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
+use forkful_core::stderr_excerpt::Attempt;
 use forkful_core::supervisor::{Answer, ReloadResult};
 use tokio::task::JoinHandle;
 
 use super::app::{App, AppId, ListenFault};
 use super::apps::Apps;
 use super::commands::{answer, refuse};
+use super::failures::{SlotFailure, explain, in_worker};
 use super::faults::Ours;
-use super::lifecycle::SIGKILL;
 use super::persistence::SaveTicket;
 use super::trials::TrialPart;
 use crate::command::Reply;
@@ -94,18 +94,6 @@ impl Killed {
     }
 }
 
-/// A slot in which a command failed.
-#[derive(Debug)]
-pub(crate) struct SlotFailure {
-    pub(crate) pm_id: u32,
-    pub(crate) fault: Fault,
-    pub(crate) listen_fault: Option<ListenFault>,
-    /// It had served before.
-    pub(crate) was_ready: bool,
-    /// Who killed its process, if that is known: the kernel for lack of memory, or Forkful.
-    pub(crate) killed: Option<String>,
-}
-
 impl Job {
     /// The results by app.
     pub(super) fn parts(&self) -> impl Iterator<Item = (AppId, &Part)> {
@@ -114,15 +102,6 @@ impl Job {
 
     fn has_client_left(&self) -> bool {
         self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
-    }
-}
-
-impl App {
-    /// Who killed the process of a slot that failed by SIGKILL.
-    fn killed_by(&self, failure: &SlotFailure) -> Option<String> {
-        let is_killed = failure.fault == Fault::Exited(Exit::Signal(SIGKILL));
-        let place = self.places.values().find(|place| is_killed && place.pm_id == failure.pm_id)?;
-        place.exit_cause.clone()
     }
 }
 
@@ -231,59 +210,6 @@ impl Part {
             stderr_tail: if first.is_some() { stderr_tail } else { Vec::new() },
         }
     }
-}
-
-fn explain(
-    app: &str,
-    (cwd, attempt): (&str, Attempt<'_>),
-    failure: &SlotFailure,
-    stderr_tail: &[String],
-    ours: &Ours,
-) -> (String, Option<Hint>) {
-    let pm_id = failure.pm_id;
-    let own = || super::faults::listen_fault_in(app, stderr_tail, ours);
-    if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
-        && let Some(fault) = failure.listen_fault.clone().or_else(own)
-    {
-        return (fault.error, fault.hint.map(|hint| Page::Listening.hint(hint)));
-    }
-    let logs = || {
-        let text = format!("`forkful logs {pm_id} --err` shows all of the worker's stderr");
-        Some(Page::AppFails.hint(text))
-    };
-    match &failure.fault {
-        Fault::Exited(Exit::SpawnFailed(why)) => {
-            (format!("worker {pm_id} could not be started: {why}"), None)
-        }
-        Fault::Exited(exit) => {
-            let when = if failure.was_ready { "soon after" } else { "before" };
-            let text = format!("worker {pm_id} ended with {exit} {when} it was ready");
-            if let Some(killed) = &failure.killed {
-                let hint = "give it more (`memory_max`), or less to do at its start; `forkful events` has what it used";
-                return (format!("{text}: {killed}"), Some(Page::Limits.hint(hint)));
-            }
-            match cause(stderr_tail) {
-                Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
-                None if stderr_tail.is_empty() => {
-                    let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";
-                    (text, Some(Page::AppFails.hint(hint)))
-                }
-                None => (text, logs()),
-            }
-        }
-        Fault::NotReadyInTime { waited } => (
-            format!("worker {pm_id} was not ready within {} s", waited.as_secs_f64()),
-            Some(
-                Page::NotReady
-                    .hint("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`"),
-            ),
-        ),
-        other => (in_worker(pm_id, &other.to_string()), None),
-    }
-}
-
-fn in_worker(pm_id: u32, fault: &str) -> String {
-    format!("worker {pm_id}: {fault}")
 }
 
 /// Running commands, and their partial results.

@@ -3,7 +3,8 @@
 use forkful_core::supervisor::{ReloadFailure, ReloadResult};
 
 use super::app::App;
-use super::jobs::{Part, SlotFailure};
+use super::failures::SlotFailure;
+use super::jobs::Part;
 
 impl Part {
     /// Records how a reload of an app has ended.

@@ -70,7 +70,7 @@ pub(super) fn carried_in(report: &Report) -> String {
     }
 }
 
-/// Answers to warm-up requests are told from 1 in so many on.
+/// Answers to warm-up requests are named if they are at least one in this many of the other answers.
 const CARRIED_SHARE_MIN: u64 = 20;
 
 /// The number of results and their kind.

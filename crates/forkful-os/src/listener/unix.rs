@@ -63,8 +63,8 @@ fn bind_file(socket: &OwnedFd, path: &Path, options: &UnixOptions) -> io::Result
     let named = SocketAddrUnix::new(path);
     let folder = rustix::fs::open(folder_of(path), FOLDER, Mode::empty()).map_err(as_node)?;
     // Another user's path could lead elsewhere a moment later. The kernel remembers the name given here, so
-    // the plain name is better if no other user is involved. An address has 107 bytes: a longer path, such as one that the
-    // app gave as a short one relative to its folder, goes by the folder, too.
+    // the plain name is better if no other user is involved. An address has room for 107 bytes, and a path may be longer, such
+    // as the absolute form of a relative path: then the address goes through the folder, too.
     let address = match (&options.owner, named) {
         (None, Ok(named)) => named,
         (Some(_), _) | (None, Err(_)) => SocketAddrUnix::new(through(&folder).join(name_of(path)))?,

@@ -309,7 +309,7 @@ fn one_each(plan: &mut Plan, report: &mut Report, failed: u64) {
     (report.connections.opened, report.connections.failed) = (100_000, failed);
 }
 
-/// A thousand answers that each took so many nanoseconds.
+/// A thousand answers with this response time.
 fn slow(nanoseconds: u64) -> crate::Histogram {
     answers(nanoseconds, 1_000)
 }

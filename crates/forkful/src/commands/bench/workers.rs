@@ -54,7 +54,7 @@ struct Worker {
 #[derive(Debug)]
 struct Process {
     pid: u32,
-    /// `None` before the first sample; of one that began within the run, all CPU counts.
+    /// `None` before the first sample. Zero for a process that began within the run: all of its CPU time counts.
     cpu_first: Option<Duration>,
     cpu_last: Option<Duration>,
 }

@@ -1,0 +1,85 @@
+//! Why a command failed in a slot, in words, and what to do about it.
+
+use forkful_core::pages::{Hint, Page};
+use forkful_core::slot::{Exit, Fault};
+use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
+
+use super::app::{App, ListenFault};
+use super::faults::{Ours, listen_fault_in};
+use super::lifecycle::SIGKILL;
+
+/// A slot in which a command failed.
+#[derive(Debug)]
+pub(crate) struct SlotFailure {
+    pub(crate) pm_id: u32,
+    pub(crate) fault: Fault,
+    pub(crate) listen_fault: Option<ListenFault>,
+    /// It had served before.
+    pub(crate) was_ready: bool,
+    /// Who killed its process, if that is known: the kernel for lack of memory, or Forkful.
+    pub(crate) killed: Option<String>,
+}
+
+impl App {
+    /// Who killed the process of a slot that failed by SIGKILL.
+    pub(super) fn killed_by(&self, failure: &SlotFailure) -> Option<String> {
+        let is_killed = failure.fault == Fault::Exited(Exit::Signal(SIGKILL));
+        let place = self.places.values().find(|place| is_killed && place.pm_id == failure.pm_id)?;
+        place.exit_cause.clone()
+    }
+}
+
+/// What the command says of a failure, and what to do about it. `stderr_tail` is that of the failed worker.
+pub(super) fn explain(
+    app: &str,
+    (cwd, attempt): (&str, Attempt<'_>),
+    failure: &SlotFailure,
+    stderr_tail: &[String],
+    ours: &Ours,
+) -> (String, Option<Hint>) {
+    let pm_id = failure.pm_id;
+    let own = || listen_fault_in(app, stderr_tail, ours);
+    if matches!(failure.fault, Fault::Exited(_) | Fault::NotReadyInTime { .. })
+        && let Some(fault) = failure.listen_fault.clone().or_else(own)
+    {
+        return (fault.error, fault.hint.map(|hint| Page::Listening.hint(hint)));
+    }
+    let logs = || {
+        let text = format!("`forkful logs {pm_id} --err` shows all of the worker's stderr");
+        Some(Page::AppFails.hint(text))
+    };
+    match &failure.fault {
+        Fault::Exited(Exit::SpawnFailed(why)) => {
+            (format!("worker {pm_id} could not be started: {why}"), None)
+        }
+        Fault::Exited(exit) => {
+            let when = if failure.was_ready { "soon after" } else { "before" };
+            let text = format!("worker {pm_id} ended with {exit} {when} it was ready");
+            if let Some(killed) = &failure.killed {
+                let hint = "`forkful events` has what is known of it; an app that needs more memory needs a larger `memory_max`";
+                return (format!("{text}: {killed}"), Some(Page::Limits.hint(hint)));
+            }
+            match cause(stderr_tail) {
+                Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
+                None if stderr_tail.is_empty() => {
+                    let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";
+                    (text, Some(Page::AppFails.hint(hint)))
+                }
+                None => (text, logs()),
+            }
+        }
+        Fault::NotReadyInTime { waited } => (
+            format!("worker {pm_id} was not ready within {} s", waited.as_secs_f64()),
+            Some(
+                Page::NotReady
+                    .hint("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`"),
+            ),
+        ),
+        other => (in_worker(pm_id, &other.to_string()), None),
+    }
+}
+
+/// A fault of a worker, with its id.
+pub(super) fn in_worker(pm_id: u32, fault: &str) -> String {
+    format!("worker {pm_id}: {fault}")
+}
