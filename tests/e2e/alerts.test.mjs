@@ -1,6 +1,6 @@
 // Alerts with real workers: a burst results in one alert, and a receiver that does not answer does no harm.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -78,6 +78,28 @@ test('a command gets the alert on stdin, with the environment of the app', async
     }
   });
   assert.deepEqual([alert.app, alert.kind, alert.next], ['loop', 'crash_loop', 'given up: 6 unstable exits in 10 min']);
+});
+
+test('an alert that did not arrive is told with the reason, and counted in the next one', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const [out, ready] = ['alert.json', 'ready'].map((name) => join(forkful.directory, name));
+  const deliver = `test -e ${ready} || { echo "no route to the pager" >&2; exit 7; }; cat > ${out}.draft && mv ${out}.draft ${out}`;
+  await start(forkful, 'loop', { command: ['/bin/sh', '-c', deliver], on: 'crash_loop' });
+  await waitUntil('the reason', () => (
+    readFileSync(join(forkful.home, 'daemon.log'), 'utf8')
+      .includes('loop: an alert did not reach its command: its command ended with code 7: no route to the pager')));
+  writeFileSync(ready, '');
+  // Five minutes are the usual pause.
+  const loops = async () => (await incidents(forkful)).filter(({ kind }) => kind === 'crash_loop').length;
+  await waitUntil('the next alert', async () => {
+    const before = await loops();
+    await forkful.fails(['restart', 'loop']);
+    await waitUntil('the app to be given up again', async () => await loops() > before);
+    return existsSync(out);
+  });
+  const { kind, left_out: leftOut } = JSON.parse(readFileSync(out, 'utf8'));
+  assert.equal(kind, 'crash_loop');
+  assert.ok(leftOut >= 1, `${leftOut} before it`);
 });
 
 test('a command that hangs and a server that does not answer harm nothing', async (t) => {

@@ -1,7 +1,7 @@
 // A real Prometheus server scrapes what Forkful serves, and the app's own route, and is asked what it knows.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -14,6 +14,10 @@ const PROM_CLIENT = createRequire(import.meta.url).resolve('prom-client');
 
 const isThere = spawnSync('prometheus', ['--version']).status === 0;
 if (!isThere) console.error('SKIPPED: no Prometheus server (Debian package prometheus); dev/check e2e fetches one');
+
+const ALERTS = readFileSync(new URL('../../docs/grafana/alerts.yml', import.meta.url), 'utf8');
+/** The expression of the alert for workers that are down. */
+const DOWN = /alert: ForkfulWorkerDown\n +expr: (.+)\n/.exec(ALERTS)[1];
 
 /** Counts its requests but for scrapes. */
 function counting({ require }) {
@@ -37,6 +41,8 @@ test('a Prometheus server takes both pages, and a query gives the right numbers'
   const forkful = await sandbox(t);
   const [app, page, own] = [await freePort(), await freePort(), await freePort()];
   await forkful.start(counting, { name: 'web', instances: 3, options: ['--metrics', 'merge'], env: { PORT: String(app), PROM_CLIENT } });
+  await forkful.ok(['start', forkful.script(() => {}), '--name', 'done']);
+  await forkful.fails(['start', forkful.script(() => { throw new Error('broken'); }), '--name', 'broken', '--max-restarts', '1']);
   const served = forkful.spawn(['metrics', '--listen', `127.0.0.1:${page}`]);
   await waitUntil('the page', async () => (await get(page, '/metrics')).status === 200);
   for (let at = 0; at < 30; at += 1) await get(app, '/');
@@ -64,6 +70,10 @@ test('a Prometheus server takes both pages, and a query gives the right numbers'
     'hits_total{job="app"}': [30],
     'count(nodejs_heap_size_used_bytes{app="web"})': [3],
     'count(forkful_build_info)': [1],
+    // What is to run and does not is told; a program that has finished is not.
+    'count by (app) (forkful_worker_up == 0)': [1, 1],
+    [`count by (app) (${DOWN})`]: [1],
+    [`count((${DOWN}) and on (app) forkful_worker_state{app="broken",state="errored"})`]: [1],
   };
   for (const [text, values] of Object.entries(expected)) {
     // A scrape that came before the workers had said all of it is followed by another one.

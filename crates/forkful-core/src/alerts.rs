@@ -224,6 +224,8 @@ struct Told {
     every: Duration,
     /// Incidents since then without an alert.
     left_out: u64,
+    /// Whether it reached nobody.
+    is_lost: bool,
 }
 
 impl AlertBook {
@@ -235,7 +237,7 @@ impl AlertBook {
         }
         let key = (app.to_owned(), kind);
         if let Some(told) = self.told.get_mut(&key)
-            && now.since(told.at) < alerts.every
+            && now.since(told.at) < if told.is_lost { AlertPolicy::EVERY_LEAST } else { alerts.every }
         {
             told.left_out += 1;
             return None;
@@ -246,7 +248,22 @@ impl AlertBook {
         if self.told.len() >= REMEMBERED_MAX {
             self.told.clear();
         }
-        let told = Told { at: now, every: alerts.every, left_out: 0 };
+        let told = Told { at: now, every: alerts.every, left_out: 0, is_lost: false };
         Some(self.told.insert(key, told).map_or(0, |before| before.left_out))
+    }
+
+    /// The alert of an incident at `at` reached nobody: the next incident of its kind is told after the shortest pause, and counts
+    /// this one and the `left_out` that it would have told of.
+    pub fn undelivered(&mut self, app: &str, kind: IncidentKind, at: Time, left_out: u64) {
+        let told = self.told.get_mut(&(app.to_owned(), kind));
+        if let Some(told) = told {
+            told.is_lost |= told.at == at;
+            told.left_out += left_out + 1;
+        }
+    }
+
+    /// An app is deleted: another one of its name begins anew.
+    pub fn forget(&mut self, app: &str) {
+        self.told.retain(|(of, _), _| of != app);
     }
 }

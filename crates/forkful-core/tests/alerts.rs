@@ -27,6 +27,33 @@ fn a_burst_is_told_once_and_counted() {
 }
 
 #[test]
+fn an_alert_that_reached_nobody_is_counted_in_the_next_one_which_comes_sooner() {
+    let alerts = AlertPolicy::of_all_faults();
+    let mut book = AlertBook::default();
+    let crash = IncidentKind::Crash;
+    assert_eq!(book.step("api", crash, &alerts, at(0)), Some(0));
+    assert_eq!(book.step("api", crash, &alerts, at(3)), None);
+    book.undelivered("api", crash, at(0), 0);
+    assert_eq!(book.step("api", crash, &alerts, at(5)), None, "a burst does not ask a dead receiver for each of its crashes");
+    assert_eq!(book.step("api", crash, &alerts, at(10)), Some(3));
+    // The next one is lost, too, after a newer one was sent.
+    assert_eq!(book.step("api", crash, &alerts, at(310)), Some(0));
+    book.undelivered("api", crash, at(10), 3);
+    assert_eq!(book.step("api", crash, &alerts, at(320)), None, "the newer one may have arrived");
+    assert_eq!(book.step("api", crash, &alerts, at(610)), Some(5));
+}
+
+#[test]
+fn another_app_of_the_same_name_begins_anew() {
+    let alerts = AlertPolicy::of_all_faults();
+    let mut book = AlertBook::default();
+    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), Some(0));
+    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(1)), None);
+    book.forget("api");
+    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(2)), Some(0));
+}
+
+#[test]
 fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
     let alerts = AlertPolicy {
         on: [AlertKind::Known(IncidentKind::CrashLoop)].into(),

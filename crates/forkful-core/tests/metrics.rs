@@ -54,6 +54,7 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `nodejs_gc_duration_seconds` | histogram by `kind`: pauses of the garbage collector; with more than 20 a second, one second of five is measured and the others are estimated from it, except while `describe` or `doctor` looks at the app |
 | `nodejs_version_info`, `process_start_time_seconds` | of the worker's process |
 | `forkful_worker_up`, `forkful_worker_blocked_seconds` | whether a worker is online; for how long its event loop has not answered |
+| `forkful_worker_state` | 1, with the worker's `state`: `online`, `launching`, `stopping`, `stopped`, `finished`, `errored` (given up), `waiting restart` |
 | `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | all restarts; all crashes, whether the worker was restarted or given up. `forkful list` shows crashes in a column of their own, and in ↺ the restarts that no crash caused |
 | `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result`, those that begin by themselves (`watch`, `cron_restart`, limits) among them |
 | `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |

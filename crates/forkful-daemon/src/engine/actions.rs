@@ -135,6 +135,7 @@ impl Engine {
     /// The last slot of an app is gone. Its compiled code goes, unless it is only stopped with the daemon.
     fn remove_app(&mut self, app: AppId) {
         if let Some(entry) = self.apps.get(&app).filter(|_| self.life.phase == Phase::Serving) {
+            self.conversations.alerts.forget(&entry.spec().name.to_string());
             self.starts.remove_cache(CodeCache::of(&entry.spec().name, &self.options.home));
         }
         self.apps.remove(app);

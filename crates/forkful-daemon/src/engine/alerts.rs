@@ -20,7 +20,7 @@ use crate::webhook;
 /// What the engine keeps for this.
 #[derive(Debug, Default)]
 pub(crate) struct AlertDesk {
-    book: AlertBook,
+    book: Rc<RefCell<AlertBook>>,
     under_way: Rc<RefCell<UnderWay>>,
 }
 
@@ -50,20 +50,32 @@ impl AlertDesk {
         }
         let way = || Way { app: app.clone(), under_way: Rc::clone(&self.under_way) };
         let mut ways: Vec<Way> = std::iter::repeat_with(way).take(number).collect();
-        let Some(left_out) = self.book.step(&app, kind, policy, now) else { return };
+        let Some(left_out) = self.book.borrow_mut().step(&app, kind, policy, now) else { return };
         let alert = Alert::new(incident, left_out, identity::host_name().unwrap_or_default());
         let body = Bytes::from(serde_json::to_vec(&alert).expect("our own types always have a JSON form"));
-        if let Some(url) = policy.webhook.clone() {
-            let way = ways.pop();
-            let (app, body, timeout) = (app.clone(), body.clone(), policy.timeout);
-            tokio::task::spawn_local(async move {
-                let _way = way;
-                log_failure(&app, "its webhook", webhook::post(&url, body, timeout).await);
-            });
-        }
-        if !policy.command.is_empty() {
-            run(policy.command.clone(), &body, spec, policy.timeout, starts, ways.pop());
-        }
+        let ran = (!policy.command.is_empty())
+            .then(|| (ways.pop(), run(policy.command.clone(), &body, spec, policy.timeout, starts)));
+        let posted = policy.webhook.clone().map(|url| (ways.pop(), url));
+        let (timeout, book) = (policy.timeout, Rc::clone(&self.book));
+        tokio::task::spawn_local(async move {
+            let posted = async {
+                let (_way, url) = posted?;
+                Some(reached(&app, "its webhook", webhook::post(&url, body, timeout).await))
+            };
+            let ran = async {
+                let (_way, outcome) = ran?;
+                Some(reached(&app, "its command", outcome.await))
+            };
+            let (posted, ran) = tokio::join!(posted, ran);
+            if posted != Some(true) && ran != Some(true) {
+                book.borrow_mut().undelivered(&app, kind, now, left_out);
+            }
+        });
+    }
+
+    /// An app is deleted.
+    pub(super) fn forget(&self, app: &str) {
+        self.book.borrow_mut().forget(app);
     }
 }
 
@@ -74,19 +86,12 @@ fn run(
     spec: &AppSpec,
     timeout: Duration,
     starts: &mut Starts,
-    way: Option<Way>,
-) {
-    let app = spec.name.to_string();
-    let stdin = match stdin_of(body) {
-        Ok(stdin) => stdin,
-        Err(error) => return log_failure(&app, "its command", Err(error.to_string())),
-    };
-    let helper = Helper { what: "alert", words, identity: Vec::new(), stdin: Some(stdin) };
-    let outcome = helper.run(spec.launch.clone(), timeout, starts);
-    tokio::task::spawn_local(async move {
-        let _way = way;
-        log_failure(&app, "its command", outcome.await);
+) -> impl Future<Output = Result<(), String>> + use<> {
+    let started = stdin_of(body).map(|stdin| {
+        let helper = Helper { what: "alert", words, identity: Vec::new(), stdin: Some(stdin) };
+        helper.run(spec.launch.clone(), timeout, starts)
     });
+    async { started.map_err(|error| error.to_string())?.await }
 }
 
 /// A file in memory, read from its beginning: a command that does not read holds nobody up.
@@ -96,8 +101,13 @@ fn stdin_of(body: &[u8]) -> std::io::Result<OwnedFd> {
     Ok(file)
 }
 
-fn log_failure(app: &str, whom: &str, outcome: Result<(), String>) {
-    if let Err(why) = outcome {
-        log_line!("forkful: {app}: an alert did not reach {whom}: {why}");
+/// Whether an alert reached a receiver; a failure is logged.
+fn reached(app: &str, whom: &str, outcome: Result<(), String>) -> bool {
+    match outcome {
+        Ok(()) => true,
+        Err(why) => {
+            log_line!("forkful: {app}: an alert did not reach {whom}: {why}");
+            false
+        }
     }
 }

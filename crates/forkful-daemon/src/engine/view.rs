@@ -167,7 +167,7 @@ fn worker_row(record: &SlotRecord, place: &mut Place, primary: &Primary, now: Ti
         blocked_ms: blocked_for(silent).map(|silent| silent.as_millis() as u64),
         pm_id: place.pm_id,
         pid,
-        status: shown(status(record), pid.is_some()),
+        status: status_of(record, pid.is_some()),
         restarts: record.slot.counters.restarts,
         crashes: record.slot.counters.crashes,
         started_at_ms: place.started_at_ms(record),
@@ -250,8 +250,12 @@ fn status(record: &SlotRecord) -> Status {
     }
 }
 
-/// A worker whose process has ended is not online any more, also while what the process has left is cleared away: clients that
-/// look for an online worker expect a process id.
+/// The status of a worker as clients see it. When its process has ended it is not online any more, also while what the process has
+/// left is cleared away: clients that look for an online worker expect a process id.
+pub(super) fn status_of(record: &SlotRecord, lives: bool) -> Status {
+    shown(status(record), lives)
+}
+
 fn shown(status: Status, lives: bool) -> Status {
     match status {
         Status::Online if !lives => Status::Stopping,

@@ -50,6 +50,9 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
         SpawnError { step, path, source }
     };
     let run_as = plan.run_as.clone();
+    if let Some(run_as) = &run_as {
+        give_pipes(&plan, run_as);
+    }
     let keeping = plan.keeping.clone();
     let mark = plan.mark;
     let image = Image::prepare(&plan).map_err(|source| error(SpawnStep::Arguments, source))?;
@@ -98,6 +101,19 @@ pub fn spawn_watched(plan: SpawnPlan, flight: &Flight) -> Result<Child, SpawnErr
             attempt(SHELL, &image.shell_argv_pointers)
         }
         result => result,
+    }
+}
+
+/// Gives the pipes of the outputs to the process's user. `/dev/stderr` and `/dev/stdout` open a pipe anew, which only its owner may.
+fn give_pipes(plan: &SpawnPlan, run_as: &RunAs) {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(run_as.uid), rustix::fs::Gid::from_raw(run_as.gid));
+    for output in [&plan.stdout, &plan.stderr] {
+        let is_pipe = rustix::fs::fstat(output)
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_fifo());
+        if is_pipe {
+            // Without the permission, changing the user fails as well, and says why.
+            let _refused = rustix::fs::fchown(output, Some(uid), Some(gid));
+        }
     }
 }
 
@@ -351,10 +367,12 @@ mod tests {
             assert_eq!(spawn(plan).unwrap_err().step, SpawnStep::User);
             return;
         }
-        let (mut plan, output) = shell("id -u; id -g; id -G", &[("PATH", "/usr/bin:/bin")]);
+        // The outputs are the user's: they can be opened by their names.
+        let commands = "id -u; id -g; id -G; echo opened > /dev/stdout";
+        let (mut plan, output) = shell(commands, &[("PATH", "/usr/bin:/bin")]);
         plan.run_as = Some(RunAs { uid: 65_534, gid: 65_533, groups: vec![65_533, 4_321] });
         let child = Guarded(spawn(plan).unwrap());
-        assert_eq!(read_all(output), "65534\n65533\n65533 4321\n");
+        assert_eq!(read_all(output), "65534\n65533\n65533 4321\nopened\n");
         assert_eq!(wait_exit(&child.0), Exit::Code(0));
         assert_eq!(rustix::process::geteuid().as_raw(), 0, "the parent stays who it is");
     }

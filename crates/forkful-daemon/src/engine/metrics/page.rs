@@ -1,20 +1,26 @@
 //! The metrics page: what is known of all apps, for Prometheus.
 
+use forkful_api::types::Status;
 use forkful_core::Time;
 use forkful_core::metrics::exposition::{Family, Format, Label, Page};
-use forkful_core::slot::State;
+use forkful_core::spec::Named as _;
 use forkful_core::supervisor::SlotRecord;
 
 use crate::engine::app::{App, AppId, Place};
 use crate::engine::app_metrics::MetricsOrder;
 use crate::engine::apps::Apps;
 use crate::engine::outgoing::hosts_of;
+use crate::engine::view::status_of;
 use crate::logs::LogService;
 
 const BUILD: Family = Family::gauge("forkful_build_info", "The version of Forkful.");
 const WORKERS: Family = Family::gauge("forkful_app_workers", "Workers that an app has.");
 const RELOADS: Family = Family::counter("forkful_app_reloads_total", "Reloads of an app, by their result.");
 const UP: Family = Family::gauge("forkful_worker_up", "1 while a worker is online.");
+const STATE: Family = Family::gauge(
+    "forkful_worker_state",
+    "1 with the state of a worker: online, launching, stopping, stopped, finished, errored or waiting restart.",
+);
 const STARTED: Family =
     Family::gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
 const VERSION: Family = Family::gauge("nodejs_version_info", "Node.js version info.");
@@ -118,8 +124,9 @@ fn add_worker(
     now: Time,
 ) {
     let process = place.current(record).filter(|process| process.ended.is_none());
-    let is_online = matches!(record.slot.state, State::Online(_) | State::Replacing { .. });
-    page.add(&UP, labels, f64::from(u8::from(is_online && process.is_some())));
+    let status = status_of(record, process.is_some());
+    page.add(&UP, labels, f64::from(u8::from(status == Status::Online)));
+    page.add(&STATE, &[labels[0], labels[1], ("state", status.name())], 1.0);
     page.add(&RESTARTS, labels, f64::from(record.slot.counters.restarts));
     page.add(&CRASHES, labels, f64::from(record.slot.counters.crashes));
     let Some(process) = process else { return };
