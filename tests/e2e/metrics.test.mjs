@@ -115,6 +115,14 @@ test('`metrics --listen` serves the page', async (t) => {
   server.child.kill('SIGINT');
   await server.outcome;
   slow.destroy();
+  const other = forkful.spawn(['metrics', 'nobody', '--listen', '127.0.0.1:0']);
+  const elsewhere = Number(await waitUntil('the address', () => /http:\/\/127\.0\.0\.1:(\d+)\/metrics/.exec(other.stderr)?.[1]));
+  await waitUntil('the warning', () => /nobody.*; until there is such an app, scrapes are answered with 503/.test(other.stderr));
+  const { status, body } = await get(elsewhere, '/metrics');
+  assert.deepEqual([status, body.includes('nobody')], [503, true], body);
+  assert.deepEqual([(await get(elsewhere, '/')).status, (await get(elsewhere, '/metric')).status], [200, 404]);
+  other.child.kill('SIGTERM');
+  await other.outcome;
   assert.match((await forkful.fails(['metrics', '--listen', ':9100'])).stderr, /an address and a port, such as 127\.0\.0\.1:9100/);
 });
 

@@ -34,7 +34,11 @@ fn an_alert_that_reached_nobody_is_counted_in_the_next_one_which_comes_sooner() 
     assert_eq!(book.step("api", crash, &alerts, at(0)), Some(0));
     assert_eq!(book.step("api", crash, &alerts, at(3)), None);
     book.undelivered("api", crash, at(0), 0);
-    assert_eq!(book.step("api", crash, &alerts, at(5)), None, "a burst does not ask a dead receiver for each of its crashes");
+    assert_eq!(
+        book.step("api", crash, &alerts, at(5)),
+        None,
+        "a burst does not ask a dead receiver for each of its crashes"
+    );
     assert_eq!(book.step("api", crash, &alerts, at(10)), Some(3));
     // The next one is lost, too, after a newer one was sent.
     assert_eq!(book.step("api", crash, &alerts, at(310)), Some(0));

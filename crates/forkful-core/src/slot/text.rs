@@ -35,7 +35,8 @@ impl fmt::Display for FailReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CrashLoop { count, window } => {
-                write!(f, "{count} unstable exits in {}", minutes(*window))
+                let exits = crate::words::count(*count as usize, "unstable exit");
+                write!(f, "{exits} in {}", minutes(*window))
             }
         }
     }

@@ -1,20 +1,29 @@
 //! `forkful metrics`: prints the daemon's metrics page, or serves it to Prometheus.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use clap::{Args, ValueEnum};
 use forkful_api::client::Client;
 use forkful_api::types::MetricsQuery;
 use forkful_core::metrics::exposition::Format;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::LocalSet;
 
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -79,54 +88,141 @@ fn printed(page: String, is_terminal: bool) -> String {
     if is_terminal { format::visible(&page) } else { page }
 }
 
+/// Connections at a time; further ones wait in the socket's queue.
+const CONNECTIONS_MAX: usize = 64;
+/// The longest a client may take for the head of a request, and wait between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest a scrape waits for the daemon: Prometheus gives up after 10 s.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(9);
 /// After Ctrl-C, scrapes under way are answered for so long.
 const LAST_SCRAPES: Duration = Duration::from_secs(1);
+/// The pause after an accept that failed, mostly for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The state for each scrape.
-#[derive(Clone)]
+/// Where each scrape gets its page from.
 struct Source {
-    home: std::sync::Arc<Home>,
+    home: Home,
     app: Option<String>,
 }
 
 /// Serves until the process is stopped. If a daemon starts later, the next scrape finds it.
 async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<Exit, Failure> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
-        .map_err(|error| Failure::caused(Exit::Failed, error))?;
+    let failed = |error| Failure::caused(Exit::Failed, error);
+    let bind = TcpListener::bind(address).await;
+    let listener = bind.with_context(|| format!("cannot listen on {address}")).map_err(failed)?;
     let bound = listener.local_addr().unwrap_or(address);
     output::talk(&format!("metrics are at http://{bound}/metrics"));
-    let source = Source { home: home.into(), app };
-    let router = Router::new().route("/metrics", get(scrape)).with_state(source);
-    let served = axum::serve(listener, router).with_graceful_shutdown(async {
-        // Without a handler, Ctrl-C ends the process as well.
-        let _no_handler = tokio::signal::ctrl_c().await;
-    });
-    // A client that never ends its request does not keep the program.
-    let patience = async {
-        let _no_handler = tokio::signal::ctrl_c().await;
-        tokio::time::sleep(LAST_SCRAPES).await;
-    };
-    tokio::select! {
-        served = served.into_future() => served.map_err(|error| Failure::caused(Exit::Failed, error.into()))?,
-        () = patience => {}
+    if !bound.ip().is_loopback() {
+        output::warn(
+            "other machines that reach this address can read the metrics; nobody is asked for a password",
+        );
     }
+    let (mut interrupt, mut terminate) =
+        (stop_signal(SignalKind::interrupt())?, stop_signal(SignalKind::terminate())?);
+    let source = Rc::new(Source { home, app });
+    if source.app.is_some()
+        && let Err(Refused::ByDaemon(why)) = source.page(Format::Prometheus).await
+    {
+        output::warn(&format!("{why}; until there is such an app, scrapes are answered with 503"));
+    }
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let clients = LocalSet::new();
+    let accepting = clients.run_until(accept_all(&listener, &source, &places));
+    tokio::select! {
+        () = accepting => {}
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    drop(listener);
+    // A client that never ends its request does not keep the program.
+    let all_gone = places.acquire_many(CONNECTIONS_MAX as u32);
+    drop(tokio::time::timeout(LAST_SCRAPES, clients.run_until(all_gone)).await);
     Ok(Exit::Done)
 }
 
-async fn scrape(State(source): State<Source>, headers: HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let format = Format::accepted(accept);
-    let query = MetricsQuery { app: source.app.clone(), format: Some(format) };
-    let page = async {
-        let (mut client, _) = Client::connect(&source.home.socket()).await?;
-        client.metrics(&query).await
-    };
-    match page.await {
-        Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+fn stop_signal(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::caused(Exit::Failed, error.into()))
+}
+
+/// Accepts clients until it is dropped; then those that it has are answered once more.
+async fn accept_all(listener: &TcpListener, source: &Rc<Source>, places: &Arc<Semaphore>) {
+    let (farewell, _) = watch::channel(());
+    loop {
+        let place = Arc::clone(places).acquire_owned().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let (source, mut farewell) = (Rc::clone(source), farewell.subscribe());
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            let answer = service_fn(|request| {
+                let source = Rc::clone(&source);
+                async move { Ok::<_, Infallible>(source.answer(&request).await) }
+            });
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), answer);
+            let mut served = pin!(served);
+            // A fault of a connection ends that connection and concerns nobody else.
+            tokio::select! {
+                _ = served.as_mut() => {}
+                _ = farewell.changed() => {
+                    served.as_mut().graceful_shutdown();
+                    drop(served.await);
+                }
+            }
+        });
     }
+}
+
+/// Why a scrape has no page.
+enum Refused {
+    ByDaemon(String),
+    Unreached(String),
+}
+
+impl Source {
+    async fn page(&self, format: Format) -> Result<String, Refused> {
+        let query = MetricsQuery { app: self.app.clone(), format: Some(format) };
+        let page = async {
+            let connected = Client::connect(&self.home.socket()).await;
+            let (mut client, _) = connected.map_err(|error| Refused::Unreached(error.to_string()))?;
+            client.metrics(&query).await.map_err(|error| Refused::ByDaemon(error.to_string()))
+        };
+        let late = |_| Refused::Unreached(format!("the daemon does not answer within {SCRAPE_TIMEOUT:?}"));
+        tokio::time::timeout(SCRAPE_TIMEOUT, page).await.map_err(late)?
+    }
+
+    async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if request.uri().path() != "/metrics" {
+            let (status, text) = match request.uri().path() {
+                "/" => (StatusCode::OK, "The metrics are at /metrics\n"),
+                _ => (StatusCode::NOT_FOUND, "not found: the metrics are at /metrics\n"),
+            };
+            return response(status, "text/plain; charset=utf-8", text.to_owned());
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let text = "the metrics are read with GET\n".to_owned();
+            return response(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", text);
+        }
+        let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let format = Format::accepted(accept.unwrap_or_default());
+        match self.page(format).await {
+            Ok(page) => response(StatusCode::OK, format.content_type(), page),
+            Err(Refused::ByDaemon(why) | Refused::Unreached(why)) => {
+                response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", format!("{why}\n"))
+            }
+        }
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
 }
 
 #[cfg(test)]

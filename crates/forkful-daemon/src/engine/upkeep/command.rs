@@ -2,9 +2,9 @@
 //! and exit code 0 is healthy.
 
 use std::io;
-use std::pin::pin;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use forkful_core::spec::Launch;
@@ -213,8 +213,14 @@ mod tests {
 
     #[test]
     fn the_last_line_of_stderr_is_plain_and_short() {
-        assert_eq!(last_line(b"trying\n\x1b[31mcurl: (6) no\x07 host\x1b[0m\r\n \n"), Some("curl: (6) no host".to_owned()));
-        assert_eq!(last_line("é".repeat(300).as_bytes()).map(|line| line.chars().count()), Some(STDERR_SHOWN));
+        assert_eq!(
+            last_line(b"trying\n\x1b[31mcurl: (6) no\x07 host\x1b[0m\r\n \n"),
+            Some("curl: (6) no host".to_owned())
+        );
+        assert_eq!(
+            last_line("é".repeat(300).as_bytes()).map(|line| line.chars().count()),
+            Some(STDERR_SHOWN)
+        );
         assert_eq!(last_line(b" \n"), None);
     }
 
