@@ -111,6 +111,7 @@ test('a receiver that is not there, refuses or never answers does no harm, and i
   await waitUntil('the log', () => logOf(forkful).includes('again'));
   collector.answer = (response) => response.writeHead(503).end();
   await waitUntil('another failure', () => logOf(forkful).includes('503'));
+  await waitUntil('a note', async () => /web: metrics do not reach http:.*: 503 Service Unavailable/.test((await forkful.ok(['list'])).stdout + (await forkful.ok(['list'])).stderr));
   const refused = collector.posts.length;
   await waitUntil('further exports', () => collector.posts.length >= refused + 2);
   // One that never answers: a single request is under way.

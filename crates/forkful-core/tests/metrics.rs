@@ -114,7 +114,8 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 - Names are those of OpenTelemetry's semantic conventions where they have one, and begin with `forkful.` otherwise. Beside the table below: the histograms `http.server.request.duration`
   and `v8js.gc.duration` (by `v8js.gc.type`), `process.uptime`, `forkful.worker.restarts` and `forkful.worker.crashes`.
 - A request takes at most 10 s, and one is under way at a time. When the receiver is not there, nothing is kept: the next export has the newer sums. The daemon's log says so once, and once
-  when it works again.
+  when it works again; `forkful list` says it as long as it lasts. What a receiver rejects of a request that it accepts (`partialSuccess`) is told likewise. A receiver that
+  answers `Retry-After` with a number of seconds gets nothing until they are over, at most an hour.
 - The app's own metrics (prom-client) are not sent.
 
 | in JSON | in OpenTelemetry | unit | instrument |

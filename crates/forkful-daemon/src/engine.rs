@@ -379,7 +379,7 @@ impl Engine {
             Back::Step(command) => self.on_command(command),
             Back::Exported { app, outcome } => {
                 if let Some(entry) = self.apps.get_mut(app) {
-                    entry.on_exported(outcome);
+                    entry.on_exported(outcome, self.clock.now());
                 }
             }
             Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),

@@ -1,15 +1,15 @@
-//! Posts JSON to a URL: alerts over https, or over http to this machine, metrics over both. Bounded in time and in tries; the answer's
-//! body is not read.
+//! Posts JSON to a URL: alerts over https, or over http to this machine, metrics over both. Bounded in time and in tries. The answer's
+//! body is read where it says something: a receiver of metrics may have taken a part of them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forkful_core::alerts::AlertPolicy;
-use forkful_core::otlp::OtlpPolicy;
-use http_body_util::Full;
+use forkful_core::otlp::{Fault, OtlpPolicy, rejected, retry_after};
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -20,6 +20,9 @@ use tokio_rustls::TlsConnector;
 
 /// Pauses before the further tries.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Bytes that are read of the answer of a receiver of metrics.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a try has failed, and whether another one may succeed.
 struct Failed {
@@ -57,15 +60,19 @@ pub(crate) async fn post_metrics(
     headers: &[(String, String)],
     body: Bytes,
     timeout: Duration,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     if !headers.is_empty() && !otlp.may_carry_headers() {
-        return Err("headers are sent over https alone, or over http to this machine".to_owned());
+        return Err("headers are sent over https alone, or over http to this machine".to_owned().into());
     }
     let uri = otlp.url().parse::<Uri>().map_err(|error| error.to_string())?;
     let reach = if headers.is_empty() { Reach::Anywhere } else { Reach::HereIfPlain };
-    match tokio::time::timeout(timeout, post_to(uri, reach, headers, body)).await {
-        Ok(outcome) => outcome.map_err(|failed| failed.why),
-        Err(_) => Err(format!("no answer within {} ms", timeout.as_millis())),
+    let late = |_| Fault::from(format!("no answer within {} ms", timeout.as_millis()));
+    let answer = tokio::time::timeout(timeout, post_to(uri, reach, headers, body, ANSWER_BYTES_MAX));
+    let answer = answer.await.map_err(late)?.map_err(|failed| failed.why)?;
+    match rejected(&answer.body).filter(|_| answer.status.is_success()) {
+        Some(why) => Err(why.into()),
+        None if answer.status.is_success() => Ok(()),
+        None => Err(Fault { why: answer.status.to_string(), retry_after: answer.retry_after }),
     }
 }
 
@@ -73,7 +80,12 @@ async fn post_once(url: &str, body: Bytes) -> Result<(), Failed> {
     // Checked when it was defined; once more, since it is about to be used.
     let uri = url.parse::<Uri>().ok().filter(|_| AlertPolicy::is_webhook(url));
     let uri = uri.ok_or_else(|| in_the_end("the URL may not be posted to"))?;
-    post_to(uri, Reach::HereIfPlain, &[], body).await
+    match post_to(uri, Reach::HereIfPlain, &[], body, 0).await?.status {
+        status if status.is_success() => Ok(()),
+        StatusCode::TOO_MANY_REQUESTS => Err(again(StatusCode::TOO_MANY_REQUESTS)),
+        status if status.is_server_error() => Err(again(status)),
+        status => Err(in_the_end(status)),
+    }
 }
 
 /// Where plain http may go.
@@ -84,7 +96,21 @@ enum Reach {
     HereIfPlain,
 }
 
-async fn post_to(uri: Uri, reach: Reach, headers: &[(String, String)], body: Bytes) -> Result<(), Failed> {
+/// What a server has answered.
+struct Answer {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    /// Empty if it was not asked for, is too long or did not arrive whole.
+    body: Bytes,
+}
+
+async fn post_to(
+    uri: Uri,
+    reach: Reach,
+    headers: &[(String, String)],
+    body: Bytes,
+    answer_bytes_max: usize,
+) -> Result<Answer, Failed> {
     let is_tls = uri.scheme_str() == Some("https");
     let authority = uri.authority().ok_or_else(|| in_the_end("the URL names no host"))?;
     let host = authority.host().trim_matches(['[', ']']).to_owned();
@@ -105,33 +131,37 @@ async fn post_to(uri: Uri, reach: Reach, headers: &[(String, String)], body: Byt
         .body(Full::new(body))
         .map_err(in_the_end)?;
     let stream = TcpStream::connect(addresses.as_slice()).await.map_err(again)?;
-    let status = if is_tls {
+    if is_tls {
         let name = ServerName::try_from(host).map_err(in_the_end)?;
-        send(tls().await?.connect(name, stream).await.map_err(again)?, request).await?
+        let stream = tls().await?.connect(name, stream).await.map_err(again)?;
+        send(stream, request, answer_bytes_max).await
     } else {
-        send(stream, request).await?
-    };
-    match status {
-        _ if status.is_success() => Ok(()),
-        StatusCode::TOO_MANY_REQUESTS => Err(again(status)),
-        _ if status.is_server_error() => Err(again(status)),
-        _ => Err(in_the_end(status)),
+        send(stream, request, answer_bytes_max).await
     }
 }
 
 async fn send(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: Request<Full<Bytes>>,
-) -> Result<StatusCode, Failed> {
+    answer_bytes_max: usize,
+) -> Result<Answer, Failed> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(again)?;
     let mut connection = std::pin::pin!(connection);
-    let mut sending = std::pin::pin!(sender.send_request(request));
-    let response = tokio::select! {
-        response = &mut sending => response,
-        // With it, what was sent has its answer or an error.
-        _ended = &mut connection => sending.await,
+    let exchange = async {
+        let (head, body) = sender.send_request(request).await.map_err(again)?.into_parts();
+        let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let body = match answer_bytes_max {
+            0 => Bytes::new(),
+            most => Limited::new(body, most).collect().await.map(Collected::to_bytes).unwrap_or_default(),
+        };
+        Ok(Answer { status: head.status, retry_after: seconds.and_then(retry_after), body })
     };
-    response.map(|response| response.status()).map_err(again)
+    let mut exchange = std::pin::pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // With it, what was sent has its answer or an error.
+        _ended = &mut connection => exchange.await,
+    }
 }
 
 /// With the system's certificates, which are read from a disk.
@@ -202,13 +232,34 @@ mod tests {
         let headers = [("api-key".to_owned(), "a b".to_owned())];
         let post = post_metrics(&otlp, &headers, Bytes::from_static(b"{}"), Duration::from_secs(60));
         let (outcome, requests) = tokio::join!(post, serve(listener, &[BUSY]));
-        assert_eq!(outcome, Err("503 Service Unavailable".to_owned()));
+        assert_eq!(outcome, Err("503 Service Unavailable".to_owned().into()));
         assert!(requests[0].starts_with("POST /otlp/v1/metrics HTTP/1.1\r\n"), "{}", requests[0]);
         assert!(requests[0].to_lowercase().contains("api-key: a b\r\n"));
         let endpoint = "http://192.0.2.1".to_owned();
         let far = OtlpPolicy { endpoint, interval: OtlpPolicy::INTERVAL_DEFAULT };
         let refused = post_metrics(&far, &headers, Bytes::new(), Duration::from_secs(60)).await;
-        assert!(refused.unwrap_err().starts_with("headers are sent over https"));
+        assert!(refused.unwrap_err().why.starts_with("headers are sent over https"));
+    }
+
+    #[tokio::test]
+    async fn a_receiver_of_metrics_is_listened_to() {
+        let ask = |answer: &'static str| async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let endpoint = format!("http://{}", listener.local_addr().unwrap());
+            let otlp = OtlpPolicy { endpoint, interval: OtlpPolicy::INTERVAL_DEFAULT };
+            let post = post_metrics(&otlp, &[], Bytes::from_static(b"{}"), Duration::from_secs(60));
+            let answers = [answer];
+            tokio::join!(post, serve(listener, &answers)).0
+        };
+        let part = "HTTP/1.1 200 OK\r\nContent-Length: 45\r\n\r\n{\"partialSuccess\":{\"rejectedDataPoints\":\"3\"}}";
+        assert_eq!(ask(part).await, Err("3 data points rejected".to_owned().into()));
+        let busy = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 90\r\nContent-Length: 0\r\n\r\n";
+        let pause = Some(Duration::from_secs(90));
+        assert_eq!(
+            ask(busy).await,
+            Err(Fault { why: "429 Too Many Requests".to_owned(), retry_after: pause })
+        );
+        assert_eq!(ask("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").await, Ok(()));
     }
 
     #[tokio::test]

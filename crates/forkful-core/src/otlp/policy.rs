@@ -60,13 +60,25 @@ impl OtlpPolicy {
 /// The headers that an app's environment has for the receiver, in OpenTelemetry's form: `name=value,name=value`, with values in percent
 /// encoding.
 pub fn headers(env: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let text = HEADER_VARIABLES.iter().find_map(|name| env.get(*name)).map_or("", String::as_str);
+    let text = header_variable(env).map_or("", |(_, text)| text);
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let decoded = pairs.map(|(name, value)| {
         let value = percent_decode_str(value.trim()).decode_utf8_lossy().into_owned();
         (name.trim().to_owned(), value)
     });
     decoded.filter(|(name, _)| !name.is_empty()).take(HEADERS_MAX).collect()
+}
+
+fn header_variable(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
+    HEADER_VARIABLES.iter().find_map(|name| Some((*name, env.get(*name)?.as_str())))
+}
+
+/// The variable that has a part which is no header and is not sent. Its text may be a secret.
+pub fn unread_headers(env: &BTreeMap<String, String>) -> Option<&'static str> {
+    let (name, text) = header_variable(env)?;
+    let mut parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let is_header = |part: &str| part.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty());
+    parts.any(|part| !is_header(part)).then_some(name)
 }
 
 #[cfg(test)]
@@ -126,5 +138,9 @@ mod tests {
         );
         let both = [("OTEL_EXPORTER_OTLP_HEADERS", "a=1"), ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "b=2")];
         assert_eq!(of(&both), [pair("b", "2")]);
+        let unread = |text: &str| unread_headers(&[(HEADER_VARIABLES[1].to_owned(), text.to_owned())].into());
+        assert_eq!(unread("a=1, b=2,"), None);
+        assert_eq!(unread("api-key: x"), Some("OTEL_EXPORTER_OTLP_HEADERS"));
+        assert_eq!(unread("a=1,=y"), Some("OTEL_EXPORTER_OTLP_HEADERS"));
     }
 }

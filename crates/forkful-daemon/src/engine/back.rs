@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use forkful_api::incidents::Incident;
+use forkful_core::otlp::Fault;
 use forkful_core::slot::Generation;
 use forkful_core::supervisor::Warmed;
 use forkful_os::process::Child;
@@ -18,7 +19,7 @@ pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
     /// Metrics have been sent for OpenTelemetry, or not.
-    Exported { app: AppId, outcome: Result<(), String> },
+    Exported { app: AppId, outcome: Result<(), Fault> },
     /// Metrics that workers want have been merged.
     Merged(Box<app_metrics::Merged>),
     /// A configuration has been applied, or taken back.

@@ -83,7 +83,7 @@ impl App {
         self.current(0).filter(|process| process.ended.is_none())
     }
 
-    /// What does not work as the app expects, of its workers, of its chosen balance and of watching its files; and a change that nobody has decided about.
+    /// What does not work as the app expects, of its workers, of its chosen balance, of watching its files and of sending its metrics; and a change that nobody has decided about.
     pub(super) fn notes(&self) -> Vec<String> {
         let lacks = self.lacks();
         let lacks = lacks.iter().map(ToString::to_string);
@@ -91,6 +91,7 @@ impl App {
         lacks
             .chain(balance_note(self.spec()).map(str::to_owned))
             .chain(watch)
+            .chain(self.otlp_notes())
             .chain(self.trial_note())
             .collect()
     }

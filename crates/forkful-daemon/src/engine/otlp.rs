@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::otlp::{
-    Exported, Note, OtlpPolicy, WORKERS_PER_DOCUMENT, WorkerMetrics, document, headers,
+    Exported, Fault, Note, OtlpPolicy, WORKERS_PER_DOCUMENT, WorkerMetrics, document, headers, unread_headers,
 };
 use forkful_core::supervisor::SlotRecord;
 use forkful_os::identity;
@@ -39,7 +39,7 @@ impl OtlpOrder {
         });
     }
 
-    async fn post(mut self) -> Result<(), String> {
+    async fn post(mut self) -> Result<(), Fault> {
         let mut workers = std::mem::take(&mut self.exported.workers);
         while !workers.is_empty() {
             let rest = workers.split_off(workers.len().min(WORKERS_PER_DOCUMENT));
@@ -94,13 +94,24 @@ impl App {
     }
 
     /// An export has ended; the log has a failure once.
-    pub(super) fn on_exported(&mut self, outcome: Result<(), String>) {
+    pub(super) fn on_exported(&mut self, outcome: Result<(), Fault>, now: Time) {
         let (name, otlp) = (self.spec().name.clone(), self.spec().otlp.clone());
         let where_to = otlp.map(|otlp| otlp.url()).unwrap_or_default();
-        match self.metrics.otlp.ended(outcome) {
+        match self.metrics.otlp.ended(outcome, now) {
             None => {}
             Some(Note::Works) => log_line!("forkful: {name}: metrics reach {where_to} again"),
             Some(Note::Fails(why)) => log_line!("forkful: {name}: metrics do not reach {where_to}: {why}"),
         }
+    }
+
+    /// What lists say while metrics do not arrive, or not with all their headers.
+    pub(super) fn otlp_notes(&self) -> impl Iterator<Item = String> + '_ {
+        let otlp = self.spec().otlp.as_ref();
+        let fault = otlp.zip(self.metrics.otlp.fault());
+        let fault = fault.map(|(otlp, why)| format!("metrics do not reach {}: {why}", otlp.url()));
+        let variable = otlp.and_then(|_| unread_headers(&self.spec().launch.env));
+        let unread = variable
+            .map(|name| format!("a part of {name} is not `name=value`, so it is not sent as a header"));
+        fault.into_iter().chain(unread)
     }
 }
