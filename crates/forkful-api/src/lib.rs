@@ -5,8 +5,8 @@
 //!
 //! Transport: HTTP/1.1 with JSON bodies over a unix socket (`$FORKFUL_HOME/forkful.sock`, mode 0600).
 //!
-//! **Invariant:** only types of this crate cross a socket or reach a disk; what comes in is hostile
-//! until converted.
+//! **Invariant:** only types of this crate cross the API's socket or reach the saved state and dump; what comes in is hostile until converted.
+//! What one daemon leaves to the next goes through a memory file, with types of the core and the engine.
 
 #![warn(missing_docs)]
 

@@ -152,7 +152,7 @@ async fn restored(hold: &Hold, commands: &mpsc::Sender<Command>) -> bool {
                 }
                 let pid = std::process::id();
                 log_line!(
-                    "forkful: {path} was removed, and another daemon has it now: no command reaches the apps of this one any more, and `kill {pid}` ends it with them"
+                    "forkful: {path} was removed, and another daemon uses the new one. Commands no longer reach this daemon; `kill {pid}` stops it and its apps"
                 );
                 return false;
             }

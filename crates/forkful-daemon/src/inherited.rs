@@ -98,13 +98,13 @@ impl StateFile {
         let (areas, found) = match Areas::open(fd) {
             Ok(opened) => opened,
             Err(error) => {
-                log_line!("forkful: apps would not survive this daemon: {error}");
+                log_line!("forkful: if this daemon dies, its apps will be restarted: {error}");
                 return (None, None);
             }
         };
         let written = found.filter(|_| handover.died <= DEATHS_MAX).and_then(|found| {
             Written::found(&found)
-                .inspect_err(|fault| log_line!("forkful: the daemon before cannot be gone on from: {fault}"))
+                .inspect_err(|fault| log_line!("forkful: cannot take over from the previous daemon: {fault}"))
                 .ok()
         });
         let is_on_trial = handover.update == Update::Trial;

@@ -93,7 +93,7 @@ pub(crate) fn note_instance(home: &Home, instance: &str) {
     }
     note.push('\n');
     if let Err(error) = crate::store::write_note(&home.instance(), note.as_bytes()) {
-        log_line!("forkful: what this daemon starts would outlive it if it were killed: {error}");
+        log_line!("forkful: if this daemon is killed, its workers keep running: {error}");
     }
 }
 
@@ -143,7 +143,7 @@ fn end_noted(home: &Home) -> Option<usize> {
     if let Some(pid) = note.living() {
         let path = home.path().display();
         log_line!(
-            "forkful: the daemon whose note is in {path} lives (process {pid}), so {path} is a copy of its home"
+            "forkful: {path} is a copy of the home of a running daemon (process {pid})"
         );
         return None;
     }

@@ -66,7 +66,7 @@ pub struct AppDefinition {
     pub max_restarts: u32,
     /// Width of that window.
     pub restart_window_ms: u64,
-    /// Less is an unstable life.
+    /// A worker that exits sooner counts as unstable.
     pub min_uptime_ms: u64,
     /// Fixed pause before each restart.
     pub restart_delay_ms: Option<u64>,
@@ -89,7 +89,7 @@ pub struct AppDefinition {
     pub alerts: Option<AlertPolicy>,
     /// First signal of a stop, as a number.
     pub kill_signal: i32,
-    /// From that signal to SIGKILL.
+    /// Time between `kill_signal` and SIGKILL.
     pub kill_timeout_ms: u64,
     /// Time that requests under way have at a reload.
     pub drain_timeout_ms: u64,

@@ -56,7 +56,7 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
             "JavaScript uses all of a worker's core, in pieces that are short: each worker does as much as it can."
         }
         Verdict::CpuLongCallbacks => {
-            "JavaScript uses all of a worker's core, and single pieces of it are so long that all other requests of the worker wait for them."
+            "JavaScript uses all of a worker's core, and some callbacks run so long that the other requests of the worker wait for them."
         }
         Verdict::PoolCpu => {
             "All threads of libuv's pool compute (crypto, zlib, image libraries), and jobs wait for a thread while the event loop has time."
@@ -80,7 +80,7 @@ pub const fn meaning(verdict: Verdict) -> &'static str {
             "A verdict needs at least 10 seconds of measurements under load."
         }
         Verdict::Unclear(Unclear::NoAgent) => {
-            "The agent reports nothing: it is switched off, or this is not Node.js. What is seen from outside decides nothing."
+            "The agent reports nothing: it is switched off, or this is not Node.js. The figures from outside the process are not enough for a verdict."
         }
         Verdict::Unclear(Unclear::NothingStandsOut) => "No limit is reached. The app has room for more load.",
         Verdict::Unclear(Unclear::Mixed) => {
@@ -187,10 +187,10 @@ pub fn undecided(trial: &OpenTrial) -> String {
             )
         }
         TrialState::Changed => format!(
-            "has changed a setting at {at}, and has not decided about it: it still measures, or was killed. Then"
+            "changed a setting at {at} and has not finished. If it is no longer running,"
         ),
         TrialState::Reverting => {
-            format!("is taking back a change of a setting of {at}. If that does not come to its end,")
+            format!("is undoing the change made at {at}. If this does not finish,")
         }
         TrialState::CutOff => format!(
             "was cut off by the end of the daemon while it made a change of a setting of {at} or took it back: the change may be in \
@@ -203,7 +203,7 @@ pub fn undecided(trial: &OpenTrial) -> String {
 /// When the numbers of a report with a profile were measured.
 pub fn measured_before_profile(seconds: u32) -> String {
     format!(
-        "verdict and numbers are of the {seconds} s before the profile, which makes an event loop seem busier than it is"
+        "the verdict and the figures are from the {seconds} s before the profile, because profiling makes the event loop look busier"
     )
 }
 

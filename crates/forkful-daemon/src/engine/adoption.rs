@@ -83,7 +83,7 @@ impl Owners<'_> {
             Ok(primary) => App::new(supervisor.clone(), primary),
             Err(error) => {
                 let name = &supervisor.spec().name;
-                log_line!("forkful: {name} cannot be gone on with, and begins anew: {error}");
+                log_line!("forkful: {name}: cannot take over its workers, so new ones are started: {error}");
                 return taken.lost.push(AppSpec::clone(supervisor.spec()));
             }
         };

@@ -141,7 +141,7 @@ impl Processes {
             Err(loss) => {
                 let _gone = socket.map(|socket| self.reactor.remove(socket));
                 tree::set_head(0);
-                log_line!("forkful: {loss}: apps would not survive this daemon from now on");
+                log_line!("forkful: {loss}: from now on, if this daemon dies, its apps will be restarted");
             }
         }
     }

@@ -65,7 +65,7 @@ fn preface(rolling: bool, replaced: usize, total: usize, old_serves: bool) -> St
             "the new version did not start in a worker after {n} of {total}, where the old one serves on"
         ),
         (n, false) => format!(
-            "the new version did not start in a worker after {n} of {total}, where no old one was there to serve on"
+            "the new version failed to start in one slot after {n} of {total} were replaced; that slot had no old worker"
         ),
     }
 }

@@ -283,7 +283,7 @@ impl Writing {
                 self.whole_until = Some(Instant::now() + HANDED_OVER);
                 if !self.is_told {
                     self.is_told = true;
-                    log_line!("forkful: apps would not survive this daemon: {fault}");
+                    log_line!("forkful: if this daemon dies, its apps will be restarted: {fault}");
                 }
             }
         }
