@@ -24,7 +24,11 @@ export function adapt(value: unknown): Document {
   page.tables.push(...readTables(json.tables));
   page.plots.push(...readPlots(json.plots));
   if (page.headline === '') page.headline = asText(at(json, 'trust', 'text'));
-  if (page.trustworthy === false) page.checks = withoutWarning(page);
+  if (page.trustworthy === false) {
+    page.checks = withoutWarning(page);
+    // The warning stands right above it.
+    if (page.trustText && plain(page.headline).endsWith(plain(page.trustText))) page.headline = '';
+  }
   page.details = eachOnce(page);
   return page;
 }

@@ -33,7 +33,7 @@ pub use low_ports::lowest_port;
 pub use name::{AppName, AppNameFault, NAMESPACE_DEFAULT, Namespace};
 pub use named::Named;
 pub use pid_file::pid_file_of;
-pub use stays::{RunningSince, is_same, may_stay};
+pub use stays::{RunningSince, is_same, may_stay, start_by_clock};
 pub use upkeep::{
     CRON_BYTES_MAX, CronFault, CronPattern, HEALTH_FAILURES_DEFAULT, HealthCheck, HealthProbe, Renewal,
     Watch, WatchIgnore,

@@ -25,6 +25,9 @@ named! {
         StartAnother = "start_another",
         /// Leave it as it is, also if it does not run.
         LeaveExisting = "leave_existing",
+        /// Leave it as it is. If it has the same program and does not run, it starts again; with another program, its result is
+        /// an error.
+        LeaveRunning = "leave_running",
     }
 }
 
@@ -105,15 +108,16 @@ pub enum Conflict {
     /// It runs already.
     Runs { name: String, workers: usize },
     /// The name belongs to an app with this script.
-    OtherApp { script: String },
+    OtherApp { script: String, is_running: bool },
 }
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Runs { workers, .. } => write!(f, "already running, with {}", count(*workers, "worker")),
-            Self::OtherApp { script } => {
-                write!(f, "the name belongs to another app, {script}, which is running")
+            Self::OtherApp { script, is_running } => {
+                let state = if *is_running { ", which is running" } else { "" };
+                write!(f, "the name belongs to another app, {script}{state}")
             }
         }
     }
@@ -157,6 +161,10 @@ pub fn steps<'a>(
     let step = |(app, if_running): &(Identity<'_>, IfRunning)| match (existing(app.name), if_running) {
         (None, _) => Step::New(app.name.to_owned()),
         (Some(_), IfRunning::LeaveExisting) => Step::Left,
+        (Some((other, workers)), IfRunning::LeaveRunning) if !is_same(app, &other) => {
+            Step::Refused(conflict(app, &other, workers))
+        }
+        (Some((_, 1..)), IfRunning::LeaveRunning) => Step::Left,
         (Some((_, 0)), _) => Step::Again { is_running: false },
         (Some(_), IfRunning::Restart) => Step::Again { is_running: true },
         (Some((other, workers)), IfRunning::Refuse) => Step::Refused(conflict(app, &other, workers)),
@@ -170,10 +178,16 @@ pub fn steps<'a>(
 }
 
 fn conflict(wanted: &Identity<'_>, existing: &Identity<'_>, workers: usize) -> Conflict {
-    if (existing.script, existing.program) == (wanted.script, wanted.program) {
+    if is_same(wanted, existing) {
         return Conflict::Runs { name: existing.name.to_owned(), workers };
     }
-    Conflict::OtherApp { script: existing.script.unwrap_or(existing.program).to_owned() }
+    let script = existing.script.unwrap_or(existing.program).to_owned();
+    Conflict::OtherApp { script, is_running: workers > 0 }
+}
+
+/// Whether two definitions run the same.
+fn is_same(one: &Identity<'_>, other: &Identity<'_>) -> bool {
+    (one.script, one.program) == (other.script, other.program)
 }
 
 /// The first free name: `api-2`, `api-3`, ….
@@ -257,8 +271,16 @@ mod tests {
             (
                 app("api", "/srv/other.js"),
                 IfRunning::Refuse,
-                Step::Refused(Conflict::OtherApp { script: "/srv/api.js".to_owned() }),
+                Step::Refused(Conflict::OtherApp { script: "/srv/api.js".to_owned(), is_running: true }),
             ),
+            (api, IfRunning::LeaveRunning, Step::Left),
+            (app("api-2", "/srv/api.js"), IfRunning::LeaveRunning, Step::Again { is_running: false }),
+            (
+                app("api-2", "/srv/x.js"),
+                IfRunning::LeaveRunning,
+                Step::Refused(Conflict::OtherApp { script: "/srv/api.js".to_owned(), is_running: false }),
+            ),
+            (app("new", "/srv/new.js"), IfRunning::LeaveRunning, Step::New("new".to_owned())),
         ];
         for (wanted, if_running, step) in table {
             assert_eq!(steps_of(&[(wanted, if_running)]), Ok(vec![step]), "{wanted:?} {if_running:?}");
@@ -288,7 +310,7 @@ mod tests {
         let runs = Conflict::Runs { name: "api".to_owned(), workers: 1 };
         assert_eq!(runs.to_string(), "already running, with 1 worker");
         assert!(runs.hint().starts_with("`forkful reload api`"), "{}", runs.hint());
-        let other = Conflict::OtherApp { script: "/srv/a.js".to_owned() };
+        let other = Conflict::OtherApp { script: "/srv/a.js".to_owned(), is_running: true };
         assert_eq!(other.to_string(), "the name belongs to another app, /srv/a.js, which is running");
         assert!(other.hint().starts_with("`--name`"), "{}", other.hint());
     }

@@ -5,6 +5,7 @@
 use crate::ansi;
 use crate::foreign;
 use crate::pages::{Hint, Page};
+use crate::slot::Exit;
 use crate::words::shell_word;
 
 /// Maximum lines of an excerpt.
@@ -54,6 +55,22 @@ pub fn cause(excerpt: &[String]) -> Option<&str> {
     let first = excerpt.first()?;
     let has_frames = excerpt.get(1).is_some_and(|next| is_script_frame(next)) && is_head(first);
     (is_error_line(first) || has_frames).then_some(first)
+}
+
+/// Maximum characters of what stands for an error line.
+const LAST_LINE_MAX: usize = 200;
+
+/// The error line of the excerpt of a process that has ended. A program that exits by itself with a code other than 0 mostly says why in
+/// its last line, in whatever form.
+pub fn cause_of<'a>(excerpt: &'a [String], exit: &Exit) -> Option<&'a str> {
+    let last = || {
+        let lines = excerpt.iter().map(|line| line.trim());
+        lines.rev().find(|line| line.chars().any(char::is_alphanumeric) && !is_noise(line))
+    };
+    cause(excerpt).or_else(|| match exit {
+        Exit::Code(code) if *code != 0 => last().filter(|line| line.chars().count() <= LAST_LINE_MAX),
+        Exit::Code(_) | Exit::Signal(_) | Exit::SpawnFailed(_) => None,
+    })
 }
 
 /// Whether an error line says that V8 ended the process because its heap was full.

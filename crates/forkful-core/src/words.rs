@@ -7,6 +7,17 @@ pub fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// A duration as a user would write it: `500ms`, `5s`, `2m`, `36h`, `7d`.
+pub fn bound(milliseconds: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let unit = UNITS.iter().find(|(length, _)| milliseconds.is_multiple_of(*length));
+    match unit {
+        _ if milliseconds == 0 => "0s".to_owned(),
+        Some((length, name)) => format!("{}{name}", milliseconds / length),
+        None => format!("{milliseconds}ms"),
+    }
+}
+
 /// `a, b or c`.
 pub fn one_of<T: AsRef<str>>(names: &[T]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -43,6 +54,12 @@ mod tests {
         ] {
             assert_eq!(shell_word(text), expected);
         }
+    }
+
+    #[test]
+    fn a_duration_has_its_largest_whole_unit() {
+        let times = [0, 1, 1500, 5000, 90_000, 120_000, 5_400_000, 129_600_000, 604_800_000];
+        assert_eq!(times.map(bound), ["0s", "1ms", "1500ms", "5s", "90s", "2m", "90m", "36h", "7d"]);
     }
 
     #[test]

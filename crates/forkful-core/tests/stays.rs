@@ -1,7 +1,7 @@
 //! When a reload by a configuration file leaves a running app alone.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince, lowest_port, may_stay};
+use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince, lowest_port, may_stay, start_by_clock};
 
 fn spec() -> AppSpec {
     let mut spec = AppSpec::new(AppName::new("api").unwrap());
@@ -22,6 +22,18 @@ fn an_app_stays_when_neither_its_definition_nor_its_code_has_changed() {
     same.launch.env_sources.inherited.insert("TERM".to_owned());
     same.origins.insert("port".to_owned(), "app.config.js:9".to_owned());
     assert!(may_stay(&spec(), &same, SINCE));
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_hide_new_code() {
+    let hour = 3_600_000;
+    // Started two hours ahead of the true time; half an hour later the clock is right.
+    let started = start_by_clock(7 * hour, hour / 2, 5 * hour + hour / 2);
+    assert_eq!(started, 5 * hour);
+    let since = RunningSince { oldest_start_ms: Some(started), code_changed_ms: Some(5 * hour + 1) };
+    assert!(!may_stay(&spec(), &spec(), since));
+    assert_eq!(start_by_clock(5 * hour, hour, 6 * hour + 20), 5 * hour, "no clock is exact");
+    assert_eq!(start_by_clock(5 * hour, hour, 9 * hour), 5 * hour, "set forward, or the machine slept");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use forkful_core::stderr_excerpt::{Attempt, EXCERPT_LINES_MAX, cause, excerpt, next_step};
+use forkful_core::slot::Exit;
+use forkful_core::stderr_excerpt::{Attempt, EXCERPT_LINES_MAX, cause, cause_of, excerpt, next_step};
 use proptest::prelude::*;
 
 const MARK: &str = "\n=== excerpt\n";
@@ -47,6 +48,28 @@ fn output_without_an_error_keeps_its_last_lines() {
     let warning = "(node:1) [DEP0040] DeprecationWarning: The `punycode` module is deprecated.\nlistening";
     assert_eq!(shown(warning), lines(warning));
     assert_eq!(excerpt(&[]), Vec::<String>::new());
+}
+
+#[test]
+fn the_last_line_is_the_cause_of_a_program_that_exits_with_a_code() {
+    let of = |text: &str, exit: Exit| cause_of(&shown(text), &exit).map(str::to_owned);
+    let failed = |text: &str| of(text, Exit::Code(1));
+    assert_eq!(failed("DATABASE_URL is not set").as_deref(), Some("DATABASE_URL is not set"));
+    assert_eq!(
+        failed("connecting\nFATAL: cannot connect to redis\n---\n").as_deref(),
+        Some("FATAL: cannot connect to redis")
+    );
+    assert_eq!(
+        failed("TypeError: x\n    at f (/srv/a.js:1:1)\nbye").as_deref(),
+        Some("TypeError: x"),
+        "an error is the cause"
+    );
+    assert_eq!(failed(""), None);
+    assert_eq!(failed(&"x".repeat(300)), None, "no message");
+    assert_eq!(of("listening on 3000", Exit::Signal(9)), None, "who killed it did not ask it");
+    assert_eq!(of("done", Exit::Code(0)), None);
+    let hint = next_step(&failed("DATABASE_URL is not set").unwrap(), "/srv", Attempt::Start).unwrap();
+    assert!(hint.text.contains("set `DATABASE_URL`"), "{}", hint.text);
 }
 
 #[test]

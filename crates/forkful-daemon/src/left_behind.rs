@@ -142,9 +142,7 @@ fn end_noted(home: &Home) -> Option<usize> {
     let note = Note::read(home)?;
     if let Some(pid) = note.living() {
         let path = home.path().display();
-        log_line!(
-            "forkful: {path} is a copy of the home of a running daemon (process {pid})"
-        );
+        log_line!("forkful: {path} is a copy of the home of a running daemon (process {pid})");
         return None;
     }
     Some(end(note.instance))

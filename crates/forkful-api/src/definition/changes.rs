@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::spec::environment::{REDACTED, is_of_shell, shown_arguments};
+use forkful_core::words::bound;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -148,6 +149,7 @@ fn shown(key: &str, value: &Value) -> String {
         Value::Number(number) if key == "cpu_max_millicores" => {
             number.as_f64().map(|millicores| (millicores / 1e3).to_string()).unwrap_or_default()
         }
+        value @ Value::Number(_) if key.ends_with("_ms") => duration(value),
         Value::Number(number) if key.ends_with("_bytes") => match number.as_u64() {
             Some(bytes) if bytes > 0 && bytes % MEBI == 0 => format!("{}M", bytes / MEBI),
             _ => number.to_string(),
@@ -175,6 +177,11 @@ fn shown(key: &str, value: &Value) -> String {
     }
 }
 
+/// A number of milliseconds as a configuration has it.
+fn duration(value: &Value) -> String {
+    value.as_u64().map_or_else(|| plain(value), bound)
+}
+
 /// A list as its items, and an object as its keys with their values, without those that are not set.
 fn plain(value: &Value) -> String {
     match value {
@@ -189,7 +196,7 @@ fn plain(value: &Value) -> String {
                     "glob" | "regex" | "probe" | "path" => plain(value),
                     "failures_max" => format!("failures {}", plain(value)),
                     field => match field.strip_suffix("_ms") {
-                        Some(field) => format!("{field} {} ms", plain(value)),
+                        Some(field) => format!("{field} {}", duration(value)),
                         None => format!("{field} {}", plain(value)),
                     },
                 }
@@ -255,10 +262,10 @@ mod tests {
                 "node_args: none → --no-warnings",
                 "args: --token [redacted] → --token [redacted] -v",
                 "alerts: none → https://hooks.example.com/[redacted], ./notify.sh --token [r…",
-                "kill_timeout: 1600 → 5000",
+                "kill_timeout: 1600ms → 5s",
                 "out_file: none → /x.log",
                 "max_memory_restart: none → 200M",
-                "health: none → http /h?token=[redacted], interval 1 ms, timeout 1 ms, start…",
+                "health: none → http /h?token=[redacted], interval 1ms, timeout 1ms, start_p…",
             ]
         );
     }
@@ -275,7 +282,7 @@ mod tests {
         assert_eq!(told("watch", watch(100, json!([])), Value::Null), ["watch: /srv/src → none"]);
         assert_eq!(
             told("watch", watch(100, json!([])), watch(500, json!([{ "glob": "*.tmp" }, { "regex": "x$" }]))),
-            ["ignore_watch: none → *.tmp, x$", "watch_delay: 100 → 500"]
+            ["ignore_watch: none → *.tmp, x$", "watch_delay: 100ms → 500ms"]
         );
         let health = |interval: u32| {
             json!({ "probe": { "http": { "port": null, "path": "/healthz" } }, "interval_ms": interval, "timeout_ms": 5000,
@@ -283,7 +290,7 @@ mod tests {
         };
         assert_eq!(
             told("health", Value::Null, health(1000)),
-            ["health: none → http /healthz, interval 1000 ms, timeout 5000 ms, start_peri…"]
+            ["health: none → http /healthz, interval 1s, timeout 5s, start_period 0s, fai…"]
         );
     }
 }

@@ -186,9 +186,9 @@ pub fn undecided(trial: &OpenTrial) -> String {
                 "is trying a change of a setting, ordered at {at}: it is being made, unless the doctor was killed. Then"
             )
         }
-        TrialState::Changed => format!(
-            "changed a setting at {at} and has not finished. If it is no longer running,"
-        ),
+        TrialState::Changed => {
+            format!("changed a setting at {at} and has not finished. If it is no longer running,")
+        }
         TrialState::Reverting => {
             format!("is undoing the change made at {at}. If this does not finish,")
         }

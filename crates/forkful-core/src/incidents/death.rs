@@ -86,7 +86,7 @@ impl Death {
         if let Some(kernel) = kernel {
             return kernel.clone();
         }
-        let cause = stderr_excerpt::cause(excerpt);
+        let cause = stderr_excerpt::cause_of(excerpt, exit);
         if let Some(cause) = cause.filter(|cause| stderr_excerpt::is_heap_limit(cause)) {
             return format!("its JavaScript heap was full ({exit}): {cause}");
         }

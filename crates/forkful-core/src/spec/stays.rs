@@ -12,6 +12,16 @@ pub struct RunningSince {
     pub code_changed_ms: Option<u64>,
 }
 
+/// A tolerated difference of two clocks.
+const CLOCKS_DIFFER_MS: u64 = 1000;
+
+/// When a process was started, on the wall clock as it is set now: files that change are stamped by it. `started_ms` is the start on the
+/// clock of that time; where the age of the process says that it was later, the clock was set back since.
+pub fn start_by_clock(started_ms: u64, age_ms: u64, wall_ms: u64) -> u64 {
+    let by_age = wall_ms.saturating_sub(age_ms);
+    if by_age + CLOCKS_DIFFER_MS < started_ms { by_age } else { started_ms }
+}
+
 /// Whether an app that runs with `before` may keep running when it is reloaded with `after`: neither its
 /// definition nor its code has a change that a new process would notice. Unknown values count as changed. The
 /// number of workers does not matter: scaling changes it.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{JobId, ListenFault, SlotRecord};
 use crate::autoscale::scaled_words;
 use crate::slot::{Fault, Generation, Outcome, Report, Verb};
+use crate::spec::{AppSpec, Runtime};
 use crate::words;
 
 /// What a driver is to do, in order.
@@ -186,6 +187,52 @@ pub enum Note {
     },
     /// A worker serves that is not warmed up; the text says why.
     NotWarm(String),
+}
+
+impl Note {
+    /// The note for an app with this definition, with what to do about it.
+    pub fn told(&self, spec: &AppSpec) -> String {
+        match self {
+            Self::NotRolling => format!("{self}; {}", Alternative::of(spec)),
+            Self::WaitedForReload | Self::Scaled { .. } | Self::NotWarm(_) => self.to_string(),
+        }
+    }
+}
+
+/// What lets an app that serves reload without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alternative {
+    /// For Node.js without the agent.
+    Agent,
+    /// For other apps of Node.js.
+    MainThread,
+    /// For programs of other runtimes.
+    ReusePort,
+}
+
+impl Alternative {
+    /// For an app with this definition.
+    fn of(spec: &AppSpec) -> Self {
+        match spec.launch.runtime {
+            Runtime::Node if !spec.agent => Self::Agent,
+            Runtime::Node => Self::MainThread,
+            Runtime::Other => Self::ReusePort,
+        }
+    }
+}
+
+impl fmt::Display for Alternative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agent => "a server is replaced without a gap with the agent (without `--no-agent`), or with `-i 1`",
+            Self::MainThread => {
+                "a server is replaced without a gap when it listens in the main thread, on a port or a named socket, or with `-i 1`"
+            }
+            Self::ReusePort => {
+                "servers are replaced without a gap where two or more share the port (`-i 2`, with SO_REUSEPORT; in Bun `reusePort: true`)"
+            }
+        })
+    }
 }
 
 impl fmt::Display for Note {

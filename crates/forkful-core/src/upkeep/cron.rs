@@ -10,6 +10,9 @@ use crate::spec::CronPattern;
 /// The wall clock can be set, and time zones change their offset: it is checked at least this often.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(60);
 
+/// A clock that was set back by less than this is waited for: a point that has struck does not strike again.
+const SET_BACK_MS: i64 = 60_000;
+
 /// The next point in time of a pattern.
 #[derive(Debug)]
 pub struct Cron {
@@ -56,14 +59,22 @@ impl Cron {
         if struck || self.next_ms.is_none() {
             self.plan(now, wall);
         } else {
+            // Where another point comes before the planned one, the clock was set back since.
+            let soonest = self.next_after(wall);
+            let is_set_back = |at: &i64| self.next_ms.is_some_and(|next| at + SET_BACK_MS < next);
+            self.next_ms = soonest.filter(is_set_back).or(self.next_ms);
             self.wait(now, wall);
         }
         struck
     }
 
-    fn plan<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
+    fn next_after<Tz: TimeZone>(&self, wall: &DateTime<Tz>) -> Option<i64> {
         let next = self.pattern.pattern().find_next_occurrence(wall, false);
-        self.next_ms = next.ok().map(|at| at.timestamp_millis());
+        next.ok().map(|at| at.timestamp_millis())
+    }
+
+    fn plan<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
+        self.next_ms = self.next_after(wall);
         self.wait(now, wall);
     }
 
@@ -106,6 +117,29 @@ mod tests {
         assert!(cron.strikes(now, &wall(61)));
         assert!(!cron.strikes(now, &wall(61)));
         assert_eq!(cron.next_ms(), Some(65_000));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_has_its_points_again_and_a_small_step_has_not() {
+        let pattern = CronPattern::new("*/10 * * * * *").unwrap();
+        let mut now = Time::default();
+        let mut cron = Cron::new(&pattern, now, &wall(7_201));
+        let mut strikes = |from: i64, seconds: u64| {
+            let began = now;
+            let mut struck = Vec::new();
+            for second in 0..seconds {
+                now = began + Duration::from_secs(second + 1);
+                let at = from + i64::try_from(second).unwrap();
+                if cron.strikes(now, &wall(at)) {
+                    struck.push(at);
+                }
+            }
+            struck
+        };
+        // The clock is looked at a moment after each point, here with the next second.
+        assert_eq!(strikes(7_202, 20), [7_211, 7_221]);
+        assert_eq!(strikes(1, 45), [21, 31, 41], "two hours back, which is seen at the next look");
+        assert_eq!(strikes(36, 20), [51], "ten seconds back: 40 has struck");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forkful_core::apply::Doing;
 use forkful_core::slot::{Event as SlotEvent, Exit, Fault, Generation, State, Verb};
-use forkful_core::spec::{AppSpec, Mode};
+use forkful_core::spec::{AppSpec, Mode, Runtime};
 use forkful_core::supervisor::{Effect, Event, Note, Notice, RenewedBy};
 
 use crate::driver::{Driver, settled, spawned, spec};
@@ -224,6 +224,20 @@ fn fork_mode_workers_are_stopped_first() {
     assert!(effects.contains(&Effect::Note(job, Note::NotRolling)));
     assert!(effects.contains(&Effect::Signal(0, Generation(0))) && spawned(&effects).is_empty());
     assert_eq!(spawned(&driver.exit(0, Generation(0), 0)), [(0, 1)]);
+}
+
+#[test]
+fn what_reloads_without_a_gap_depends_on_the_program() {
+    let of = |runtime, agent| {
+        let mut spec = version("old", 1);
+        (spec.launch.runtime, spec.agent) = (runtime, agent);
+        Note::NotRolling.told(&spec)
+    };
+    assert!(
+        of(Runtime::Node, true).ends_with("in the main thread, on a port or a named socket, or with `-i 1`")
+    );
+    assert!(of(Runtime::Node, false).ends_with("(without `--no-agent`), or with `-i 1`"));
+    assert!(of(Runtime::Other, true).ends_with("in Bun `reusePort: true`)"));
 }
 
 /// A process in fork mode to which the primary lends its sockets.

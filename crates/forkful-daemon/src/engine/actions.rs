@@ -113,7 +113,10 @@ impl Engine {
             Effect::Answered(answer) => self.on_answer(app, answer, now),
             Effect::Owed(job) => self.jobs.expect_answer(job, app, &self.apps),
             Effect::Settled(job) => self.jobs.answered(job),
-            Effect::Note(job, note) => self.jobs.note(job, app, [note.to_string()]),
+            Effect::Note(job, note) => {
+                let told = self.apps.get(&app).map(|entry| note.told(entry.spec()));
+                self.jobs.note(job, app, told);
+            }
             Effect::FinishedBefore(job, slot) => {
                 self.jobs.note_finished_before(job, app, self.apps.pm_id(app, slot));
             }

@@ -12,7 +12,7 @@ use forkful_core::alerts::AlertPolicy;
 use forkful_core::memory_kills::MemoryKills;
 use forkful_core::primary_habits::Lack;
 use forkful_core::slot::{Exit, Generation, State};
-use forkful_core::spec::{AppSpec, Mode};
+use forkful_core::spec::{AppSpec, Mode, start_by_clock};
 use forkful_core::stalls::Ledger;
 use forkful_core::supervisor::{AppSupervisor, Effect, SlotRecord};
 use forkful_os::cgroup::AppGroup;
@@ -432,12 +432,15 @@ impl Later {
 }
 
 impl App {
-    /// When its oldest process was started, in wall-clock milliseconds; `None` unless every worker serves.
-    pub(crate) fn oldest_start_ms(&self) -> Option<u64> {
+    /// When its oldest process was started, in milliseconds of the wall clock as it is set now (`wall_ms`); `None` unless every
+    /// worker serves.
+    pub(crate) fn oldest_start_ms(&self, now: Time, wall_ms: u64) -> Option<u64> {
+        let start = |process: &Process| {
+            let age_ms = u64::try_from(now.since(process.spawned).as_millis()).unwrap_or(u64::MAX);
+            start_by_clock(process.started_at_ms, age_ms, wall_ms)
+        };
         let starts = self.slots().map(|(_, record, place)| match &record.slot.state {
-            State::Online(running) => {
-                place.processes.get(&running.generation).map(|process| process.started_at_ms)
-            }
+            State::Online(running) => place.processes.get(&running.generation).map(|process| start(process)),
             State::Replacing { .. }
             | State::Stopped { .. }
             | State::Starting { .. }

@@ -8,6 +8,7 @@ use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppOutcome, Deployment, ErrorCode, ErrorReply, StartRequest,
     Verb,
 };
+use forkful_core::Time;
 use forkful_core::apply::{
     Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Refused, Step, plan,
 };
@@ -17,6 +18,7 @@ use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Back;
+use super::clock::wall_ms;
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
 use super::resolve::into_spec;
@@ -52,11 +54,11 @@ impl Plans {
         &mut self,
         request: ApplyRequest,
         reply: Reply<ApplyReply>,
-        roster: Roster<'_>,
+        (roster, now): (Roster<'_>, Time),
         back: &mpsc::UnboundedSender<Back>,
     ) {
         let (dry_run, deployment) = (request.dry_run, request.deployment.clone());
-        let plan = match roster.plan(request) {
+        let plan = match roster.plan(request, now) {
             Ok(plan) => plan,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
@@ -97,7 +99,7 @@ impl Plans {
 }
 
 impl Roster<'_> {
-    fn plan(self, request: ApplyRequest) -> Result<Plan, ErrorReply> {
+    fn plan(self, request: ApplyRequest, now: Time) -> Result<Plan, ErrorReply> {
         let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
         let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, Box::new(definition)));
         let wanted: Vec<(AppSpec, Box<AppDefinition>)> =
@@ -108,7 +110,7 @@ impl Roster<'_> {
             spec: entry.spec(),
             is_at_rest: entry.is_at_rest(),
             since: RunningSince {
-                oldest_start_ms: entry.oldest_start_ms(),
+                oldest_start_ms: entry.oldest_start_ms(now, wall_ms()),
                 code_changed_ms: code_changed_at_ms.get(entry.spec().name.as_str()).copied(),
             },
         });

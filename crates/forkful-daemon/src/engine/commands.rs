@@ -16,6 +16,7 @@ use forkful_core::words::shell_word;
 use tokio::sync::oneshot;
 
 use super::app::AppId;
+use super::clock::wall_ms;
 use super::exit_tail::{Tail, known_secrets};
 use super::jobs::JobId;
 use super::metrics::metrics_page;
@@ -41,7 +42,7 @@ impl Engine {
             Command::Start { request, reply } => self.start(request, reply),
             Command::Apply { request, reply } => {
                 let roster = Roster::of(&self.apps, self.persistence.as_ref());
-                self.plans.begin(request, reply, roster, &self.inbox.back);
+                self.plans.begin(request, reply, (roster, self.clock.now()), &self.inbox.back);
             }
             Command::Keep(keep) => self.keep(keep),
             Command::Action { verb, request, reply } => self.action(verb, request, reply),
@@ -256,7 +257,10 @@ impl Engine {
     fn stays(&self, app: AppId, spec: &AppSpec, request: &ActionRequest) -> bool {
         self.apps.get(&app).is_some_and(|entry| {
             let code_changed_ms = request.code_changed_at_ms.get(entry.spec().name.as_str()).copied();
-            let since = RunningSince { oldest_start_ms: entry.oldest_start_ms(), code_changed_ms };
+            let since = RunningSince {
+                oldest_start_ms: entry.oldest_start_ms(self.clock.now(), wall_ms()),
+                code_changed_ms,
+            };
             may_stay(entry.spec(), spec, since)
         })
     }

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use forkful_core::slot::Exit;
 use forkful_core::spec::AppSpec;
 use forkful_core::spec::environment::{KnownSecrets, REDACTED, shown_value};
 use forkful_core::stderr_excerpt;
@@ -80,6 +81,11 @@ impl ExitTail {
     /// The error line, if the process wrote one.
     pub(crate) fn cause(&mut self) -> Option<&str> {
         stderr_excerpt::cause(self.lines())
+    }
+
+    /// The error line of a process that ended so.
+    pub(crate) fn cause_of(&mut self, exit: &Exit) -> Option<&str> {
+        stderr_excerpt::cause_of(self.lines(), exit)
     }
 
     /// Says in words that the process has ended because its heap was full, if it has.

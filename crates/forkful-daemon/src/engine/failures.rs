@@ -2,7 +2,7 @@
 
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault};
-use forkful_core::stderr_excerpt::{Attempt, cause, next_step};
+use forkful_core::stderr_excerpt::{Attempt, cause_of, next_step};
 
 use super::app::{App, ListenFault};
 use super::faults::{Ours, listen_fault_in};
@@ -59,7 +59,7 @@ pub(super) fn explain(
                 let hint = "`forkful events` has what is known of it; an app that needs more memory needs a larger `memory_max`";
                 return (format!("{text}: {killed}"), Some(Page::Limits.hint(hint)));
             }
-            match cause(stderr_tail) {
+            match cause_of(stderr_tail, exit) {
                 Some(cause) => (format!("{text}: {cause}"), next_step(cause, cwd, attempt).or_else(logs)),
                 None if stderr_tail.is_empty() => {
                     let hint = "the worker wrote nothing to stderr; `forkful logs` shows its output";

@@ -4,17 +4,23 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use forkful_api::types::Status;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::primary_habits::{Lack, Log4jsStep, SCRIPT_BYTES_MAX, calls_cluster_fork};
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, Mode, Runtime};
+use forkful_core::supervisor::SlotRecord;
 use forkful_os::behalf;
 
-use super::app::{App, Process};
+use super::app::{App, Place, Process};
 use super::apps::Apps;
 use super::launch::{balance_note, other_user, script_of};
+use super::view::status_of;
 use crate::worker_message;
+
+/// Workers that one note names.
+const IDS_MAX: usize = 8;
 
 /// The script to examine when a process is started: the first worker's, and never one of another user with
 /// root's rights.
@@ -89,11 +95,29 @@ impl App {
         let lacks = lacks.iter().map(ToString::to_string);
         let watch = self.upkeep.watch_fault.clone();
         lacks
+            .chain(self.closed_note())
             .chain(balance_note(self.spec()).map(str::to_owned))
             .chain(watch)
             .chain(self.otlp_notes())
             .chain(self.trial_note())
             .collect()
+    }
+
+    /// Workers that are online, and have closed all their servers.
+    fn closed_note(&self) -> Option<String> {
+        let is_closed = |of_slot: &(u16, &SlotRecord, &Place)| {
+            let living = of_slot.2.current(of_slot.1).filter(|process| process.ended.is_none());
+            living.is_some_and(|process| {
+                status_of(of_slot.1, true) == Status::Online && self.primary.has_closed_all(process.worker)
+            })
+        };
+        let closed: Vec<String> =
+            self.slots().filter(is_closed).map(|(_, _, place)| place.pm_id.to_string()).collect();
+        let ids = closed.iter().take(IDS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if closed.len() > IDS_MAX { ", …" } else { "" };
+        let (noun, verb) = if closed.len() == 1 { ("worker", "listens") } else { ("workers", "listen") };
+        (!closed.is_empty())
+            .then(|| format!("{noun} {ids}{more} no longer {verb}: the app has closed its servers"))
     }
 
     /// The unmet expectations of its current workers.

@@ -35,7 +35,7 @@ impl Apps {
         self.values_mut().map(|entry| entry.rows(now)).collect()
     }
 
-    /// Workers that crash, which their state alone does not show while they run again.
+    /// Workers that end again and again, which their state alone does not show while they run again.
     pub(crate) fn crash_notes(&mut self, now: Time) -> Vec<String> {
         let workers = self.values_mut().flat_map(|entry| {
             let App { supervisor, places, removed, .. } = entry;
@@ -49,10 +49,19 @@ impl Apps {
                 1 => "once".to_owned(),
                 many => format!("{many} times in a row"),
             };
+            if matches!(record.slot.state, State::Backoff { .. } | State::Failed { .. }) {
+                return None;
+            }
+            let pm_id = place.pm_id;
+            if record.last_exit == Some(Exit::Code(0)) {
+                return Some(format!(
+                    "{name}: worker {pm_id} has ended {times} with exit code 0 and is started again each time; a program \
+                     that ends when its work is done needs `--no-autorestart`"
+                ));
+            }
             let cause = exit_cause(place).map_or(String::new(), |cause| format!(" ({cause})"));
             let last = |exit| format!(", last {}{cause}", ending(exit));
             let exit = record.last_exit.as_ref().map_or(String::new(), last);
-            let pm_id = place.pm_id;
             Some(format!(
                 "{name}: worker {pm_id} has crashed {times}{exit}; `forkful logs {pm_id} --err` shows its stderr"
             ))
@@ -68,6 +77,7 @@ impl Apps {
             let (pm_id, fault) = places.next()?;
             let others = match places.count() {
                 0 => String::new(),
+                1 => ", and of 1 other".to_owned(),
                 others => format!(", and of {others} others"),
             };
             Some(format!("lines of worker {pm_id} of {} are lost{others}: {fault}", entry.spec().name))
@@ -267,17 +277,20 @@ fn shown(status: Status, lives: bool) -> Status {
 fn reason(record: &SlotRecord, place: &mut Place) -> Option<String> {
     let listen = record.listen_fault.as_ref().map(|fault| fault.error.clone());
     let known = place.exit_cause.clone().or_else(|| listen.clone());
-    let because = |text: String, tail: &mut ExitTail| match known.as_deref().or_else(|| tail.cause()) {
+    let because = |text: String, exit: &Exit, tail: &mut ExitTail| match known
+        .as_deref()
+        .or_else(|| tail.cause_of(exit))
+    {
         Some(cause) => format!("{cause} ({text})"),
         None => text,
     };
     match &record.slot.state {
         State::Failed { reason, last_exit } => {
-            Some(because(format!("{reason}; last {}", ending(last_exit)), &mut place.exit_tail))
+            Some(because(format!("{reason}; last {}", ending(last_exit)), last_exit, &mut place.exit_tail))
         }
         State::Backoff { attempt, last_exit, .. } => {
             let text = format!("{} consecutive restart; last {}", ordinal(*attempt), ending(last_exit));
-            Some(because(text, &mut place.exit_tail))
+            Some(because(text, last_exit, &mut place.exit_tail))
         }
         State::Online(running) if !running.confirmed => Some(match listen {
             Some(fault) => format!("{fault}; it has not said that it is ready"),

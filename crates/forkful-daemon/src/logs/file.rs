@@ -269,7 +269,9 @@ impl LogFile {
             Place::Elsewhere => self.is_placed_anew = true,
             Place::Lost => self.open_anew(now)?,
         }
-        let State::Open(open) = &self.state else { return Ok(0) };
+        let State::Open(open) = &mut self.state else { return Ok(0) };
+        // After the clock was set back, the file has its age from then on.
+        open.begun_ms = open.begun_ms.min(now.wall_ms);
         if !open.is_regular || self.rotate_after.is_some_and(|after| now.instant < after) {
             return Ok(u64::MAX);
         }

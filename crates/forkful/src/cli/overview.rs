@@ -17,8 +17,8 @@ pub(crate) struct Group {
     pub(crate) more: &'static [&'static str],
 }
 
-/// Options that `-h` shows for commands with an app's options.
-const COMMON_OPTIONS: [&str; 18] = [
+/// Options that `-h` shows for the commands in [`LONG_COMMANDS`].
+const COMMON_OPTIONS: [&str; 32] = [
     "instances",
     "name",
     "cwd",
@@ -36,11 +36,25 @@ const COMMON_OPTIONS: [&str; 18] = [
     "attach",
     "no-daemon",
     "force",
+    "connections",
+    "requests",
+    "duration",
+    "rate",
+    "warmup",
+    "method",
+    "header",
+    "body",
+    "path",
+    "git",
+    "workers",
+    "save",
+    "budget",
+    "html",
     "json",
 ];
 
 /// Commands with so many options that `-h` shows only some.
-pub(crate) const LONG_COMMANDS: [&str; 4] = ["start", "restart", "reload", "run"];
+pub(crate) const LONG_COMMANDS: [&str; 7] = ["start", "restart", "reload", "run", "bench", "compare", "tune"];
 
 const FOOTER: &str = "\
 `forkful <COMMAND> --help` shows options and examples; `-s` prints only errors and results.

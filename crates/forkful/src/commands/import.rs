@@ -89,15 +89,18 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
     }
     let (definitions, left_out) = importable(apps, args, &source)?;
-    if is_running && args.stop_pm2 {
+    // Imported stopped before, while PM2 ran them, they run here now: nobody else does.
+    let if_running = if is_running && args.stop_pm2 {
         stop_pm2(&pm2_home)?;
-    }
+        IfRunning::LeaveRunning
+    } else {
+        IfRunning::LeaveExisting
+    };
     // Two managers of one app would run its jobs twice.
     let pm2_goes_on = is_running && !args.stop_pm2;
     let mut client = connection::needed(home).await?;
     let reply = {
         let _progress = Progress::start(super::start::doing(&definitions));
-        let if_running = IfRunning::LeaveExisting;
         let targets = vec![StartTarget { apps: definitions, if_running, ..StartTarget::default() }];
         let request = StartRequest { targets, wait: true, stopped: pm2_goes_on, ..StartRequest::default() };
         client.start(&request).await

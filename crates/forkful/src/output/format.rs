@@ -11,16 +11,6 @@ pub(crate) fn span(milliseconds: u64) -> String {
     }
 }
 
-/// A duration as a user would write it: `500ms`, `5s`, `2m`.
-pub(crate) fn bound(milliseconds: u64) -> String {
-    match milliseconds {
-        0 => "0s".to_owned(),
-        _ if !milliseconds.is_multiple_of(1000) => format!("{milliseconds}ms"),
-        _ if milliseconds.is_multiple_of(60_000) => format!("{}m", milliseconds / 60_000),
-        _ => format!("{}s", milliseconds / 1000),
-    }
-}
-
 /// Bytes: `0 B`, `812 KiB`, `44.9 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const KIB: f64 = 1024.0;
@@ -36,7 +26,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-pub(crate) use forkful_core::words::count;
+pub(crate) use forkful_core::words::{bound, count};
 
 /// Maximum names in a note.
 const NAMES_SHOWN: usize = 8;

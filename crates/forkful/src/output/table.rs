@@ -109,6 +109,7 @@ const ROUNDS: std::ops::RangeInclusive<u8> = 1..=12;
 /// A worker's row.
 struct Row {
     status: Status,
+    tone: Tone,
     cells: [String; COLUMNS.len()],
 }
 
@@ -174,7 +175,11 @@ pub(crate) fn workers(list: &AppTable, now_ms: u64, shape: &TableShape) -> Strin
             let cell = |column: &Column| {
                 if column.wide <= width { (column.text)(&line) } else { String::new() }
             };
-            Row { status: worker.status, cells: COLUMNS.each_ref().map(cell) }
+            Row {
+                status: worker.status,
+                tone: tone(worker.status, worker.blocked_ms),
+                cells: COLUMNS.each_ref().map(cell),
+            }
         })
         .collect();
     let (frame, shown) = fit(&mut rows, shape);
@@ -212,7 +217,7 @@ fn draw(rows: &[Row], frame: Frame, shown: &[usize], paint: Paint) -> String {
     for row in rows {
         table.add_row(shown.iter().map(|&index| {
             let cell = Cell::new(&row.cells[index]).set_alignment(COLUMNS[index].alignment);
-            if index == STATUS_COLUMN { cell.fg(colour(row.status)) } else { cell }
+            if index == STATUS_COLUMN { cell.fg(colour(row.tone)) } else { cell }
         }));
     }
     if frame == Frame::None {
@@ -436,12 +441,31 @@ pub(crate) fn status_of(state: Status, blocked_ms: Option<u64>) -> String {
     }
 }
 
-fn colour(status: Status) -> Color {
+/// How good a worker's state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Waits,
+    Bad,
+    Neutral,
+}
+
+pub(crate) fn tone(status: Status, blocked_ms: Option<u64>) -> Tone {
     match status {
-        Status::Online => Color::Green,
-        Status::Launching | Status::Stopping | Status::WaitingRestart => Color::Yellow,
-        Status::Stopped | Status::Errored => Color::Red,
-        Status::Finished => Color::Reset,
+        Status::Online if blocked_ms.is_some() => Tone::Waits,
+        Status::Online => Tone::Good,
+        Status::Launching | Status::Stopping | Status::WaitingRestart => Tone::Waits,
+        Status::Stopped | Status::Errored => Tone::Bad,
+        Status::Finished => Tone::Neutral,
+    }
+}
+
+fn colour(tone: Tone) -> Color {
+    match tone {
+        Tone::Good => Color::Green,
+        Tone::Waits => Color::Yellow,
+        Tone::Bad => Color::Red,
+        Tone::Neutral => Color::Reset,
     }
 }
 

@@ -56,8 +56,17 @@ fn nothing_runs_twice_while_pm2_runs() {
     note: PM2 still runs these apps, so they are imported stopped and nothing runs twice; end PM2 with `pm2 kill`, then `forkful start all`; `forkful import pm2 --stop-pm2` does both
     ");
     assert!(!sandbox.work().join("runs").exists(), "the job ran a second time");
-    let started = crate::sandbox::done(&sandbox, &["start", "job"]);
-    assert!(started.contains("online"), "{started}");
+    // What the note names starts what was imported.
+    forkful_testkit::write_executable(
+        &fake,
+        &format!(
+            "#!/bin/sh\ntest \"$1\" = kill && exec rm {} {}\ncat {work}/list.json\n",
+            pm2.join("pm2.pid").display(),
+            pm2.join("rpc.sock").display()
+        ),
+    );
+    let both = import(&["--stop-pm2"]);
+    assert!(both.contains("exit: 0") && both.contains("online"), "{both}");
 }
 
 #[test]

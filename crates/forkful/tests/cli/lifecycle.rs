@@ -177,7 +177,7 @@ fn an_app_that_fails_is_explained_with_its_last_words() {
     assert_told!(sandbox.transcript(&args), @"
     exit: 1
     --- stderr
-    error: crash: worker 0 ended with exit code 7 before it was ready
+    error: crash: worker 0 ended with exit code 7 before it was ready: no database
     last lines of stderr:
         no database
 

@@ -110,7 +110,7 @@ fn options_and_the_environment_change_what_is_started() {
     | 4 | api-1 | web | cluster | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
     note: api-1: exec_mode: fork → cluster
-    note: api-1: kill_timeout: 5000 → 9000
+    note: api-1: kill_timeout: 5s → 9s
     ");
     assert_eq!(online(&sandbox), ["api-1", "mail", "api-1", "api-1"]);
     // Everything else is unchanged.

@@ -12,6 +12,7 @@ use ratatui::text::{Line, Span};
 
 use super::state::{Focus, Mode, State};
 use crate::output::format;
+use crate::output::table::{self, Tone};
 
 /// From this height there is room for details of the selected line.
 const ROWS_FOR_DETAILS: u16 = 30;
@@ -33,12 +34,12 @@ impl Theme {
         if self.has_colours { Style::new().fg(colour) } else { Style::new() }
     }
 
-    fn status(self, status: Status) -> Style {
-        self.colour(match status {
-            Status::Online => Color::Green,
-            Status::Launching | Status::Stopping | Status::WaitingRestart => Color::Yellow,
-            Status::Stopped | Status::Errored => Color::Red,
-            Status::Finished => Color::Reset,
+    fn status(self, status: Status, blocked_ms: Option<u64>) -> Style {
+        self.colour(match table::tone(status, blocked_ms) {
+            Tone::Good => Color::Green,
+            Tone::Waits => Color::Yellow,
+            Tone::Bad => Color::Red,
+            Tone::Neutral => Color::Reset,
         })
     }
 

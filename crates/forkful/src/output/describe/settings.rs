@@ -27,8 +27,9 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
         }
     }
     keys.sort_by_key(|key| Group::ALL.iter().position(|group| group.short() == key.group.short()));
-    // Only Node.js programs can use the agent.
-    keys.retain(|key| key.name != "agent" || definition.runtime == RuntimeKind::Node);
+    // They are about Node.js programs alone.
+    const NODE_ONLY: [&str; 3] = ["agent", "compile_cache", "metrics"];
+    keys.retain(|key| !NODE_ONLY.contains(&key.name) || definition.runtime == RuntimeKind::Node);
     let setting = |key: &KnownKey| {
         let value = match definition.autoscale {
             Some(bounds) if key.kind == Kind::Instances => format!("{} of {bounds}", definition.instances),
@@ -78,6 +79,9 @@ fn plain(field: &str, value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Number(number) if field == "cpu_max_millicores" => {
+            (number.as_f64().unwrap_or_default() / 1e3).to_string()
+        }
         Value::Number(number) if field.ends_with("_ms") => bound(number.as_u64().unwrap_or_default()),
         Value::Number(number) if field.ends_with("_bytes") => bytes(number.as_u64().unwrap_or_default()),
         Value::String(text) => text.clone(),

@@ -133,7 +133,11 @@ fn common_status(app: &AppView) -> Option<Status> {
 
 fn status_style(row: Row<'_>, theme: Theme) -> Style {
     let status = row.worker().map(|worker| worker.status).or_else(|| common_status(row.app()));
-    theme.status(status.unwrap_or(Status::Launching))
+    let blocked_ms = match row.worker() {
+        Some(worker) => worker.blocked_ms,
+        None => row.app().workers.iter().find_map(|worker| worker.blocked_ms),
+    };
+    theme.status(status.unwrap_or(Status::Launching), blocked_ms)
 }
 
 /// A value of a worker, or the sum over an app's workers.
