@@ -220,7 +220,7 @@ function watchSession(session) {
   if (!sessions.has(session)) for (const listener of sessionListeners) listener(session);
   sessions.add(session);
   session.once('close', () => sessions.delete(session));
-  if (drain) loadDrains().announce(session);
+  if (drain) loadDrains().announce(session, timer);
 }
 
 /** Makes a response say `Connection: close`, unless its headers were already sent. */

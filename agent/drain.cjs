@@ -9,6 +9,12 @@ const SWEEP_MS = 25;
 /** The time that a client has to close a connection after we have ended it; then we destroy it. */
 const LINGER_MS = 1000;
 
+/**
+ * How long a session stays open after its client has answered the first GOAWAY with its own, on which Node.js closes it at once: streams that
+ * the client opened before are still on their way, and would be refused.
+ */
+const HTTP2_TRANSIT_MS = 150;
+
 /** Streams of an HTTP/2 session that are not yet forbidden: RFC 9113, section 6.8, graceful shutdown. */
 const HTTP2_LAST_STREAM = 2 ** 31 - 1;
 
@@ -53,7 +59,7 @@ class Drain {
       this.newest.set(socket, response);
       this.refuseReuse(response);
     }));
-    for (const session of sessions) announce(session);
+    for (const session of sessions) announce(session, this.agent.timer);
     if (this.closesIdle) this.sweep();
     else this.markAll();
   }
@@ -283,13 +289,33 @@ function skip(incoming) {
   return 0;
 }
 
-/** Tells an HTTP/2 client to open its next streams elsewhere; streams in transit are still served. */
-function announce(session) {
+/**
+ * Tells an HTTP/2 client to open its next streams elsewhere; streams in transit are still served.
+ * @param {any} session
+ * @param {typeof setTimeout} timer
+ */
+function announce(session, timer) {
   try {
-    if (!session.closed && !session.destroyed) session.goaway(0, HTTP2_LAST_STREAM);
+    if (session.closed || session.destroyed) return;
+    closeLater(session, timer);
+    session.goaway(0, HTTP2_LAST_STREAM);
   } catch {
     // The session has just ended.
   }
+}
+
+/** The first `close()` of a session comes a moment later. */
+function closeLater(session, timer) {
+  let isPlanned = false;
+  session.close = function close(callback) {
+    if (typeof callback === 'function') this.once('close', callback);
+    if (isPlanned) return;
+    isPlanned = true;
+    timer(() => {
+      delete session.close;
+      if (!session.destroyed) session.close();
+    }, HTTP2_TRANSIT_MS).unref();
+  };
 }
 
 module.exports = { Drain, announce };

@@ -1,9 +1,10 @@
 // Drains, on every supported Node version, against a primary that is this test: a drain answers what was asked, closes what is quiet, and leaves
 // what is not its own.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import http2 from 'node:http2';
+import { createRequire } from 'node:module';
 import net from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -19,6 +20,28 @@ const LONG_MS = 600_000;
 /** A grace that is over soon. */
 const SHORT_MS = 150;
 const HOUR_MS = 3_600_000;
+
+test('a session of HTTP/2 is closed a moment after its client has answered GOAWAY', () => {
+  const calls = [];
+  const timers = [];
+  const session = new EventEmitter();
+  Object.setPrototypeOf(session, Object.assign(Object.create(EventEmitter.prototype), {
+    goaway: (code, last) => calls.push(`goaway ${code} ${last}`),
+    close: () => calls.push('close'),
+  }));
+  const timer = (callback, ms) => {
+    timers.push({ callback, ms });
+    return { unref: () => {} };
+  };
+  createRequire(import.meta.url)('../drain.cjs').announce(session, timer);
+  assert.deepEqual(calls, [`goaway 0 ${2 ** 31 - 1}`]);
+  session.close(() => calls.push('closed'));
+  session.close();
+  assert.deepEqual([calls.length, timers.map(({ ms }) => ms)], [1, [150]], 'streams on their way are still taken');
+  timers[0].callback();
+  session.emit('close');
+  assert.deepEqual(calls.slice(1), ['close', 'closed']);
+});
 
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
