@@ -19,7 +19,7 @@ const CLOCKS_DIFFER_MS: u64 = 1000;
 /// clock of that time; where the age of the process says that it was later, the clock was set back since.
 pub fn start_by_clock(started_ms: u64, age_ms: u64, wall_ms: u64) -> u64 {
     let by_age = wall_ms.saturating_sub(age_ms);
-    if by_age + CLOCKS_DIFFER_MS < started_ms { by_age } else { started_ms }
+    if by_age.saturating_add(CLOCKS_DIFFER_MS) < started_ms { by_age } else { started_ms }
 }
 
 /// Whether an app that runs with `before` may keep running when it is reloaded with `after`: neither its

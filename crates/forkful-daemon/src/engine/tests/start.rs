@@ -60,7 +60,7 @@ fn one_request_starts_names_and_definitions() {
         world.turn_until_answered().await;
         let reply = told(answer).await;
         assert_eq!(reply.targets[0].apps[0].step, StartStep::Start);
-        assert_eq!(reply.apps[0].notes, ["kill_timeout: 5000 → 9"]);
+        assert_eq!(reply.apps[0].notes, ["kill_timeout: 5s → 9ms"]);
         world.close().await;
     });
 }
