@@ -239,6 +239,8 @@ function begin(graceMs, closesIdle, withinMs) {
   // This is the last chance to send it.
   stalls?.finish();
   drain = new (loadDrains().Drain)(agent, graceMs, closesIdle);
+  // The first look may already end the drain.
+  guarded(() => loans?.workers.drain(graceMs, withinMs))();
   drain.start();
   // The next steps must not depend on whether the file still exists.
   if (typeof withinMs === 'number' && withinMs > 0) guarded(() => new (require('./long.cjs').Leavers)(agent, withinMs, now).start())();
@@ -271,6 +273,7 @@ function finish(then) {
 function leave() {
   begin(GRACE_MS, true);
   drain.stopListening(null);
+  guarded(() => loans?.stopListening())();
 }
 
 /** @param {unknown} wish `grace_ms` as it came */
@@ -485,7 +488,7 @@ const send = process.send;
 const timer = setTimeout;
 /** How sockets are lent, if they are. */
 const LENDS = process.env.FORKFUL_LENDS;
-const { lendTo, isMain } = LENDS ? require('./loans.cjs') : {};
+const { lendTo, isMain, isOfApp } = LENDS ? require('./loans.cjs') : {};
 const immediate = setImmediate;
 const ticks = setInterval;
 const clearTicks = clearInterval;
@@ -519,7 +522,8 @@ const sampling = {
  * @property {() => void} greet tells the primary that the agent runs
  * @property {() => boolean} isLeaving whether a drain is in progress
  * @property {() => void} leave begins a drain without a message of the primary
- * @property {() => boolean} lends whether the primary lends sockets to this process
+ * @property {() => boolean} lends whether the primary lends sockets to this process, or to the primary of the app's own cluster
+ * @property {() => number} ownWorkers workers of the app's own cluster that have not drained
  * @property {() => void} finish what is still to be done at the end of a drain
  * @property {() => number} now milliseconds of a monotonic clock
  * @property {(server: any) => void} learn remembers a server
@@ -541,10 +545,13 @@ const sampling = {
  * @property {typeof sampling} sampling
  * @property {(name: string) => any} held a channel of `diagnostics_channel`, which stays
  */
+/** Whether this is a worker of an app's own cluster. */
+let isOwnWorker = false;
+
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, pipelined: new WeakMap(), requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined || isOwnWorker, ownWorkers: () => loans?.workers.busy.size ?? 0, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, pipelined: new WeakMap(), requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */
@@ -625,10 +632,13 @@ function loadStorage() {
 guarded(() => {
   leaveExecArgv();
   const isBelow = lendTo && !LENDS.startsWith('ipc:');
+  // The channel of a worker of an app's own cluster is its primary's, which has it drain.
+  isOwnWorker = Boolean(isBelow) && typeof send === 'function' && isOfApp();
   // A worker thread has no channel either; the channel of a child process is not the daemon's.
-  if (isBelow ? !isMain() : typeof send !== 'function') return;
+  if (!isOwnWorker && (isBelow ? !isMain() : typeof send !== 'function')) return;
   agent.requestStart = held('http.server.request.start');
   watchServers();
+  if (isOwnWorker) return void process.on('internalMessage', agent.hear);
   if (process.env.FORKFUL_METRICS === 'merge') guarded(mergeMetrics)();
   guarded(() => { loans = lendTo?.(agent, LENDS, __filename); })();
   if (isBelow) {

@@ -127,7 +127,7 @@ class Drain {
     const at = now();
     const over = at - this.startedAt >= this.graceMs;
     const http1 = this.lookAtHttp1(at);
-    const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at);
+    const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at) + this.agent.ownWorkers();
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {

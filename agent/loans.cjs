@@ -16,6 +16,8 @@ const CLUSTER_CHILD = 'NativeModule internal/cluster/child';
 /** The kind of a pipe that passes descriptors on: libuv's `ipc`. */
 const PIPE_IPC = 2;
 
+const { OwnWorkers, hasWorkers } = require('./workers.cjs');
+
 /** @typedef {import('./agent.cjs').Agent} Agent */
 
 /** The option of a listen that lets other processes listen on the same port (`reusePort`): libuv's UV_TCP_REUSEPORT. */
@@ -48,6 +50,8 @@ class Loans {
     this.asked = new Map();
     /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
     this.lent = new Map();
+    /** The workers of the app's own cluster. */
+    this.workers = new OwnWorkers(agent);
   }
 
   /** Child processes ask too, as long as one of them may be the process that listens: this process may be a wrapper. */
@@ -62,6 +66,8 @@ class Loans {
 
   /** This process listens itself, so it is no wrapper: its child processes do not ask the daemon for sockets. */
   keepToOurselves() {
+    // It listens for workers, which need the agent.
+    if (hasWorkers()) return;
     const { env } = process;
     delete env.FORKFUL_LENDS;
     const rest = env.NODE_OPTIONS?.replace(this.option, '');
@@ -162,6 +168,11 @@ class Loans {
     if (isGranted) this.keep(key, handle);
     if (awaited) awaited.settle(isGranted ? handle : null);
     else if (isGranted) handle.close();
+  }
+
+  /** Closes the sockets that no server of this process has: Node.js holds them for the workers of the app's own cluster. */
+  stopListening() {
+    for (const handle of [...this.lent.values()]) handle.close();
   }
 
   /** The primary is told when the app closes a socket. */
@@ -304,6 +315,11 @@ function isMain() {
   return require('worker_threads').isMainThread && !process.moduleLoadList?.includes(CLUSTER_CHILD);
 }
 
+/** Whether it is a worker of an app's own cluster. */
+function isOfApp() {
+  return require('worker_threads').isMainThread && Boolean(process.moduleLoadList?.includes(CLUSTER_CHILD));
+}
+
 /**
  * Asks for the socket of a server in a worker that begins to listen on a port without its primary (`reusePort`, `exclusive`), as Node.js
  * asks for all others. What the primary refuses, the worker opens itself. Gives whether it does so by the answer.
@@ -340,4 +356,4 @@ function lendTo(agent, place, file) {
   return loans;
 }
 
-module.exports = { lendTo, isMain, askAsWorker };
+module.exports = { lendTo, isMain, isOfApp, askAsWorker };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -138,6 +138,27 @@ test('the page says for how long a worker has been blocked, also when nobody but
   await get(socket, '/block');
   const blocked = async () => Number(/^forkful_worker_blocked_seconds\{[^}]*\} ([\d.]+)$/m.exec((await scrape(forkful)).text)?.[1]);
   await waitUntil('it to be blocked', async () => await blocked() > 1);
+});
+
+test('the first list says for how long a worker has been blocked', async (t) => {
+  const forkful = await sandbox(t);
+  const socket = join(forkful.directory, 'blocked.sock');
+  await forkful.start(({ require }) => {
+    require('http').createServer((request, response) => {
+      response.end(String(process.pid));
+      if (request.url === '/block') setImmediate(() => { for (;;); });
+    }).listen(process.env.SOCKET);
+  }, { name: 'web', instances: 1, env: { SOCKET: socket } });
+  const pid = Number((await get(socket, '/block')).body);
+  // It has computed for four seconds, however long that takes. Nobody has looked at it.
+  const computed = () => {
+    const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ').slice(11, 13).map(Number);
+    return user + system;
+  };
+  const before = computed();
+  await waitUntil('it to compute', () => computed() - before > 400);
+  const [{ monit }] = await forkful.jlist('web');
+  assert.ok(monit.blocked_ms > 1000, `${monit.blocked_ms} ms`);
 });
 
 test(`no counter falls over ${KILLS} kills of workers and the death of the daemon`, async (t) => {

@@ -7,6 +7,7 @@ import http from 'node:http';
 import net from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -286,6 +287,44 @@ test('reloads of one instance with a second process that listens lose no request
     assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
   }
 });
+
+/** A cluster of the app's own; each request takes a while, and a worker that has died is replaced, which the first requests after it ask for. */
+function ownCluster({ require }) {
+  const cluster = require('cluster');
+  if (cluster.isPrimary) {
+    for (let n = 0; n < 2; n += 1) cluster.fork();
+    cluster.on('exit', () => cluster.fork());
+  } else {
+    require('http').createServer(({ url }, response) => {
+      if (url === '/end') process.exit();
+      setTimeout(() => response.end(String(process.pid)), 200);
+    }).listen(Number(process.env.PORT));
+  }
+}
+
+for (const major of [MAJORS[0], NEWEST]) {
+  test(`reloads of an app with its own cluster lose no request of its workers, on Node ${major}`, async (t) => {
+    const forkful = await sandbox(t, major);
+    const port = await freePort();
+    await forkful.ok(['start', forkful.script(ownCluster), '--name', 'app', '--interpreter', nodeBinary(major)], { env: { PORT: String(port) } });
+    await waitUntil('the app to serve', async () => (await get(port)).status === 200);
+    // A worker that is forked later drains as well. Node.js may lose a connection that it gives to a worker that ends.
+    await get(port, '/end').catch(() => {});
+    const again = () => get(port).then(({ status }) => status === 200, () => false);
+    await waitUntil('the app to serve again', () => Promise.race([again(), sleep(2000, false)]));
+    const load = startLoad({ port, ...CLIENTS, expect: PID });
+    t.after(() => load.stop());
+    for (let n = 0; n < ROUNDS_ELSEWHERE; n += 1) {
+      const before = load.answers.size;
+      await waitUntil('requests of all clients', () => load.counts.success > 20 * (n + 1));
+      const { stdout, stderr } = await forkful.ok(['reload', 'app']);
+      assert.doesNotMatch(stdout + stderr, /stopped, then started|closed/);
+      await waitUntil('answers of the new processes', () => load.answers.size > before || load.counts.refused > 0);
+    }
+    const { success: _success, ...failed } = await load.stop();
+    assert.deepEqual(failed, NONE_FAILED, load.failures.join('\n'));
+  });
+}
 
 test('a stranger gets nothing by the socket where processes of apps ask', async (t) => {
   const forkful = await sandbox(t);

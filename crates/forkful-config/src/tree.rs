@@ -220,6 +220,14 @@ impl<'a> Lines<'a> {
         count
     }
 
+    /// The part of a line from this column on, counted from 1.
+    pub(crate) fn since_column(&self, line: usize, column: usize) -> Spot {
+        let bytes = self.bytes_of(line);
+        let text = self.text.get(bytes.clone()).unwrap_or_default();
+        let skipped = text.char_indices().nth(column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        self.spot(bytes.start + skipped..bytes.end)
+    }
+
     /// A line without its indentation, if the relevant part is unknown.
     pub(crate) fn whole(&self, line: usize) -> Spot {
         let bytes = self.bytes_of(line);

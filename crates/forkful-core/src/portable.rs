@@ -8,9 +8,10 @@ use crate::spec::{Balance, Mode};
 pub fn balance(chosen: Balance, mode: Mode) -> Balance {
     match (mode, chosen) {
         // A process in fork mode accepts by itself.
-        (Mode::Fork, _) | (Mode::Cluster, Balance::Shared | Balance::Direct) => Balance::Shared,
-        (Mode::Cluster, Balance::Auto | Balance::Exact | Balance::Sticky) => Balance::Exact,
-        (Mode::Cluster, Balance::Least) => Balance::Least,
+        (Mode::Fork, _) | (Mode::Cluster, Balance::Direct) => Balance::Shared,
+        (Mode::Cluster, Balance::Auto | Balance::Sticky) => Balance::Exact,
+        // The daemon hands connections over, or the workers share one socket.
+        (Mode::Cluster, chosen) => chosen,
     }
 }
 
@@ -25,8 +26,7 @@ pub fn balance_note(chosen: Balance, mode: Mode) -> Option<&'static str> {
         (Mode::Cluster, Balance::Direct) => Some(
             "`balance` direct acts as shared in the portable mode: workers accept from one socket, so some get more connections",
         ),
-        (Mode::Cluster, Balance::Auto | Balance::Exact | Balance::Least | Balance::Shared)
-        | (Mode::Fork, _) => None,
+        (Mode::Cluster | Mode::Fork, _) => None,
     }
 }
 

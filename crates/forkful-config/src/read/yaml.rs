@@ -113,6 +113,9 @@ fn spot(location: &serde_saphyr::Location, lines: &Lines<'_>) -> Option<Spot> {
     let length = span.byte_len().and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
     Some(match start {
         Some(start) => lines.spot(start..start + length),
+        None if location.column() > 0 => {
+            lines.since_column(location.line() as usize, location.column() as usize)
+        }
         None => lines.whole(location.line() as usize),
     })
 }

@@ -136,10 +136,10 @@ fn a_broken_text_names_its_line() {
     f.json:2:12: expected colon after the string or word in object property
     f.json:2:13: unterminated string literal
     f.json:1:19: expected comma
-    f.yaml:3: while parsing a block collection, did not find expected '-' indicator
+    f.yaml:3:4: while parsing a block collection, did not find expected '-' indicator
     f.yaml:2:1: the key "script" is given twice
     f.yaml:2:1: there is more than one document
-    f.yaml:1: alias references unknown anchor
+    f.yaml:1:9: alias references unknown anchor
     f.toml:2:10: string values must be quoted, expected literal string
     f.toml:3:1: duplicate key
     "#);

@@ -13,6 +13,15 @@ pub const BLOCKED_AFTER: Duration = Duration::from_millis(200);
 /// than [`BLOCKED_AFTER`], so that the first list shows a worker without a reply as blocked.
 pub const LOOK_PATIENCE: Duration = Duration::from_millis(210);
 
+/// A process that used so many cores since the last look may stand still because it computes: on a busy machine it gets little.
+const COMPUTES_FROM: f64 = 0.1;
+
+/// Whether a worker is asked if its event loop turns although nobody wants to know it now: for how long it stands still is counted
+/// from the question on.
+pub fn may_be_blocked(cpu_cores: Option<f64>) -> bool {
+    cpu_cores.is_some_and(|cores| cores >= COMPUTES_FROM)
+}
+
 /// How long a worker has been blocked, if its answer has been due for `silent`.
 pub fn blocked_for(silent: Option<Duration>) -> Option<Duration> {
     silent.filter(|silent| *silent >= BLOCKED_AFTER)
@@ -26,6 +35,14 @@ pub fn is_awaited(silent: Option<Duration>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_computes_is_asked() {
+        assert_eq!(
+            [None, Some(0.0), Some(0.02), Some(0.3), Some(3.0)].map(may_be_blocked),
+            [false, false, false, true, true]
+        );
+    }
 
     #[test]
     fn a_worker_is_waited_for_until_it_is_called_blocked() {

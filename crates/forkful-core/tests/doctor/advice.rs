@@ -145,8 +145,8 @@ fn a_trial_that_nobody_has_decided_about_is_told_with_what_settles_it() {
     let trial = OpenTrial { id: "a".to_owned(), since_ms: 5_000, state: TrialState::Changed, keep, undo };
     for (state, begin) in [
         (TrialState::Changing, "is trying a change of a setting, ordered at 1970-01-01 00:00:05 UTC:"),
-        (TrialState::Changed, "has changed a setting at 1970-01-01 00:00:05 UTC,"),
-        (TrialState::Reverting, "is taking back a change of a setting of 1970-01-01 00:00:05 UTC."),
+        (TrialState::Changed, "changed a setting at 1970-01-01 00:00:05 UTC and has not finished."),
+        (TrialState::Reverting, "is undoing the change made at 1970-01-01 00:00:05 UTC."),
         (TrialState::CutOff, "was cut off by the end of the daemon"),
     ] {
         let told = words::undecided(&OpenTrial { state, ..trial.clone() });
@@ -174,7 +174,7 @@ fn a_trial_of_arguments_that_hold_a_secret_is_told_without_them() {
         let trial = OpenTrial { id: "a".to_owned(), since_ms: 5_000, state: TrialState::Changed, keep, undo };
         let told = words::undecided(&trial);
         assert!(!format!("{trial:?}{told}").contains("hunter2"), "{told}");
-        let end = "Then undo the change with a reload that gives web its earlier `node_args` (by `--node-args` or its configuration; \
+        let end = "If it is no longer running, undo the change with a reload that gives web its earlier `node_args` (by `--node-args` or its configuration; \
                    they hold a secret, which is not shown), or keep it with a reload that adds --max-semi-space-size=64 to the \
                    `node_args` of web (by `--node-args` or its configuration; they hold a secret, which is not shown)";
         assert!(told.ends_with(end), "{told}");

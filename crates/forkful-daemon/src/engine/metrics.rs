@@ -25,6 +25,7 @@ use forkful_core::metrics::{
 use forkful_core::otlp::Pace;
 use forkful_core::outgoing::{Outgoing, Peers};
 use forkful_core::slot::Generation;
+use forkful_core::steering::blocked::may_be_blocked;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
 use forkful_os::cgroup::Surroundings;
 
@@ -254,6 +255,10 @@ impl App {
                     primary.tell_of_pool(process.worker, now);
                 }
                 active |= process.metrics.is_active(now);
+                let cpu_cores = process.metrics.follower.sample(false).get("cpu_cores");
+                if may_be_blocked(cpu_cores) && primary.has_agent(process.worker) {
+                    primary.ask_whether_it_turns(process.worker, now);
+                }
                 metrics.totals.entry(*slot).or_default().note(*generation, &process.metrics.counts());
             }
         }

@@ -179,8 +179,19 @@ const BY_PATH: [(&str, &str); 14] = [
 /// The daemon's crates, except `forkful-os`, whose few calls are mechanisms.
 const OF_DAEMON: [&str; 2] = ["crates/forkful-daemon/src/", "crates/forkful-cluster/src/"];
 /// Calls that access files by path.
-const CALLS: [&str; 13] = [
+const CALLS: [&str; 23] = [
     "fs_err::",
+    // Calls without a path before them.
+    "use std::fs;",
+    "use rustix::fs;",
+    "std::fs::copy",
+    "std::fs::create_dir",
+    "std::fs::hard_link",
+    "rustix::fs::mkdir",
+    "rustix::fs::open",
+    "rustix::fs::rename",
+    "rustix::fs::symlink",
+    "rustix::fs::unlink",
     "std::fs::read",
     "std::fs::write",
     "std::fs::rename",
