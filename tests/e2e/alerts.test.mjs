@@ -35,7 +35,7 @@ async function start(forkful, name, alerts) {
     else throw new Error('never');
   });
   const config = join(forkful.directory, `${name}.json`);
-  const app = { name, script, instances: 1, interpreter: nodeBinary(NEWEST), max_restarts: 6, exp_backoff_restart_delay: 10, alerts };
+  const app = { name, script, instances: 1, interpreter: nodeBinary(NEWEST), max_restarts: 6, env: { PAGER_TOKEN: 'of-the-pager' }, exp_backoff_restart_delay: 10, alerts };
   writeFileSync(config, JSON.stringify({ apps: [app] }));
   await forkful.fails(['start', config]);
 }
@@ -83,11 +83,11 @@ test('a command gets the alert on stdin, with the environment of the app', async
 test('an alert that did not arrive is told with the reason, and counted in the next one', async (t) => {
   const forkful = await sandbox(t, NEWEST);
   const [out, ready] = ['alert.json', 'ready'].map((name) => join(forkful.directory, name));
-  const deliver = `test -e ${ready} || { echo "no route to the pager" >&2; exit 7; }; cat > ${out}.draft && mv ${out}.draft ${out}`;
+  const deliver = `test -e ${ready} || { echo "no route to the pager with $PAGER_TOKEN" >&2; exit 7; }; cat > ${out}.draft && mv ${out}.draft ${out}`;
   await start(forkful, 'loop', { command: ['/bin/sh', '-c', deliver], on: 'crash_loop' });
   await waitUntil('the reason', () => (
     readFileSync(join(forkful.home, 'daemon.log'), 'utf8')
-      .includes('loop: an alert did not reach its command: its command ended with code 7: no route to the pager')));
+      .includes('loop: an alert did not reach its command: its command ended with code 7: no route to the pager with [redacted]')));
   writeFileSync(ready, '');
   // Five minutes are the usual pause.
   const loops = async () => (await incidents(forkful)).filter(({ kind }) => kind === 'crash_loop').length;

@@ -1,6 +1,7 @@
 //! The last stderr lines of the process that exited last: requested from the log service at the exit, kept
 //! for later questions.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use forkful_core::slot::Exit;
@@ -42,9 +43,14 @@ pub(super) fn known_secrets(spec: &AppSpec) -> Rc<KnownSecrets> {
 
 /// The values of the app's variables that are secrets.
 pub(super) fn secrets_of(spec: &AppSpec) -> Vec<String> {
+    secrets_in(&spec.launch.env)
+}
+
+/// The values of variables that are secrets.
+pub(super) fn secrets_in(env: &BTreeMap<String, String>) -> Vec<String> {
     let secret =
         |(name, value): (&String, &String)| (shown_value(name, value) == REDACTED).then(|| value.clone());
-    spec.launch.env.iter().filter_map(secret).collect()
+    env.iter().filter_map(secret).collect()
 }
 
 /// The last stderr lines of the process that exited last.

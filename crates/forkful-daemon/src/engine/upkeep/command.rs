@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use forkful_core::spec::Launch;
+use forkful_core::spec::environment::KnownSecrets;
 use forkful_os::process::{self, Child, Exit, Flight, SpawnPlan};
 use forkful_os::tree::{self, MARK_VARIABLE, Mark};
 use tokio::io::AsyncReadExt as _;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use super::super::Back;
 use super::super::app::App;
+use super::super::exit_tail::secrets_in;
 use super::super::starting::Starts;
 use super::health::Asker;
 use crate::wait::ended;
@@ -71,6 +73,7 @@ impl Helper {
         let (mark, back) = (starts.give_mark(), starts.back());
         let (said, stderr) = io::pipe().ok().unzip();
         let stderr = stderr.map(OwnedFd::from);
+        let secrets = KnownSecrets::new(secrets_in(&launch.env));
         let (flight, started) = starts.start_helper(move |flight| self.start(&launch, mark, stderr, flight));
         async move {
             let deadline = Instant::now() + timeout;
@@ -78,6 +81,7 @@ impl Helper {
                 Ok(Ok(Ok(child))) => {
                     let said = said.map(OwnedFd::from);
                     let outcome = watch(&child, said, mark, deadline, timeout).await;
+                    let outcome = outcome.map_err(|why| secrets.redact(why));
                     // The engine is gone only when the daemon ends.
                     let _gone = back.send(Back::HelperEnded { pid: child.pid });
                     outcome
