@@ -44,7 +44,10 @@ struct Note {
 
 impl Note {
     fn read(home: &Home) -> Option<Self> {
-        let text = fs_err::read_to_string(home.instance()).ok()?;
+        Self::parse(&fs_err::read_to_string(home.instance()).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let instance = DaemonInstance::parse(words.next()?)?;
         let process = |word: &str| {
@@ -117,9 +120,14 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
 /// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that is beginning
 /// holds the lock and will see to it.
 pub fn is_abandoned(home: &Home) -> bool {
-    home.instance().exists()
-        && !LockFile::is_held(&home.lock())
-        && Note::read(home).is_none_or(|note| note.living().is_none())
+    // The lock first, and the note once: a daemon that ends properly removes its note before it releases the lock.
+    if LockFile::is_held(&home.lock()) {
+        return false;
+    }
+    match fs_err::read_to_string(home.instance()) {
+        Ok(text) => Note::parse(&text).is_none_or(|note| note.living().is_none()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// Number of processes of a killed daemon that still run without one.
@@ -212,5 +220,36 @@ fn end_marked(instance: DaemonInstance) -> usize {
         }
         thread::sleep(pause);
         pause = (pause * 2).min(LOOKS.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_ends_properly_is_never_taken_for_one_that_was_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::new(directory.path().join("home"));
+        home.create().unwrap();
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let lock = LockFile::acquire(&home.lock()).unwrap().unwrap();
+                    note_instance(&home, &Marks::new().instance().to_string());
+                    leave(&home);
+                    drop(lock);
+                }
+                ended.store(true, Ordering::Relaxed);
+            });
+            while !ended.load(Ordering::Relaxed) {
+                assert!(!is_abandoned(&home));
+            }
+        });
+        note_instance(&home, &Marks::new().instance().to_string());
+        assert!(is_abandoned(&home));
     }
 }
