@@ -252,8 +252,8 @@ impl AlertBook {
         Some(self.told.insert(key, told).map_or(0, |before| before.left_out))
     }
 
-    /// The alert of an incident at `at` reached nobody: the next incident of its kind is told after the shortest pause, and counts
-    /// this one and the `left_out` that it would have told of.
+    /// The alert about an incident at `at` reached nobody. The next alert of its kind follows after the shortest pause. It counts this
+    /// incident, and the `left_out` incidents that the lost alert counted.
     pub fn undelivered(&mut self, app: &str, kind: IncidentKind, at: Time, left_out: u64) {
         let told = self.told.get_mut(&(app.to_owned(), kind));
         if let Some(told) = told {

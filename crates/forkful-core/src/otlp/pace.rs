@@ -44,7 +44,8 @@ impl Pace {
         !std::mem::replace(&mut self.is_under_way, true)
     }
 
-    /// An export has ended. A receiver that is not there is told of once. Nothing is sent to one that asked for a pause until it is over.
+    /// An export has ended. The first failure is noted, and the first success after it. When the receiver has asked for a pause, the
+    /// next export follows after the pause.
     pub fn ended(&mut self, outcome: Result<(), Fault>, now: Time) -> Option<Note> {
         self.is_under_way = false;
         let failed = self.fault.is_some();

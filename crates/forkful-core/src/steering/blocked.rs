@@ -13,11 +13,12 @@ pub const BLOCKED_AFTER: Duration = Duration::from_millis(200);
 /// than [`BLOCKED_AFTER`], so that the first list shows a worker without a reply as blocked.
 pub const LOOK_PATIENCE: Duration = Duration::from_millis(210);
 
-/// A process that used so many cores since the last look may stand still because it computes: on a busy machine it gets little.
+/// When a process used this many cores since the last look, a computation may block its event loop. On a busy machine, even a process
+/// that only computes gets a small part of a core.
 const COMPUTES_FROM: f64 = 0.1;
 
-/// Whether a worker is asked if its event loop turns although nobody wants to know it now: for how long it stands still is counted
-/// from the question on.
+/// Whether to ask a worker that nobody looks at whether its event loop turns. The time of a block is counted from the first question,
+/// so a later list knows it.
 pub fn may_be_blocked(cpu_cores: Option<f64>) -> bool {
     cpu_cores.is_some_and(|cores| cores >= COMPUTES_FROM)
 }

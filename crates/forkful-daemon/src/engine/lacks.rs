@@ -19,7 +19,7 @@ use super::launch::{balance_note, other_user, script_of};
 use super::view::status_of;
 use crate::worker_message;
 
-/// Workers that one note names.
+/// Maximum worker ids in a note.
 const IDS_MAX: usize = 8;
 
 /// The script to examine when a process is started: the first worker's, and never one of another user with

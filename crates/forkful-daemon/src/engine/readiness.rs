@@ -101,7 +101,7 @@ impl App {
         {
             let name = &self.spec().name;
             log_line!(
-                "forkful: {name}: its processes share a port by themselves (reusePort), and what waits in the queue of one that dies or stands still is not given to another: {error}; it takes CAP_BPF and the right to trace the processes"
+                "forkful: {name}: its processes share a port by themselves (reusePort). When a process dies or its event loop is blocked, the connections in its queue cannot be given to another process: {error}. This needs CAP_BPF and the right to trace the processes"
             );
         }
     }

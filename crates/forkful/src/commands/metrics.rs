@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +19,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
 use crate::connection;
@@ -96,7 +96,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(9);
 /// After Ctrl-C, scrapes under way are answered for so long.
 const LAST_SCRAPES: Duration = Duration::from_secs(1);
-/// The pause after an accept that failed, mostly for want of descriptors.
+/// The pause after a failed `accept`, which mostly means that descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where each scrape gets its page from.
@@ -126,8 +126,8 @@ async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<E
         output::warn(&format!("{why}; until there is such an app, scrapes are answered with 503"));
     }
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let clients = LocalSet::new();
-    let accepting = clients.run_until(accept_all(&listener, &source, &places));
+    let (clients, graceful) = (LocalSet::new(), GracefulShutdown::new());
+    let accepting = clients.run_until(accept_all(&listener, &source, &places, &graceful));
     tokio::select! {
         () = accepting => {}
         _ = interrupt.recv() => {}
@@ -135,8 +135,7 @@ async fn serve(home: Home, app: Option<String>, address: SocketAddr) -> Result<E
     }
     drop(listener);
     // A client that never ends its request does not keep the program.
-    let all_gone = places.acquire_many(CONNECTIONS_MAX as u32);
-    drop(tokio::time::timeout(LAST_SCRAPES, clients.run_until(all_gone)).await);
+    drop(tokio::time::timeout(LAST_SCRAPES, clients.run_until(graceful.shutdown())).await);
     Ok(Exit::Done)
 }
 
@@ -144,35 +143,31 @@ fn stop_signal(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::caused(Exit::Failed, error.into()))
 }
 
-/// Accepts clients until it is dropped; then those that it has are answered once more.
-async fn accept_all(listener: &TcpListener, source: &Rc<Source>, places: &Arc<Semaphore>) {
-    let (farewell, _) = watch::channel(());
+/// Accepts clients until it is dropped.
+async fn accept_all(
+    listener: &TcpListener,
+    source: &Rc<Source>,
+    places: &Arc<Semaphore>,
+    graceful: &GracefulShutdown,
+) {
     loop {
         let place = Arc::clone(places).acquire_owned().await;
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let (source, mut farewell) = (Rc::clone(source), farewell.subscribe());
+        let source = Rc::clone(source);
+        let answer = service_fn(move |request| {
+            let source = Rc::clone(&source);
+            async move { Ok::<_, Infallible>(source.answer(&request).await) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        let served = graceful.watch(http.serve_connection(TokioIo::new(stream), answer));
         tokio::task::spawn_local(async move {
             let _place = place;
-            let answer = service_fn(|request| {
-                let source = Rc::clone(&source);
-                async move { Ok::<_, Infallible>(source.answer(&request).await) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), answer);
-            let mut served = pin!(served);
-            // A fault of a connection ends that connection and concerns nobody else.
-            tokio::select! {
-                _ = served.as_mut() => {}
-                _ = farewell.changed() => {
-                    served.as_mut().graceful_shutdown();
-                    drop(served.await);
-                }
-            }
+            // A fault of a connection ends that connection alone.
+            drop(served.await);
         });
     }
 }
