@@ -16,7 +16,7 @@ mod profile;
 mod refusal;
 pub(crate) mod routes;
 
-use std::future::pending;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
 
 use crate::command::Command;
 use permits::{Permit, Permits};
@@ -52,7 +52,7 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed `accept`, which mostly means that descriptors have run out.
 const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 
-/// So long after the last client the code that it needed is given back: most of it is not needed until the next.
+/// So long after the last client has come or gone, the code that it needed is given back: most of it is not needed until the next.
 const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
 
 /// Serves the API on `listener` until the engine drops its end of `commands`, then lets replies that
@@ -62,29 +62,24 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     let permits = Arc::new(Permits::new(CONNECTIONS_MAX));
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
-    // What only the start needed, first.
-    let mut forget_at = Some(Instant::now() + FORGET_CODE_AFTER);
+    let used = Arc::new(Notify::new());
+    let mut forgetting = pin!(at_rest(&used, memory::forget_code));
     loop {
-        let forget = async {
-            match forget_at {
-                Some(at) => sleep_until(at).await,
-                None => pending().await,
-            }
-        };
         let accepted = tokio::select! {
             () = commands.closed() => break,
             accepted = listener.accept() => accepted,
-            () = forget => {
-                memory::forget_code();
-                forget_at = None;
-                continue;
-            }
+            never = &mut forgetting => match never {},
         };
-        forget_at = Some(Instant::now() + FORGET_CODE_AFTER);
+        used.notify_one();
         match accepted {
             Ok((stream, _)) if is_trusted(&stream) => {
                 let permit = permits.acquire().await;
-                tokio::spawn(connection(stream, router.clone(), HEAD_TIMEOUT, farewell.subscribe(), permit));
+                let served = connection(stream, router.clone(), HEAD_TIMEOUT, farewell.subscribe(), permit);
+                let used = Arc::clone(&used);
+                tokio::spawn(async move {
+                    served.await;
+                    used.notify_one();
+                });
             }
             Ok(_) => {}
             Err(error) => {
@@ -96,6 +91,15 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     drop(listener);
     drop(farewell);
     drop(timeout(FAREWELL_TIMEOUT, permits.empty()).await);
+}
+
+/// Calls `give_back` once nobody has used the server for [`FORGET_CODE_AFTER`]: after the start, and after each time that it was used.
+async fn at_rest<R>(used: &Notify, give_back: impl Fn() -> R) -> Infallible {
+    loop {
+        while timeout(FORGET_CODE_AFTER, used.notified()).await.is_ok() {}
+        give_back();
+        used.notified().await;
+    }
 }
 
 /// Whether the other end is run by this daemon's user or by root. The socket's mode says the same, but

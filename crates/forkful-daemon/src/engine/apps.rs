@@ -21,7 +21,7 @@ use super::closes::CountedPorts;
 use super::exit_tail::{Tail, known_secrets};
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::memory::SharedMemory;
-use super::metrics::MachinePressure;
+use super::metrics::Machine;
 use super::outgoing::SharedTable;
 use super::tokens::app_of;
 use crate::history::History;
@@ -60,8 +60,8 @@ pub(crate) struct Apps {
     pub(super) shared_cores: SharedCores,
     /// Which connections processes have opened.
     pub(super) outgoing: SharedTable,
-    /// What apps without a control group of their own wait for.
-    machine_pressure: MachinePressure,
+    /// What is measured once for all apps.
+    machine: Machine,
 }
 
 impl Deref for Apps {
@@ -88,7 +88,7 @@ impl Apps {
             shared_memory: SharedMemory::default(),
             shared_cores: SharedCores::default(),
             outgoing: SharedTable::default(),
-            machine_pressure: MachinePressure::default(),
+            machine: Machine::default(),
         }
     }
 
@@ -101,8 +101,8 @@ impl Apps {
     /// Looks at all processes of an app, if it is time; says whether it was.
     pub(super) fn take_samples(&mut self, app: AppId, logs: &LogService, now: Time) -> bool {
         self.wakes.note_change(app);
-        let Self { all, machine_pressure, .. } = self;
-        all.get_mut(&app).is_some_and(|entry| entry.take_samples(logs, machine_pressure, now))
+        let Self { all, machine, .. } = self;
+        all.get_mut(&app).is_some_and(|entry| entry.take_samples(logs, machine, now))
     }
 
     /// What workers have said in these events is written down. Nothing is due because of it.

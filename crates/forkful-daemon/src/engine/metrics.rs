@@ -27,7 +27,6 @@ use forkful_core::outgoing::{Outgoing, Peers};
 use forkful_core::slot::Generation;
 use forkful_core::steering::blocked::may_be_blocked;
 use forkful_core::supervisor::{ReloadResult, SlotRecord};
-use forkful_os::cgroup::Surroundings;
 
 use super::app::{App, AppId, Place, Process};
 use super::clock::wall_ms;
@@ -36,7 +35,7 @@ use super::outgoing::AppOutgoing;
 use crate::history::{History, HistoryOrder};
 use crate::logs::LogService;
 use outside::{Account, Outside};
-pub(super) use pressure::MachinePressure;
+pub(super) use pressure::Machine;
 use pressure::PressureWatch;
 use records::Records;
 use turns::Turns;
@@ -66,8 +65,6 @@ pub(crate) struct AppMetrics {
     totals: BTreeMap<u16, Box<Totals>>,
     /// What is recorded of its slots.
     records: Records,
-    /// The CPU quotas that hold for all apps; looked for once.
-    surroundings: Option<Surroundings>,
     pressure: PressureWatch,
     /// Whose values are read that cost more to read.
     turns: Turns,
@@ -215,20 +212,14 @@ impl App {
     }
 
     /// Looks at all its processes, if it is time; says whether it was.
-    pub(super) fn take_samples(
-        &mut self,
-        logs: &LogService,
-        machine: &mut MachinePressure,
-        now: Time,
-    ) -> bool {
+    pub(super) fn take_samples(&mut self, logs: &LogService, machine: &mut Machine, now: Time) -> bool {
         if self.metrics.next.is_none_or(|next| next > now) {
             return false;
         }
         self.count_log(logs);
         let Self { supervisor, places, primary, metrics, group, .. } = self;
-        let surroundings = metrics.surroundings.get_or_insert_with(Surroundings::find);
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
-        let throttling = throttling.or_else(|| surroundings.throttling());
+        let throttling = throttling.or_else(|| machine.throttling());
         let (mut lives, mut active) = (false, false);
         metrics.turns.begin();
         let pressure = metrics.pressure.look(group.as_ref(), machine, now);

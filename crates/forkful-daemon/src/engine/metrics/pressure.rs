@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::metrics::Readings;
-use forkful_os::cgroup::AppGroup;
+use forkful_os::cgroup::{AppGroup, Surroundings, Throttling};
 use forkful_os::pressure::Pressure;
 
 /// How often it is read: the kernel tells the mean of 10 s.
@@ -27,13 +27,21 @@ impl LastReading {
     }
 }
 
-/// The pressure of the whole machine, read once for all apps.
+/// What holds for all apps, read once for all of them.
 #[derive(Default)]
-pub(in crate::engine) struct MachinePressure(LastReading);
+pub(in crate::engine) struct Machine {
+    pressure: LastReading,
+    surroundings: Option<Surroundings>,
+}
 
-impl MachinePressure {
-    fn look(&mut self, now: Time) -> Pressure {
-        self.0.refresh(now, Pressure::of_machine)
+impl Machine {
+    fn pressure(&mut self, now: Time) -> Pressure {
+        self.pressure.refresh(now, Pressure::of_machine)
+    }
+
+    /// How often the CPU quota of the container or the service was exhausted; `None` without a quota.
+    pub(super) fn throttling(&mut self) -> Option<Throttling> {
+        self.surroundings.get_or_insert_with(Surroundings::find).throttling()
     }
 }
 
@@ -43,14 +51,9 @@ pub(super) struct PressureWatch(LastReading);
 
 impl PressureWatch {
     /// What it is now: of the app's group, or of the machine.
-    pub(super) fn look(
-        &mut self,
-        group: Option<&AppGroup>,
-        machine: &mut MachinePressure,
-        now: Time,
-    ) -> Readings {
+    pub(super) fn look(&mut self, group: Option<&AppGroup>, machine: &mut Machine, now: Time) -> Readings {
         let own = self.0.refresh(now, || group.and_then(AppGroup::pressure).unwrap_or_default());
-        let pressure = if own.is_known() { own } else { machine.look(now) };
+        let pressure = if own.is_known() { own } else { machine.pressure(now) };
         let Pressure { cpu, memory, io } = pressure;
         let known = [("cpu_pressure", cpu), ("memory_pressure", memory), ("io_pressure", io)];
         let mut readings = Readings::default();
@@ -80,13 +83,13 @@ mod tests {
 
     #[test]
     fn the_machine_is_read_once_for_all_apps() {
-        let (begin, mut machine) = (Time::default(), MachinePressure::default());
+        let (begin, mut machine) = (Time::default(), Machine::default());
         let mut apps = [PressureWatch::default(), PressureWatch::default()];
         for second in 0..10 {
             for app in &mut apps {
                 app.look(None, &mut machine, begin + Duration::from_secs(second));
             }
-            assert_eq!(machine.0.at, Some(begin));
+            assert_eq!(machine.pressure.at, Some(begin));
         }
     }
 }
