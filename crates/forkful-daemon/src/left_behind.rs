@@ -225,30 +225,38 @@ fn end_marked(instance: DaemonInstance) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
+
+    /// The lock, as soon as no process that another test has just forked holds a copy of its descriptor.
+    fn locked(home: &Home) -> LockFile {
+        loop {
+            match LockFile::acquire(&home.lock()).unwrap() {
+                Some(lock) => return lock,
+                None => thread::yield_now(),
+            }
+        }
+    }
 
     #[test]
     fn a_daemon_that_ends_properly_is_never_taken_for_one_that_was_killed() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::new(directory.path().join("home"));
         home.create().unwrap();
-        let ended = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..500 {
-                    let lock = LockFile::acquire(&home.lock()).unwrap().unwrap();
-                    note_instance(&home, &Marks::new().instance().to_string());
+        for _ in 0..500 {
+            let lock = locked(&home);
+            note_instance(&home, &Marks::new().instance().to_string());
+            let ending = thread::spawn({
+                let home = home.clone();
+                move || {
                     leave(&home);
                     drop(lock);
                 }
-                ended.store(true, Ordering::Relaxed);
             });
-            while !ended.load(Ordering::Relaxed) {
+            while !ending.is_finished() {
                 assert!(!is_abandoned(&home));
             }
-        });
+            ending.join().unwrap();
+        }
         note_instance(&home, &Marks::new().instance().to_string());
         assert!(is_abandoned(&home));
     }

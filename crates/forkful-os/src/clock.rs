@@ -19,7 +19,7 @@ pub fn sleep_precisely() {
 /// Offset of local time from UTC in seconds, at a time in milliseconds since the Unix epoch; from `TZ` or the
 /// system's setting. 0 if unknown.
 pub fn utc_offset_seconds(at_ms: u64) -> i32 {
-    let Ok(at) = libc::time_t::try_from(at_ms / 1000) else { return 0 };
+    let Ok(at) = (at_ms / 1000).try_into() else { return 0 };
     // SAFETY: a structure of integers and a pointer, for which zeros are valid.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are valid for the call. It reads the environment, which nothing in this program changes.
