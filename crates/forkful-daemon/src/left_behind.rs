@@ -117,10 +117,11 @@ pub fn clear_left_behind(home: &Home) -> io::Result<Option<usize>> {
     Ok(ended)
 }
 
-/// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. One that is beginning
-/// holds the lock and will see to it.
+/// Whether the last daemon ended without ending its apps: it was killed, or had a fault of its own. While a daemon
+/// holds the lock, the answer is `false`: a daemon that starts ends what the last daemon left behind.
 pub fn is_abandoned(home: &Home) -> bool {
-    // The lock first, and the note once: a daemon that ends properly removes its note before it releases the lock.
+    // The order matters: a daemon that ends properly removes its note before it releases the lock. For the same reason the note is read
+    // only once.
     if LockFile::is_held(&home.lock()) {
         return false;
     }
@@ -227,7 +228,8 @@ fn end_marked(instance: DaemonInstance) -> usize {
 mod tests {
     use super::*;
 
-    /// The lock, as soon as no process that another test has just forked holds a copy of its descriptor.
+    /// Takes the lock. Another test may have just forked a process, which has a copy of the lock's descriptor until it executes its
+    /// program.
     fn locked(home: &Home) -> LockFile {
         loop {
             match LockFile::acquire(&home.lock()).unwrap() {

@@ -52,7 +52,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed `accept`, which mostly means that descriptors have run out.
 const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 
-/// So long after the last client has come or gone, the code that it needed is given back: most of it is not needed until the next.
+/// The time from the last begin or end of a connection until code is given back: most of what clients need is not needed until the next
+/// client comes.
 const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
 
 /// Serves the API on `listener` until the engine drops its end of `commands`, then lets replies that
@@ -93,7 +94,8 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     drop(timeout(FAREWELL_TIMEOUT, permits.empty()).await);
 }
 
-/// Calls `give_back` once nobody has used the server for [`FORGET_CODE_AFTER`]: after the start, and after each time that it was used.
+/// Calls `give_back` when nobody has used the server for [`FORGET_CODE_AFTER`]: one time after the start, and one time after each period
+/// of use.
 async fn at_rest<R>(used: &Notify, give_back: impl Fn() -> R) -> Infallible {
     loop {
         while timeout(FORGET_CODE_AFTER, used.notified()).await.is_ok() {}

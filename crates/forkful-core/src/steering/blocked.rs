@@ -17,8 +17,8 @@ pub const LOOK_PATIENCE: Duration = Duration::from_millis(210);
 /// that only computes gets a small part of a core.
 const COMPUTES_FROM: f64 = 0.1;
 
-/// Whether to ask a worker that nobody looks at whether its event loop turns. The time of a block is counted from the first question,
-/// so a later list knows it.
+/// Whether a worker is asked if its event loop turns, although no list waits for the answer. The time of a block is counted from the first
+/// question, so a later list shows it.
 pub fn may_be_blocked(cpu_cores: Option<f64>) -> bool {
     cpu_cores.is_some_and(|cores| cores >= COMPUTES_FROM)
 }

@@ -1,4 +1,5 @@
-//! For what the processes of an app wait: the pressure of its control group, or of the machine.
+//! For what the processes of an app wait: the pressure of its control group, or of the machine. What is the same for all apps is read
+//! one time for all of them.
 
 use std::time::Duration;
 
@@ -27,10 +28,11 @@ impl LastReading {
     }
 }
 
-/// What holds for all apps, read once for all of them.
+/// Readings that are the same for all apps.
 #[derive(Default)]
 pub(in crate::engine) struct Machine {
     pressure: LastReading,
+    /// The control groups around the daemon that have a CPU quota; found at the first use.
     surroundings: Option<Surroundings>,
 }
 
