@@ -21,6 +21,8 @@ const EXAMPLE = fileURLToPath(new URL('../../examples/fast-slow/server.js', impo
 
 /** Number of answers next to a blocked worker: too many for chance, few enough for a busy machine. */
 const ENOUGH = 24;
+/** Trials of what a busy machine may be too slow for. */
+const TRIALS_MAX = 8;
 
 const overHttp = async (port, path = '/') => (await get({ host: 'localhost', port }, path)).body;
 const overHttps = async (port) => (await get({ protocol: 'https:', host: 'localhost', port })).body;
@@ -108,20 +110,26 @@ describe('unmodified apps', { concurrency: 3 }, () => {
     await forkful.ok(['start', EXAMPLE, '--name', 'example', '-i', '2', ...node], { env: { PORT: String(port), NODE_PATH: MODULES } });
     const pids = (await forkful.jlist('example')).map(({ pid }) => String(pid));
     assert.deepEqual((await answersOf((p) => overHttp(p, '/fast'), port, 2)).sort(), pids.sort());
-    let burnt = false;
-    const slow = overHttp(port, '/delay?ms=5000').then((body) => { burnt = true; return body; });
-    const during = [];
     // The first ones may be under way before the slow one is taken, and wait beside it. No time is asserted, only
     // the order: whoever gave connections to both would hold all four of these clients after a few answers.
-    const ask = async () => {
-      while (!burnt && during.length < ENOUGH) {
-        const pid = await overHttp(port, '/fast');
-        if (!burnt && during.length < ENOUGH) during.push(pid);
-      }
+    const trial = async () => {
+      let burnt = false;
+      const slow = overHttp(port, '/delay?ms=5000').then((body) => { burnt = true; return body; });
+      const during = [];
+      const ask = async () => {
+        while (!burnt && during.length < ENOUGH) {
+          const pid = await overHttp(port, '/fast');
+          if (!burnt && during.length < ENOUGH) during.push(pid);
+        }
+      };
+      await Promise.all(Array.from({ length: 4 }, ask));
+      return { during, answer: await slow };
     };
-    await Promise.all(Array.from({ length: 4 }, ask));
+    let { during, answer } = await trial();
+    // On a busy machine the slow one may be over before the others have had their time.
+    for (let again = 1; again < TRIALS_MAX && during.length < ENOUGH; again += 1) ({ during, answer } = await trial());
     assert.equal(during.length, ENOUGH, 'all answered while one worker burnt');
-    const [, blocked] = /in (\d+)$/.exec(await slow) ?? [];
+    const [, blocked] = /in (\d+)$/.exec(answer) ?? [];
     assert.ok(during.slice(-ENOUGH / 2).every((pid) => pid !== blocked));
     assert.equal((await get(port, '/delay?ms=x')).status, 400);
     await forkful.ok(['delete', 'example']);

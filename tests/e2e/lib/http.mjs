@@ -1,5 +1,6 @@
 // Small HTTP and TCP clients for single requests.
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
@@ -61,6 +62,17 @@ export async function accepts(options) {
   } finally {
     socket.destroy();
   }
+}
+
+/** The kernel's tables of sockets, with the state of those that listen. */
+const LISTENING = { tcp: '0A', tcp6: '0A', udp: '07', udp6: '07' };
+
+/** Whether a process listens on a port, by the kernel's tables: no connection is made. @param {number} port */
+export function isListenedOn(port) {
+  return Object.entries(LISTENING).some(([table, listens]) => readFileSync(`/proc/net/${table}`, 'latin1').split('\n').slice(1).some((line) => {
+    const [, local, , state] = line.trim().split(/\s+/);
+    return state === listens && Number.parseInt(local.split(':')[1], 16) === port;
+  }));
 }
 
 /** Below the kernel's ephemeral ports, so that no connection takes it meanwhile. */

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { Control } from './control.mjs';
+import { isListenedOn } from './http.mjs';
 import { NEWEST, nodeBinary } from './nodes.mjs';
 import { waitUntil } from './wait.mjs';
 
@@ -142,10 +143,16 @@ export class Sandbox {
     }
   }
 
-  /** Runs a command that must succeed. @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options] */
+  /**
+   * Runs a command that must succeed. After the start of an app with a `PORT`, it waits until the app listens: on a slow or busy machine
+   * that may be after the end of `start`, which waits 3 s for workers of a cluster, and 1 s in fork mode.
+   * @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options]
+   */
   async ok(args, options) {
     const outcome = await this.run(args, options);
     assert.equal(outcome.code, 0, `forkful ${args.join(' ')}\n${outcome.stdout}${outcome.stderr}`);
+    const port = Number(options?.env?.PORT ?? 0);
+    if (args[0] === 'start' && port > 0) await waitUntil(`a listener on port ${port}\n${outcome.stdout}${outcome.stderr}`, () => isListenedOn(port));
     return outcome;
   }
 
