@@ -6,12 +6,16 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppName, AppSpec, HealthCheck, HealthProbe, Mode, Runtime};
 use forkful_core::supervisor::{AppSupervisor, Context, Event, FirstStates, JobId, Observation};
 use forkful_core::{Time, snapshot};
 
 const ROUNDS: usize = 2000;
+
+/// The app has no pattern that would read it.
+const WALL: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for workers in [1, 8, 100] {
@@ -63,7 +67,8 @@ fn online(instances: u16) -> Result<AppSupervisor, Box<dyn Error>> {
     });
     let mut app = AppSupervisor::new(spec, 7);
     let now = Time::from_start(Duration::from_secs(987_654));
-    let mut step = |event| app.step(event, &Context { now, others: &[], abandoned: &[] }, &mut Vec::new());
+    let mut step =
+        |event| app.step(event, &Context { now, wall: &WALL, others: &[], abandoned: &[] }, &mut Vec::new());
     step(Event::Create { first: FirstStates::default(), job: JobId(1) });
     for slot in 0..instances {
         step(Event::Runs(slot, Generation(0)));

@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use forkful_core::Time;
 use forkful_core::slot::{Event as SlotEvent, Exit, Generation};
 use forkful_core::spec::{AppName, AppSpec, HealthCheck, HealthProbe, Mode, Runtime};
@@ -15,6 +16,9 @@ use forkful_core::supervisor::{
 };
 
 const ROUNDS: usize = 400;
+
+/// No app has a pattern that would read it.
+const WALL: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
 /// An app, its clock, and how many events it has had.
 struct Bench {
@@ -27,7 +31,7 @@ struct Bench {
 impl Bench {
     fn step(&mut self, event: Event) {
         self.effects.clear();
-        let context = Context { now: self.now, others: &[], abandoned: &[] };
+        let context = Context { now: self.now, wall: &WALL, others: &[], abandoned: &[] };
         self.app.step(event, &context, &mut self.effects);
         self.events += 1;
     }

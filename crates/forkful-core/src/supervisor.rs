@@ -41,11 +41,10 @@ use crate::random::Random;
 use crate::rollout::ReloadQueue;
 use crate::slot::{Exit, Generation, Outcome, Policy, Slot, State, Ticket};
 use crate::spec::{AppName, AppSpec};
+use crate::upkeep::cron::Cron;
 
 pub use effect::{Answer, Asked, Effect, Note, Notice, ReloadFailure, ReloadResult};
-pub use event::{
-    AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, RenewedBy, Standing, Whom,
-};
+pub use event::{AppId, Context, Event, FirstStates, JobId, Readiness, ReloadOrder, Standing, Whom};
 
 pub use neighbours::{dependents_of, others_of, waiting_for_others};
 pub use readiness::{Sockets, may_listen};
@@ -77,6 +76,9 @@ pub struct AppSupervisor {
     /// What is remembered to change the number of workers by the load.
     #[serde(default)]
     autoscaler: Autoscaler,
+    /// The next time of `cron_restart`.
+    #[serde(default)]
+    cron: Option<Cron>,
     chance: Random,
 }
 
@@ -151,6 +153,7 @@ impl AppSupervisor {
             held: None,
             next_look: None,
             autoscaler: Autoscaler::default(),
+            cron: None,
             chance: Random::new(seed),
         }
     }
@@ -196,6 +199,19 @@ impl AppSupervisor {
     /// The last change of the number of workers by the load, in words.
     pub fn last_scaling(&self) -> Option<&str> {
         self.spec.autoscale.and_then(|_| self.autoscaler.last())
+    }
+
+    /// The next time of `cron_restart`, in milliseconds since 1970.
+    pub fn next_strike_ms(&self) -> Option<i64> {
+        self.cron.as_ref().and_then(Cron::next_ms)
+    }
+
+    /// Continues with the time of `cron_restart` that was planned by a daemon whose supervisors had no clock (versions up to 13 of
+    /// [`snapshot`](crate::snapshot)).
+    pub fn resume_clock(&mut self, next_ms: i64, now: Time) {
+        if let (None, Some(pattern)) = (&self.cron, &self.spec.renewal.cron) {
+            self.cron = Some(Cron::resume(pattern, next_ms, now));
+        }
     }
 
     /// Whether a reload is under way.
@@ -283,7 +299,8 @@ impl AppSupervisor {
 
     /// When [`Event::Time`] is wanted next.
     pub fn next_wake(&self) -> Option<Time> {
-        [self.slots.next_wake(), self.next_look].into_iter().flatten().min()
+        let cron = self.cron.as_ref().map(Cron::next_look);
+        [self.slots.next_wake(), self.next_look, cron].into_iter().flatten().min()
     }
 
     /// The slots for which something is due, by number.
@@ -403,7 +420,7 @@ impl Turn<'_> {
             }
             Event::Stalled(stalls) => self.on_stalls(&stalls),
             Event::Requests { slot, generation, served } => self.note_requests(slot, generation, served),
-            Event::Renew { by, why } => self.renew(by, &why),
+            Event::FilesChanged(why) => self.on_files(&why),
             Event::TakenOver(there) => self.taken_over(&there),
         }
     }

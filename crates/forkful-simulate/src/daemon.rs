@@ -26,7 +26,6 @@ use forkful_core::spec::{AppName, Mode};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Effect, Event as AppEvent, Sockets, Warmed, waiting_for_others,
 };
-use forkful_core::upkeep::cron::Cron;
 
 use forkful_dispatch::Event as Input;
 
@@ -93,8 +92,6 @@ pub(crate) struct App {
     pub(crate) supervisor: AppSupervisor,
     /// The existing slots, according to effects.
     pub(crate) places: BTreeSet<u16>,
-    /// The cron pattern that renews it.
-    pub(crate) cron: Option<Cron>,
 }
 
 impl AsRef<AppSupervisor> for App {
@@ -136,8 +133,7 @@ impl Daemon {
 
     /// The next deadline of a supervisor.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        let crons = self.apps.values().filter_map(|app| app.cron.as_ref()).map(Cron::next_look);
-        self.apps.values().filter_map(|app| app.supervisor.next_wake()).chain(crons).min()
+        self.apps.values().filter_map(|app| app.supervisor.next_wake()).min()
     }
 }
 
@@ -193,7 +189,6 @@ impl World {
         for app in due {
             self.supervise(app, AppEvent::Time);
         }
-        self.look_at_clock();
     }
 
     fn set_timer(&mut self) {

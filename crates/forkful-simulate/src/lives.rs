@@ -21,7 +21,7 @@ impl World {
             Event::Create { .. }
                 | Event::Restart { .. }
                 | Event::Reload(_)
-                | Event::Renew { .. }
+                | Event::FilesChanged(_)
                 | Event::Scale { .. }
                 | Event::ScaleAsDefined { .. }
                 | Event::OthersMoved

@@ -31,7 +31,6 @@ pub enum Plant {
     HourMissed,
     GroupForgotten,
     AskedBefore,
-    HourForFiles,
     UnwrittenWait,
     AppliesAtOnce,
     FailureIgnored,
@@ -42,7 +41,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them: name and description.
-    pub const ALL: [(Self, &'static str, &'static str); 35] = [
+    pub const ALL: [(Self, &'static str, &'static str); 34] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -106,11 +105,6 @@ impl Plant {
             Self::AskedBefore,
             "asked-before",
             "a probe is sent before the connection of a health check, which then finds the channel busy",
-        ),
-        (
-            Self::HourForFiles,
-            "hour-for-files",
-            "an app that waits for its hour is told that its files have changed when it comes",
         ),
         (Self::UnwrittenWait, "unwritten-wait", "that workers wait for their hour is not written"),
         (

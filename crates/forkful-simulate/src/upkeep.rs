@@ -6,11 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
-use forkful_core::supervisor::{AppId, Event, Observation, RenewedBy, SlotRecord};
-use forkful_core::upkeep::cron::Cron;
+use forkful_core::supervisor::{AppId, Event, Observation, SlotRecord};
 use forkful_dispatch::Event as Input;
 
-use crate::daemon::App;
 use crate::definition::{name, period_of};
 use crate::machine::Deed;
 use crate::plant::Plant;
@@ -59,38 +57,25 @@ impl World {
     }
 
     /// The wall-clock time: the run begins at a full hour.
-    fn wall(&self) -> DateTime<Utc> {
-        DateTime::UNIX_EPOCH + self.now.since_start()
+    pub(crate) fn wall(&self) -> DateTime<Utc> {
+        let passed =
+            if self.plant == Some(Plant::HourMissed) { Duration::ZERO } else { self.now.since_start() };
+        DateTime::UNIX_EPOCH + passed
     }
 
-    /// An app is new, or has a new definition, or another daemon: waits for the next time of its cron
-    /// pattern.
-    pub(crate) fn follow_clock(&mut self, app: AppId) {
-        let (now, wall) = (self.now, self.wall());
-        let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
-        let pattern = entry.supervisor.spec().renewal.cron.as_ref();
-        entry.cron = pattern.map(|pattern| Cron::new(pattern, now, &wall));
-        self.watch.renewed.insert(app, now);
+    /// An app is new, or has a new definition, or another daemon: the times of its cron pattern before that are no concern.
+    pub(crate) fn excuse_clock(&mut self, app: AppId) {
+        self.watch.renewed.insert(app, self.now);
     }
 
-    /// Renews the apps whose time has come.
-    pub(crate) fn look_at_clock(&mut self) {
-        let (now, wall) = (self.now, self.wall());
-        let strikes = |entry: &mut App| entry.cron.as_mut().is_some_and(|cron| cron.strikes(now, &wall));
-        let struck = self.daemon.apps.iter_mut().filter_map(|(app, entry)| strikes(entry).then_some(*app));
-        for app in struck.collect::<Vec<_>>() {
-            if !self.plants(Plant::HourMissed) {
-                self.watch.renewed.insert(app, now);
-                self.watch.forget_order(app);
-                self.strike(app);
-            }
-        }
+    /// A time of an app's cron pattern has come. Its supervisor decides from here on what becomes of its workers.
+    pub(crate) fn note_strike(&mut self, app: AppId) {
+        self.watch.renewed.insert(app, self.now);
+        self.watch.forget_order(app);
     }
 
-    /// A time of an app's cron pattern has come: it also starts the workers that wait for it.
-    pub(crate) fn strike(&mut self, app: AppId) {
-        let by = if self.plants(Plant::HourForFiles) { RenewedBy::Files } else { RenewedBy::Clock };
-        self.supervise(app, Event::Renew { by, why: "its hour has come".to_owned() });
+    /// A time of an app's cron pattern has come: it has also started the workers that waited for it.
+    pub(crate) fn check_strike(&mut self, app: AppId) {
         let Some(entry) = self.daemon.apps.get(&app).filter(|_| !self.kept.is_dead) else { return };
         for slot in self.watch.take_awaiting(app) {
             let runs =
@@ -122,7 +107,7 @@ impl World {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         if self.daemon.apps[&id].supervisor.spec().watch.is_some() {
             self.watch.forget_order(id);
-            self.supervise(id, Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+            self.supervise(id, Event::FilesChanged("app.js changed".to_owned()));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::Time;
 use crate::autoscale::Signals;
 use crate::slot::{self, Generation, Verb};
 use crate::spec::{AppName, AppSpec};
+use crate::upkeep::cron::WallClock;
 use crate::upkeep::thrashing::Stall;
 
 use super::{Adopted, ListenFault, Observation, Sockets, Warmed};
@@ -84,8 +85,8 @@ pub enum Event {
     },
     /// A worker's agent has counted its requests.
     Requests { slot: u16, generation: Generation, served: u64 },
-    /// All workers that should run are to be replaced.
-    Renew { by: RenewedBy, why: String },
+    /// Files of the app have changed, so that all workers that should run are to be replaced; the text says which.
+    FilesChanged(String),
     /// Another daemon goes on with the app, and these processes of it are there. The effects of the last step that may not
     /// have been performed have been performed again.
     TakenOver(Vec<Adopted>),
@@ -118,15 +119,6 @@ pub enum Whom {
     Wanted,
 }
 
-/// What replaces the workers of an app without a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RenewedBy {
-    /// A time of `cron_restart` has come. It also starts slots that wait for it.
-    Clock,
-    /// Files of the app have changed.
-    Files,
-}
-
 /// Which slots of a new app are not started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FirstStates {
@@ -142,6 +134,8 @@ pub struct FirstStates {
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub now: Time,
+    /// The clock of `cron_restart`.
+    pub wall: &'a dyn WallClock,
     /// The apps that this one depends on or waits for.
     pub others: &'a [Standing],
     /// Commands whose client has gone without waiting for the answer.

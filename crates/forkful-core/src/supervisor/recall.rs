@@ -13,6 +13,7 @@ use super::{
 use crate::Time;
 use crate::autoscale::Autoscaler;
 use crate::spec::AppSpec;
+use crate::upkeep::cron::Cron;
 
 /// A value, and what it is as JSON.
 type Remembered<T> = (T, Box<RawValue>);
@@ -42,6 +43,7 @@ impl Recall {
             held,
             next_look,
             autoscaler,
+            cron,
             chance,
         } = supervisor;
         if self.spec.as_ref().is_none_or(|(known, _)| !Rc::ptr_eq(known, spec)) {
@@ -66,6 +68,7 @@ impl Recall {
             held,
             next_look,
             autoscaler,
+            cron,
             chance,
         })
     }
@@ -84,6 +87,7 @@ struct Copied<'a> {
     held: &'a Option<Held>,
     next_look: &'a Option<Time>,
     autoscaler: &'a Autoscaler,
+    cron: &'a Option<Cron>,
     chance: &'a Random,
 }
 

@@ -23,6 +23,7 @@ pub struct Adopted {
 impl Turn<'_> {
     /// Another daemon has taken over, and these processes are there.
     pub(super) fn taken_over(&mut self, there: &[Adopted]) {
+        self.follow_clock();
         let held = self.app.slots.iter().flat_map(|(slot, record)| {
             record.slot.generations().map(|generation| (*slot, generation)).collect::<Vec<_>>()
         });

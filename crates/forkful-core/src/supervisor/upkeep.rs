@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Notice, ReloadOrder, RenewedBy, SlotRecord, Turn, Whom};
+use super::{Effect, Notice, ReloadOrder, SlotRecord, Turn, Whom};
 use crate::Time;
 use crate::slot::{Generation, State};
 use crate::spec::{AppSpec, HealthCheck};
+use crate::upkeep::cron::Cron;
 use crate::upkeep::health::{Health, Verdict};
 use crate::upkeep::renewal::{self, Cause, LOOK_EVERY, MemorySample, Observed, OwnMemory, Pause};
 use crate::upkeep::thrashing::Stall;
@@ -18,6 +19,9 @@ use crate::upkeep::thrashing::Stall;
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// A worker is taken for stuck a moment later than its limit, so that a loop that turns just then is not.
 const STUCK_MARGIN: Duration = Duration::from_millis(5);
+
+/// Why workers are renewed at a time of `cron_restart`.
+const STRUCK: &str = "its hour has come (`cron_restart`)";
 
 /// What is kept of a slot for this.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -101,6 +105,7 @@ impl Turn<'_> {
     /// The app is new or has another definition: what is looked after follows.
     pub(super) fn begin_upkeep(&mut self) {
         self.app.next_look = has_limits(&self.app.spec).then(|| next_look(self.context.now));
+        self.follow_clock();
         let slots: Vec<u16> = self.app.slots.keys().copied().collect();
         for slot in slots {
             if let Some(record) = self.app.slots.get_mut(&slot) {
@@ -155,6 +160,7 @@ impl Turn<'_> {
         }
         self.ask_for_health(slots);
         self.look_for_stuck(slots);
+        self.look_at_clock();
     }
 
     /// The driver has looked at the memory of the workers.
@@ -343,19 +349,38 @@ impl Turn<'_> {
         self.order_reload(ReloadOrder { job: None, spec: None, whom: Whom::Slot(slot) });
     }
 
-    /// Replaces all workers, one after the other, but for those that somebody has stopped. The clock also starts those that
-    /// wait for it.
-    pub(super) fn renew(&mut self, by: RenewedBy, why: &str) {
-        // The app is not started yet, because it waits for other apps. Its start will run the changed files. A point of its
-        // cron pattern would be missed instead.
-        if by == RenewedBy::Files && self.waits_to_start() {
+    /// Files of the app have changed.
+    pub(super) fn on_files(&mut self, why: &str) {
+        // An app that waits for other apps is not started yet: its start will run the changed files.
+        if !self.waits_to_start() {
+            self.renew_all(why);
+        }
+    }
+
+    /// The clock follows the definition.
+    pub(super) fn follow_clock(&mut self) {
+        let (now, wall) = (self.context.now, self.context.wall);
+        let before = self.app.cron.take();
+        self.app.cron = self.app.spec.renewal.cron.as_ref().map(|pattern| {
+            let same = before.filter(|before| before.is_of(pattern));
+            same.unwrap_or_else(|| Cron::new(pattern, now, wall))
+        });
+    }
+
+    /// At a time of `cron_restart` all workers are replaced, and those are started that wait for it.
+    fn look_at_clock(&mut self) {
+        let (now, wall) = (self.context.now, self.context.wall);
+        if !self.app.cron.as_mut().is_some_and(|cron| cron.strikes(now, wall)) {
             return;
         }
-        if by == RenewedBy::Clock {
-            let waiting = self.app.slots.iter().filter(|(_, record)| record.waits_for_cron);
-            let waiting: Vec<u16> = waiting.map(|(slot, _)| *slot).collect();
-            waiting.into_iter().for_each(|slot| self.note_wanted(slot, true));
-        }
+        let waiting = self.app.slots.iter().filter(|(_, record)| record.waits_for_cron);
+        let waiting: Vec<u16> = waiting.map(|(slot, _)| *slot).collect();
+        waiting.into_iter().for_each(|slot| self.note_wanted(slot, true));
+        self.renew_all(STRUCK);
+    }
+
+    /// Replaces all workers, one after the other, but for those that somebody has stopped.
+    fn renew_all(&mut self, why: &str) {
         let mut any = false;
         for record in self.app.slots.values_mut().filter(|record| record.wanted) {
             record.upkeep.renewed = Some(why.to_owned());

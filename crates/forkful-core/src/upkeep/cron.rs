@@ -1,8 +1,10 @@
 //! Points in time of a cron pattern, on a wall clock.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeZone};
+use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::spec::CronPattern;
@@ -13,8 +15,29 @@ const LOOK_EVERY_MAX: Duration = Duration::from_secs(60);
 /// A clock that was set back by less than this is waited for: a point that has struck does not strike again.
 const SET_BACK_MS: i64 = 60_000;
 
+/// A wall clock, with the time zone in which cron patterns are read.
+pub trait WallClock: fmt::Debug {
+    /// The current time, in milliseconds since 1970 (UTC).
+    fn now_ms(&self) -> i64;
+
+    /// The first point of a pattern after the current time, in the same unit; `None` if there is none.
+    fn next_point(&self, pattern: &CronPattern) -> Option<i64>;
+}
+
+/// A clock that stands still.
+impl<Tz: TimeZone> WallClock for DateTime<Tz> {
+    fn now_ms(&self) -> i64 {
+        self.timestamp_millis()
+    }
+
+    fn next_point(&self, pattern: &CronPattern) -> Option<i64> {
+        let next = pattern.pattern().find_next_occurrence(self, false);
+        next.ok().map(|at| at.timestamp_millis())
+    }
+}
+
 /// The next point in time of a pattern.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cron {
     pattern: CronPattern,
     /// `None` if the pattern has no point in the future.
@@ -23,8 +46,8 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// `wall` is the current wall-clock time.
-    pub fn new<Tz: TimeZone>(pattern: &CronPattern, now: Time, wall: &DateTime<Tz>) -> Self {
+    /// Plans the next point.
+    pub fn new(pattern: &CronPattern, now: Time, wall: &dyn WallClock) -> Self {
         let mut cron = Self { pattern: pattern.clone(), next_ms: None, look: now };
         cron.plan(now, wall);
         cron
@@ -51,16 +74,16 @@ impl Cron {
     }
 
     /// Whether a point has been reached; true once for each point.
-    pub fn strikes<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) -> bool {
+    pub fn strikes(&mut self, now: Time, wall: &dyn WallClock) -> bool {
         if self.look > now {
             return false;
         }
-        let struck = self.next_ms.is_some_and(|next| next <= wall.timestamp_millis());
+        let struck = self.next_ms.is_some_and(|next| next <= wall.now_ms());
         if struck || self.next_ms.is_none() {
             self.plan(now, wall);
         } else {
             // Where another point comes before the planned one, the clock was set back since.
-            let soonest = self.next_after(wall);
+            let soonest = wall.next_point(&self.pattern);
             let is_set_back = |at: &i64| self.next_ms.is_some_and(|next| at + SET_BACK_MS < next);
             self.next_ms = soonest.filter(is_set_back).or(self.next_ms);
             self.wait(now, wall);
@@ -68,18 +91,13 @@ impl Cron {
         struck
     }
 
-    fn next_after<Tz: TimeZone>(&self, wall: &DateTime<Tz>) -> Option<i64> {
-        let next = self.pattern.pattern().find_next_occurrence(wall, false);
-        next.ok().map(|at| at.timestamp_millis())
-    }
-
-    fn plan<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
-        self.next_ms = self.next_after(wall);
+    fn plan(&mut self, now: Time, wall: &dyn WallClock) {
+        self.next_ms = wall.next_point(&self.pattern);
         self.wait(now, wall);
     }
 
-    fn wait<Tz: TimeZone>(&mut self, now: Time, wall: &DateTime<Tz>) {
-        let left = self.next_ms.and_then(|next| u64::try_from(next - wall.timestamp_millis()).ok());
+    fn wait(&mut self, now: Time, wall: &dyn WallClock) {
+        let left = self.next_ms.and_then(|next| u64::try_from(next - wall.now_ms()).ok());
         let left = left.map_or(LOOK_EVERY_MAX, Duration::from_millis);
         // The monotonic clock must not wake too early.
         self.look = now + left.min(LOOK_EVERY_MAX) + Duration::from_millis(1);

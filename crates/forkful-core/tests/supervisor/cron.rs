@@ -1,8 +1,10 @@
-//! An app that `autostart` does not start, and `cron_restart` does.
+//! The clock of `cron_restart`, above all of an app that `autostart` does not start.
+
+use std::time::Duration;
 
 use forkful_core::slot::{Generation, State, Verb};
 use forkful_core::spec::{AppSpec, CronPattern};
-use forkful_core::supervisor::{Effect, Event, FirstStates, RenewedBy};
+use forkful_core::supervisor::{Effect, Event, FirstStates};
 
 use crate::driver::{Driver, spawned, spec};
 
@@ -16,8 +18,10 @@ fn job(instances: u16) -> AppSpec {
     job
 }
 
+/// A day passes, and with it one point of the pattern.
 fn strike(driver: &mut Driver) -> Vec<Effect> {
-    driver.step(Event::Renew { by: RenewedBy::Clock, why: "its time has come".to_owned() })
+    driver.now = driver.now + Duration::from_secs(24 * 3600);
+    driver.step(Event::Time)
 }
 
 fn waiting(slots: &[u16]) -> FirstStates {
@@ -54,7 +58,7 @@ fn it_waits_on_after_a_reboot() {
 #[test]
 fn changed_files_do_not_start_it() {
     let (mut driver, _) = Driver::new(job(1));
-    let effects = driver.step(Event::Renew { by: RenewedBy::Files, why: "job.js changed".to_owned() });
+    let effects = driver.step(Event::FilesChanged("job.js changed".to_owned()));
     assert_eq!(effects, []);
     assert_eq!(driver.app.saved_states(), waiting(&[0]));
 }
@@ -97,4 +101,52 @@ fn a_stop_that_was_not_carried_out_leaves_it_waiting() {
     driver.step(Event::Restart { slots, spec: None, job });
     let left = FirstStates { stopped: Some(vec![1]), finished: Vec::new(), waits_for_cron: vec![1] };
     assert_eq!(driver.app.saved_states(), left);
+}
+
+/// The processes of a slot that follows a pattern, by the seconds after which they have begun to replace each other.
+fn strikes(driver: &mut Driver, seconds: u64) -> Vec<u64> {
+    let mut struck = Vec::new();
+    for second in 1..=seconds {
+        driver.now = driver.now + Duration::from_secs(1);
+        let is_due = driver.app.next_wake().is_some_and(|at| at <= driver.now);
+        let effects = if is_due { driver.step(Event::Time) } else { Vec::new() };
+        for (slot, generation) in spawned(&effects) {
+            driver.serve(slot, Generation(generation));
+            driver.exit(slot, Generation(generation - 1), 0);
+            struck.push(second);
+        }
+    }
+    struck
+}
+
+#[test]
+fn workers_are_replaced_at_each_time_of_the_pattern() {
+    let mut app = spec("app", 1);
+    app.renewal.cron = Some(CronPattern::new("*/2 * * * *").unwrap());
+    let mut driver = Driver::online(app);
+    // The clock began a hundred seconds ago. It is looked at a moment after each point.
+    assert_eq!(strikes(&mut driver, 300), [21, 141, 261]);
+    assert_eq!(driver.app.slots()[&0].upkeep.renewed.as_deref(), Some("its hour has come (`cron_restart`)"));
+}
+
+#[test]
+fn a_new_definition_changes_the_times_and_one_with_the_same_pattern_does_not() {
+    let with = |pattern: &str| {
+        let mut app = spec("app", 1);
+        app.renewal.cron = Some(CronPattern::new(pattern).unwrap());
+        app
+    };
+    let mut driver = Driver::online(with("*/2 * * * *"));
+    driver.now = driver.now + Duration::from_secs(19);
+    driver.reload(Some(AppSpec { autostart: false, ..with("*/2 * * * *") }));
+    driver.serve(0, Generation(1));
+    driver.exit(0, FIRST, 0);
+    assert_eq!(strikes(&mut driver, 100), [2]);
+    driver.reload(Some(with("*/5 * * * *")));
+    driver.serve(0, Generation(3));
+    driver.exit(0, Generation(2), 0);
+    assert_eq!(driver.app.next_strike_ms(), Some(300_000));
+    driver.reload(Some(spec("app", 1)));
+    driver.serve(0, Generation(4));
+    assert_eq!(driver.app.next_strike_ms(), None);
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use forkful_core::slot::{Event as SlotEvent, Exit, Generation, ReadySign, State, Verb};
 use forkful_core::spec::{AppName, AppSpec, Mode, Runtime};
 use forkful_core::supervisor::{
@@ -70,7 +71,9 @@ impl Driver {
     }
 
     pub(crate) fn step(&mut self, event: Event) -> Vec<Effect> {
-        let context = Context { now: self.now, others: &self.others, abandoned: &self.abandoned };
+        let wall = self.wall();
+        let context =
+            Context { now: self.now, wall: &wall, others: &self.others, abandoned: &self.abandoned };
         let mut effects = Vec::new();
         self.app.step(event, &context, &mut effects);
         if self.takes_over {
@@ -78,6 +81,11 @@ impl Driver {
             self.take_over();
         }
         effects
+    }
+
+    /// The wall clock, which began with the monotonic one.
+    pub(crate) fn wall(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + self.now.since_start()
     }
 
     /// What is copied from the step before is what there is now.

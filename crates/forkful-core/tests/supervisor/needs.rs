@@ -2,7 +2,7 @@
 
 use forkful_core::slot::{Fault, Generation, Verb};
 use forkful_core::spec::{AppName, AppSpec};
-use forkful_core::supervisor::{AppId, Effect, Event, Readiness, RenewedBy};
+use forkful_core::supervisor::{AppId, Effect, Event, Readiness};
 
 use crate::driver::{Driver, settled, spawned, spec, standing};
 
@@ -90,7 +90,7 @@ fn workers_that_are_added_to_a_start_that_waits_wait_too() {
     let (_, effects) = driver.scale(3);
     assert!(spawned(&effects).is_empty(), "{effects:?}");
     driver.others = vec![standing(9, "database", Readiness::Coming)];
-    let effects = driver.step(Event::Renew { by: RenewedBy::Files, why: "web.js changed".to_owned() });
+    let effects = driver.step(Event::FilesChanged("web.js changed".to_owned()));
     assert!(effects.is_empty(), "{effects:?}");
     assert_eq!(ready(&mut driver), [(0, 0), (1, 0), (2, 0)]);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use forkful_core::apply::Doing;
 use forkful_core::slot::{Event as SlotEvent, Exit, Fault, Generation, State, Verb};
 use forkful_core::spec::{AppSpec, Mode, Runtime};
-use forkful_core::supervisor::{Effect, Event, Note, Notice, RenewedBy};
+use forkful_core::supervisor::{Effect, Event, Note, Notice};
 
 use crate::driver::{Driver, settled, spawned, spec};
 
@@ -42,7 +42,7 @@ fn workers_are_replaced_one_after_the_other_and_then_their_number_changes() {
 #[test]
 fn a_reload_for_changed_files_keeps_no_plan_from_an_app() {
     let mut driver = Driver::online(version("old", 2));
-    driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+    driver.step(Event::FilesChanged("app.js changed".to_owned()));
     assert_eq!((driver.app.is_reloading(), Doing::of(&driver.app)), (true, None));
     driver.reload(Some(version("new", 2)));
     assert_eq!(Doing::of(&driver.app), Some(Doing::Reloading), "a command waits for it");
@@ -393,7 +393,7 @@ fn of_automatic_reloads_that_mean_the_same_one_waits() {
     let mut driver = Driver::online(version("old", 2));
     driver.reload(None);
     for _ in 0..20 {
-        driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+        driver.step(Event::FilesChanged("app.js changed".to_owned()));
     }
     // The reload of a command is not refused because of them: it begins after the automatic reload that waits.
     let (last, effects) = driver.reload(None);

@@ -123,11 +123,37 @@ fn the_format_of_a_version_does_not_change() {
 fn what_earlier_versions_have_written_is_read() {
     let now = rich();
     of_version("api", &bytes_of(&now));
+    let earlier = without_clock(&now);
     for version in 1..=VERSION {
         let bytes = std::fs::read(file(&format!("api-{version}"))).unwrap();
         let (before, rest) = snapshot::read::<AppSupervisor>(&bytes).unwrap();
-        assert!(before == now && rest.is_empty(), "version {version}");
+        let expected = if version < CLOCK_SINCE { &earlier } else { &now };
+        assert!(before == *expected && rest.is_empty(), "version {version}");
     }
+}
+
+/// The first version in which supervisors have a clock.
+const CLOCK_SINCE: u16 = 14;
+
+/// The supervisor as an earlier version has written it.
+fn without_clock(app: &AppSupervisor) -> AppSupervisor {
+    let mut json = serde_json::to_value(app).unwrap();
+    assert!(json["cron"].take().is_object());
+    serde_json::from_value(json).unwrap()
+}
+
+#[test]
+fn the_time_that_an_earlier_version_has_planned_is_kept() {
+    let mut driver = Driver::new(AppSpec { depends_on: Vec::new(), ..rich_spec() }).0;
+    let planned = driver.app.next_strike_ms().unwrap();
+    let mut before = without_clock(&driver.app);
+    before.resume_clock(planned - 1000, driver.now);
+    driver.app = before;
+    driver.step(Event::TakenOver(Vec::new()));
+    assert_eq!(driver.app.next_strike_ms(), Some(planned - 1000));
+    driver.app = without_clock(&driver.app);
+    driver.step(Event::TakenOver(Vec::new()));
+    assert_eq!(driver.app.next_strike_ms(), Some(planned), "the next point, where none was planned");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, HealthCheck, HealthProbe};
-use forkful_core::supervisor::{Effect, Event, Notice, Observation, RenewedBy};
+use forkful_core::supervisor::{Effect, Event, Notice, Observation};
 use forkful_core::upkeep::renewal::OwnMemory;
 use forkful_core::upkeep::thrashing::Stall;
 
@@ -290,7 +290,7 @@ fn the_clock_and_changed_files_renew_those_that_should_run() {
     let job = driver.job();
     driver.step(Event::Stop { slots: vec![0], verb: forkful_core::slot::Verb::Stop, first: [].into(), job });
     driver.exit(0, FIRST, 0);
-    let effects = driver.step(Event::Renew { by: RenewedBy::Files, why: "app.js changed".to_owned() });
+    let effects = driver.step(Event::FilesChanged("app.js changed".to_owned()));
     assert_eq!(spawned(&effects), [(1, 1)]);
     assert_eq!(driver.app.slot(0).unwrap().upkeep.renewed, None);
     assert_eq!(driver.app.slot(1).unwrap().upkeep.renewed.as_deref(), Some("app.js changed"));

@@ -48,7 +48,7 @@ impl Engine {
         let bad_health = is_bad_health(&event);
         let has_left = |job: &JobId| self.jobs.has_client_left(*job);
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
-        let context = Context { now, others: &others, abandoned: &abandoned };
+        let context = Context { now, wall: &self.clock, others: &others, abandoned: &abandoned };
         let mut effects = std::mem::take(&mut self.inbox.effects);
         entry.supervisor.step(event, &context, &mut effects);
         entry.note_removed(&effects);

@@ -51,8 +51,9 @@ impl Engine {
             self.apps.note_unwritten(app);
         }
         self.take_primary_events(app);
-        let event = self.apps.get_mut(app).and_then(|entry| entry.upkeep(now));
-        self.supervise_some(app, event);
+        if let Some(entry) = self.apps.get_mut(app) {
+            entry.upkeep(now);
+        }
     }
 
     fn do_later(&mut self, app: AppId, later: Later) {

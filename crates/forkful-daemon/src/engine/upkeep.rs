@@ -15,16 +15,14 @@ pub(super) use command::Helper;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use chrono::Local;
 use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::AgentReport;
 use forkful_core::Time;
 use forkful_core::doctor::OpenTrial;
 use forkful_core::memory_plan::MemoryPlan;
 use forkful_core::spec::WatchIgnore;
-use forkful_core::supervisor::{Event, RenewedBy};
+use forkful_core::supervisor::Event;
 use forkful_core::upkeep::changed_in_words;
-use forkful_core::upkeep::cron::Cron;
 use tokio::sync::mpsc;
 
 use super::Back;
@@ -44,7 +42,6 @@ pub(crate) struct AppUpkeep {
     measured_until: Option<Time>,
     /// Until when one of them looks at this app closely: also at workers that are idle.
     studied_until: Option<Time>,
-    cron: Option<Cron>,
     /// Watches the app's files, while requested.
     watcher: Option<Watcher>,
     /// Changes of the app's files up to here have been handled.
@@ -57,23 +54,20 @@ pub(crate) struct AppUpkeep {
     pub(super) trial: Option<OpenTrial>,
 }
 
-impl AppUpkeep {
+impl App {
     /// What another daemon has to know.
-    pub(super) fn write_down(&self) -> WrittenUpkeep {
+    pub(super) fn write_upkeep_down(&self) -> WrittenUpkeep {
         let in_ms =
             |at: SystemTime| at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         WrittenUpkeep {
-            cron_next_ms: self.cron.as_ref().and_then(Cron::next_ms),
-            files_seen_ms: self.files_seen.map(in_ms),
+            cron_next_ms: self.supervisor.next_strike_ms(),
+            files_seen_ms: self.upkeep.files_seen.map(in_ms),
         }
     }
-}
 
-impl App {
     /// When something here is due.
     pub(crate) fn next_upkeep(&self) -> Option<Time> {
-        let cron = self.upkeep.cron.as_ref().map(Cron::next_look);
-        [self.upkeep.measured_until, self.upkeep.studied_until, cron].into_iter().flatten().min()
+        [self.upkeep.measured_until, self.upkeep.studied_until].into_iter().flatten().min()
     }
 }
 
@@ -111,9 +105,9 @@ impl App {
 impl App {
     /// Continues from the previous daemon; [`Self::begin_upkeep`] follows.
     pub(super) fn resume_upkeep(&mut self, written: WrittenUpkeep, now: Time) {
-        let pattern = self.spec().renewal.cron.as_ref();
-        self.upkeep.cron =
-            pattern.zip(written.cron_next_ms).map(|(pattern, next_ms)| Cron::resume(pattern, next_ms, now));
+        if let Some(next_ms) = written.cron_next_ms {
+            self.supervisor.resume_clock(next_ms, now);
+        }
         self.upkeep.files_seen = written.files_seen_ms.map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
     }
 
@@ -127,12 +121,6 @@ impl App {
         back: &mpsc::UnboundedSender<Back>,
     ) {
         let watcher = self.watcher(app, home, back);
-        let before = self.upkeep.cron.take();
-        let cron = self.spec().renewal.cron.as_ref().map(|pattern| {
-            let same = before.filter(|before| before.is_of(pattern));
-            same.unwrap_or_else(|| Cron::new(pattern, now, &Local::now()))
-        });
-        self.upkeep.cron = cron;
         self.order_reports(now);
         self.order_stalls(now);
         self.follow_otlp(now);
@@ -148,7 +136,7 @@ impl App {
     }
 
     /// Something may be due.
-    pub(crate) fn upkeep(&mut self, now: Time) -> Option<Event> {
+    pub(crate) fn upkeep(&mut self, now: Time) {
         let looks = [&mut self.upkeep.measured_until, &mut self.upkeep.studied_until];
         let mut is_over = false;
         for until in looks {
@@ -157,11 +145,6 @@ impl App {
         if is_over {
             self.order_reports(now);
         }
-        let strikes = self.upkeep.cron.as_mut().is_some_and(|cron| cron.strikes(now, &Local::now()));
-        strikes.then(|| Event::Renew {
-            by: RenewedBy::Clock,
-            why: "its hour has come (`cron_restart`)".to_owned(),
-        })
     }
 
     /// A report of a worker's agent.
@@ -210,7 +193,7 @@ impl App {
     fn files_changed(&self, paths: &[PathBuf]) -> Option<Event> {
         self.spec().watch.as_ref()?;
         let why = changed_in_words(paths, &self.spec().launch.cwd);
-        Some(Event::Renew { by: RenewedBy::Files, why })
+        Some(Event::FilesChanged(why))
     }
 
     /// Since when changes of watched files were not handled: since a previous daemon.

@@ -98,7 +98,7 @@ pub(super) struct WrittenApp<'a, S = AppSupervisor, P = WrittenPlace> {
 /// What keeps an app in good shape: what would be missed while there is no daemon.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WrittenUpkeep {
-    /// The next point of `cron_restart`, by the wall clock.
+    /// The next point of `cron_restart`, by the wall clock: for versions whose supervisors have no clock.
     pub(super) cron_next_ms: Option<i64>,
     /// Changes of watched files up to here have been followed, by the wall clock; `None` without a watch.
     pub(super) files_seen_ms: Option<u64>,
@@ -360,7 +360,7 @@ pub(super) fn written_app<S, P>(id: AppId, app: &App, supervisor: S, places: Vec
         told_lacks: app.told.lacks.clone(),
         counted: Cow::Borrowed(app.metrics.own.written()),
         stalls: Cow::Borrowed(&app.stalls),
-        upkeep: app.upkeep.write_down(),
+        upkeep: app.write_upkeep_down(),
         trial: app.upkeep.trial.clone(),
         places,
     }

@@ -262,7 +262,7 @@ impl World {
         let Some(id) = self.daemon.find(&name(app)) else { return };
         self.watch.forget_order(id);
         let Some(slot) = slot else {
-            return self.strike(id);
+            return self.supervise(id, Event::FilesChanged("app.js changed".to_owned()));
         };
         let is_there = self.daemon.apps.get(&id).is_some_and(|entry| entry.places.contains(&slot));
         if is_there {

@@ -31,16 +31,19 @@ impl World {
             }
         }
         self.note_asked(app, &event);
+        let is_time = event == Event::Time;
         self.daemon.has_moved |= event != Event::OthersMoved;
+        let wall = self.wall();
         let Some(entry) = self.daemon.apps.get_mut(&app) else { return };
         let (jobs, clients) = (&self.daemon.jobs, &self.clients);
         let has_left = |id: &JobId| jobs.has_client_left(*id, |job| clients.has_left(job));
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
-        let context = Context { now: self.now, others: &others, abandoned: &abandoned };
+        let context = Context { now: self.now, wall: &wall, others: &others, abandoned: &abandoned };
         self.watch.clusters = entry.supervisor.spec().mode == Mode::Cluster;
         self.watch.kill_timeout = entry.supervisor.policy().stop.kill_timeout;
         let was_rolling = entry.supervisor.is_rolling();
         let was_held = entry.supervisor.waits_for_others();
+        let hour = entry.supervisor.next_strike_ms();
         let mut effects = std::mem::take(&mut self.daemon.effects);
         if let Some(trace) = &mut self.trace {
             trace.push(format!("    {}: {event:?}", entry.supervisor.spec().name));
@@ -49,7 +52,11 @@ impl World {
         self.daemon.holds_some |= entry.supervisor.waits_for_others();
         let is_rolling = entry.supervisor.is_rolling();
         let goes_on = was_held && !entry.supervisor.waits_for_others();
+        let has_struck = is_time && hour.is_some() && hour < entry.supervisor.next_strike_ms();
         self.watch.touched.insert(app);
+        if has_struck {
+            self.note_strike(app);
+        }
         if goes_on || !is_rolling {
             self.watch.excuse_all(app);
         }
@@ -63,6 +70,9 @@ impl World {
         }
         if !self.kept.is_dead {
             self.note_performed(app);
+        }
+        if has_struck {
+            self.check_strike(app);
         }
         self.daemon.effects = effects;
         self.excuse_leaving(app);
@@ -261,7 +271,7 @@ impl World {
             }
             self.dispatch(app, Input::Balance(balance));
         }
-        self.follow_clock(app);
+        self.excuse_clock(app);
         self.follow_load(app);
     }
 
@@ -327,6 +337,6 @@ impl World {
 
 impl App {
     pub(crate) fn new(supervisor: AppSupervisor) -> Self {
-        Self { supervisor, places: BTreeSet::new(), cron: None }
+        Self { supervisor, places: BTreeSet::new() }
     }
 }

@@ -190,7 +190,7 @@ impl World {
         }
         let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
         for app in apps {
-            self.follow_clock(app);
+            self.excuse_clock(app);
             self.follow_load(app);
             let there = self.adopted(app);
             self.supervise(app, Event::TakenOver(there));
@@ -339,6 +339,6 @@ impl App {
     /// An app that was read from the written state.
     fn adopted(supervisor: AppSupervisor) -> Self {
         let places = supervisor.slots().keys().copied().collect();
-        Self { supervisor, places, cron: None }
+        Self { supervisor, places }
     }
 }

@@ -4,7 +4,6 @@ use forkful_api::types::AppDefinition;
 
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::{AppName, Mode, Readiness, Runtime};
-use forkful_core::supervisor::RenewedBy;
 
 use super::*;
 
@@ -273,9 +272,7 @@ fn a_renewal_leaves_stopped_workers_alone_and_a_reload_starts_them() {
         };
         let before = pids(&world.engine);
         assert!(before[0].is_some() && before[1].is_none() && before[2].is_some());
-        world
-            .engine
-            .supervise(app, Event::Renew { by: RenewedBy::Clock, why: "its hour has come".to_owned() });
+        world.engine.supervise(app, Event::FilesChanged("app.js changed".to_owned()));
         world.turn_until("all are renewed", |engine| !engine.apps[&app].supervisor.is_reloading()).await;
         let after = pids(&world.engine);
         assert!(after[0].is_some() && after[1].is_none() && after[2].is_some(), "{after:?}");

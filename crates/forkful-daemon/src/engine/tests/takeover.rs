@@ -90,13 +90,16 @@ fn a_point_of_the_clock_that_came_without_a_daemon_is_made_up_for() {
         world.turn_until_answered().await;
         let before = pid(&world.engine, app);
         let mut remains = killed(world);
-        assert!(remains.written.apps[0].upkeep.cron_next_ms > Some(0));
-        remains.written.apps[0].upkeep.cron_next_ms = Some(1);
+        // Its point is now in the past, and due.
+        let mut clock = serde_json::to_value(&remains.written.apps[0].supervisor).unwrap();
+        clock["cron"]["next_ms"] = 1.into();
+        clock["cron"]["look"] = 0.into();
+        remains.written.apps[0].supervisor = serde_json::from_value(clock).unwrap();
         let mut world = next(remains);
         world.turn_until("another process", |engine| pid(engine, app) != before).await;
         // The next point is in the future.
         let remains = killed(world);
-        assert!(remains.written.apps[0].upkeep.cron_next_ms > Some(1));
+        assert!(remains.written.apps[0].supervisor.next_strike_ms() > Some(1));
         next(remains).close().await;
     });
 }
