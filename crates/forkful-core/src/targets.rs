@@ -185,7 +185,7 @@ mod tests {
         let told = |text| Target::parse(text).expect_err("no target").to_string();
         assert_eq!(told("4294967296"), "no worker can have the id 4294967296");
         assert_eq!(told(""), "`` is no target: a name needs at least one character that is not a space");
-        assert_eq!(told("./app.js"), "`./app.js` is no target: a name cannot start with '.'");
+        assert_eq!(told("./app.js"), "`./app.js` is no target: a name cannot start with '.', as paths do");
         assert_eq!(told("//"), "`//` is an empty pattern");
     }
 }

@@ -20,6 +20,18 @@ macro_rules! causes {
         }
 
         impl ErrorCause {
+    /// Whether its text says all that the system's error does.
+    pub(crate) fn is_one_errno(self) -> bool {
+        matches!(
+            self,
+            Self::TooManyFiles
+                | Self::TooManyFilesInSystem
+                | Self::AddressNotAvailable
+                | Self::ConnectRefused
+                | Self::ConnectReset
+        )
+    }
+
             /// All causes, in the order of a request's life.
             pub const ALL: [Self; [$($key),*].len()] = [$(Self::$name),*];
 

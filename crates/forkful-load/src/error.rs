@@ -39,7 +39,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// No connection could be made.
-    #[error("`{target}` cannot be reached: {cause}{}", detail_suffix(.detail))]
+    #[error("`{target}` cannot be reached: {cause}{}", detail_suffix(*.cause, .detail))]
     Unreachable {
         /// Scheme, host and port, or the path of the unix socket.
         target: String,
@@ -83,11 +83,15 @@ impl LoadError {
                 Some("raise the hard limit (`ulimit -Hn`), or ask for fewer connections")
             }
             Self::DifferentServers { .. } => Some("run one load for each server"),
-            Self::Plan { .. } | Self::Resolve { .. } | Self::Tls { .. } | Self::System { .. } => None,
+            Self::Resolve { .. } => {
+                Some("check the host name; a URL is written like http://127.0.0.1:8000/path")
+            }
+            Self::Plan { .. } | Self::Tls { .. } | Self::System { .. } => None,
         }
     }
 }
 
-fn detail_suffix(detail: &str) -> String {
-    if detail.is_empty() { String::new() } else { format!(" ({detail})") }
+/// What the system says, where the cause says less.
+fn detail_suffix(cause: ErrorCause, detail: &str) -> String {
+    if detail.is_empty() || cause.is_one_errno() { String::new() } else { format!(" ({detail})") }
 }

@@ -278,7 +278,7 @@ fn options_that_do_not_fit_a_script_are_explained() {
     --cwd "DIR/nowhere" does not exist
     --cwd "DIR/server.js" is not a directory
     --name cannot be "all": `all` means every app and cannot be a name
-    --name cannot be "/b": a name cannot start with '/'
+    --name cannot be "/b": a name cannot start with '/', as paths do
     the command line has no script
     hint: name what to start, such as app.js
     "#);

@@ -89,7 +89,8 @@ impl fmt::Display for AppNameFault {
             Self::BadCharacter(c) => write!(f, "a name cannot hold {c:?}"),
             Self::ReservedAll => f.write_str("`all` means every app and cannot be a name"),
             Self::Number => f.write_str("a number would be taken for an id"),
-            Self::BadStart(c) => write!(f, "a name cannot start with {c:?}"),
+            Self::BadStart('-') => f.write_str("a name cannot start with '-', as options do"),
+            Self::BadStart(c) => write!(f, "a name cannot start with {c:?}, as paths do"),
         }
     }
 }

@@ -198,9 +198,13 @@ fn ready(definition: &AppDefinition) -> String {
 }
 
 fn stop(definition: &AppDefinition) -> String {
+    let asked = if definition.shutdown_with_message {
+        "the message `shutdown`"
+    } else {
+        forkful_core::signals::words(definition.kill_signal)
+    };
     format!(
-        "{}, killed after {}, {} to drain at a reload",
-        forkful_core::signals::words(definition.kill_signal),
+        "{asked}, killed after {}, {} to drain at a reload",
         bound(definition.kill_timeout_ms),
         bound(definition.drain_timeout_ms)
     )

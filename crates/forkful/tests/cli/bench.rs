@@ -108,7 +108,7 @@ fn a_target_that_cannot_be_reached_has_its_own_code() {
     assert_snapshot!(sandbox.transcript(&["bench", "-n", "5", "http://127.0.0.1:1/"]), @"
     exit: 7
     --- stderr
-    error: `http://127.0.0.1:1` cannot be reached: connection refused (Connection refused (os error 111))
+    error: `http://127.0.0.1:1` cannot be reached: connection refused
 
     hint: is the server running, and on this port?
     ");

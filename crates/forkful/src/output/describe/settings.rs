@@ -43,8 +43,33 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
         let origin = origin.or_else(|| differs(key, &value).then(|| "derived".to_owned()));
         Some(Setting { group: key.group.short(), key: key.name, value, origin })
     };
-    keys.into_iter().filter_map(setting).collect()
+    let mut all: Vec<Setting> = keys.iter().copied().filter_map(setting).collect();
+    let others = supported_keys().filter(|key| !keys.iter().any(|shown| shown.name == key.name));
+    all.extend(others.filter_map(|key| only_given(key, definition)));
+    all
 }
+
+/// A key that decides no field alone: it is shown where it was given.
+fn only_given(key: &KnownKey, definition: &AppDefinition) -> Option<Setting> {
+    let origin = definition.origins.get(key.name)?.clone();
+    let sources = &definition.env_sources;
+    let value = match key.name {
+        "name" => definition.name.clone(),
+        "gid" => definition.run_as.as_ref().map_or(AS_GIVEN.to_owned(), |user| user.gid.to_string()),
+        "env_file" => {
+            let files: Vec<String> = sources.files.iter().map(|file| file.display().to_string()).collect();
+            files.join(", ")
+        }
+        "save_env" => sources.keep_inherited.to_string(),
+        // Values of the environment never leave the daemon.
+        "env" | "port" => "see `environment`".to_owned(),
+        _ => AS_GIVEN.to_owned(),
+    };
+    Some(Setting { group: key.group.short(), key: key.name, value, origin: Some(origin) })
+}
+
+/// The value of a key of which only the effect is kept.
+const AS_GIVEN: &str = "as given";
 
 /// Whether a value differs from the default in the table of keys. An unset value differs only if it was
 /// given.
@@ -116,6 +141,39 @@ fn usual_rotation() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn definition() -> AppDefinition {
+        let name = forkful_core::spec::AppName::new("api").expect("it is a name");
+        AppDefinition::from(&forkful_core::spec::AppSpec::new(name))
+    }
+
+    #[test]
+    fn each_key_that_was_given_is_shown_with_its_source_once() {
+        let mut definition = definition();
+        definition.runtime = RuntimeKind::Node;
+        let given = supported_keys().map(|key| (key.name.to_owned(), format!("a.json:{}", key.name.len())));
+        definition.origins = given.collect();
+        let shown = settings(&definition);
+        for (key, origin) in &definition.origins {
+            let of_key: Vec<_> = shown.iter().filter(|setting| setting.key == key).collect();
+            assert_eq!(of_key.len(), 1, "{key}");
+            assert_eq!(of_key[0].origin.as_ref(), Some(origin), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_given_and_decides_no_field_is_not_shown() {
+        let mut definition = definition();
+        let keys = |definition: &AppDefinition| {
+            settings(definition).into_iter().map(|one| one.key).collect::<Vec<_>>()
+        };
+        assert!(!keys(&definition).contains(&"save_env"));
+        definition.env_sources.keep_inherited = true;
+        definition.origins.insert("save_env".to_owned(), "a.json:1".to_owned());
+        let shown = settings(&definition);
+        let save_env = shown.iter().find(|setting| setting.key == "save_env").expect("it was given");
+        assert_eq!((save_env.value.as_str(), save_env.origin.as_deref()), ("true", Some("a.json:1")));
+    }
 
     #[test]
     fn an_object_is_shown_with_the_keys_of_the_configuration() {
