@@ -45,6 +45,7 @@ pub mod restart;
 pub mod rollout;
 pub mod saving;
 pub mod scale;
+pub mod shortage;
 pub mod signals;
 pub mod slot;
 pub mod snapshot;

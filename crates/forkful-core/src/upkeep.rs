@@ -5,6 +5,7 @@
 //! The user's settings are in [`crate::spec`]; a renewal is a reload of one slot, so it loses no request, and
 //! a new worker that does not start leaves the old one running.
 
+pub mod burst;
 pub mod cron;
 pub mod health;
 pub mod needs;

@@ -84,7 +84,7 @@ mod written;
 
 pub(crate) use app_metrics::MetricsOrder;
 pub(crate) use back::Back;
-pub(crate) use clock::wall_ms;
+pub(crate) use clock::{Clock, wall_ms};
 pub(crate) use signals::Signals;
 pub use update::check_state;
 pub(crate) use written::Written;
@@ -116,7 +116,6 @@ use crate::incidents::Incidents;
 use crate::logs::LogService;
 use app::{App, AppId};
 use apps::Apps;
-use clock::Clock;
 use closes::Closes;
 use jobs::{JobId, Jobs};
 use look::Looks;

@@ -15,17 +15,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forkful_core::spec::Watch;
+use forkful_core::upkeep::burst::Burst;
 use forkful_os::behalf::{Rights, as_user};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use poll::Look;
 use tree::{Tree, Visitor};
 
-/// Files that keep changing must not put the replacement off for ever: it waits at most for so many delays.
-const DELAYS_MAX: u32 = 20;
+use crate::engine::Clock;
+
 /// How often files are looked at when the kernel cannot tell of changes.
 const FALLBACK: Duration = Duration::from_secs(2);
 /// Paths that are passed on; people read only the first.
@@ -203,18 +204,19 @@ impl Told {
         self.tree.walk(&mut folders)?;
         let newer = folders.files.into_iter().filter(|path| is_newer(path, since));
         let mut changed: BTreeSet<PathBuf> = newer.collect();
-        let wait = || (Instant::now() + delay, Instant::now() + delay * DELAYS_MAX);
-        let mut until: Option<(Instant, Instant)> = (!changed.is_empty()).then(wait);
+        let mut burst = Burst::new(delay);
+        if !changed.is_empty() {
+            burst.on_change(Clock.now());
+        }
         loop {
-            let notice = match until {
+            let notice = match burst.due() {
                 None => heard.recv().ok(),
-                Some((quiet, latest)) => {
-                    let wait = quiet.min(latest).saturating_duration_since(Instant::now());
-                    match heard.recv_timeout(wait) {
+                Some(at) => {
+                    match heard.recv_timeout(at.since(Clock.now())) {
                         Ok(notice) => Some(notice),
                         Err(RecvTimeoutError::Disconnected) => None,
+                        Err(RecvTimeoutError::Timeout) if !burst.ends(Clock.now()) => continue,
                         Err(RecvTimeoutError::Timeout) => {
-                            until = None;
                             let paths = std::mem::take(&mut changed).into_iter().take(PATHS_MAX).collect();
                             // Later changes may be on their way to us.
                             tell(News::Changed { paths, seen: SystemTime::now() - delay });
@@ -232,9 +234,7 @@ impl Told {
                 Some(Notice::Changed(path)) => self.take(path, &mut changed)?,
             };
             if counts {
-                let now = Instant::now();
-                let latest = until.map_or(now + delay * DELAYS_MAX, |(_, latest)| latest);
-                until = Some((now + delay, latest));
+                burst.on_change(Clock.now());
             }
         }
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
+use forkful_core::shortage::Shortage;
 use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
@@ -44,11 +45,6 @@ use pending::{BeforeStart, LookedAt, Stuck};
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Signals that are kept for a process that is being started: its stop signal and a few of its user's.
 const SIGNALS_MAX: usize = 16;
-
-/// Between two tries while the supervisor has no descriptors or no memory for a start.
-const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
-/// After so long without a single start, starts fail.
-const SHORTAGE_MAX: Duration = Duration::from_secs(30);
 
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
@@ -103,8 +99,7 @@ pub(super) struct Starts {
     starter: Starter,
     pub(super) pending: BTreeMap<ProcessKey, Pending>,
     pub(super) stuck: Vec<Stuck>,
-    /// Since when starts fail for want of descriptors or memory.
-    short_since: Option<Time>,
+    shortage: Shortage,
     /// Where processes below workers connect to, if it can be had.
     relatives: Option<Relatives>,
     /// Starts of processes that are no workers.
@@ -123,7 +118,7 @@ impl Starts {
             starter: Starter::default(),
             pending: BTreeMap::new(),
             stuck: Vec::new(),
-            short_since: None,
+            shortage: Shortage::default(),
             relatives: None,
             helpers: HashMap::new(),
             last: 0,
@@ -218,8 +213,7 @@ impl Starts {
         }
     }
 
-    /// A start has failed. While the supervisor itself lacks descriptors or memory, that is no fault of the app: the
-    /// start is tried again, for a while.
+    /// A start has failed. While the daemon itself lacks descriptors or memory, it is tried again.
     fn postpone_or_fail(
         &mut self,
         (app, slot, generation): ProcessKey,
@@ -227,18 +221,16 @@ impl Starts {
         why: String,
         now: Time,
     ) -> Result<(), String> {
-        let is_shortage = matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM));
-        let since = *self.short_since.get_or_insert(now);
-        if is_shortage && now.since(since) < SHORTAGE_MAX {
-            if since == now {
-                log_line!("forkful: starts wait: {why}");
-            }
-            self.work.start_after(app, slot, generation, now + SHORTAGE_PAUSE);
-            Ok(())
-        } else {
-            self.short_since = None;
-            Err(why)
+        if !matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM)) {
+            self.shortage.end();
+            return Err(why);
         }
+        let Some(again) = self.shortage.on_lack(now) else { return Err(why) };
+        if again.is_first {
+            log_line!("forkful: starts wait: {why}");
+        }
+        self.work.start_after(app, slot, generation, again.at);
+        Ok(())
     }
 
     /// Has a thread start a process.
@@ -329,7 +321,7 @@ impl Starts {
         let Pending { known: Known { ends, mark, worker, group }, signals, .. } = pending;
         let outcome = match child {
             Ok(child) => {
-                self.short_since = None;
+                self.shortage.end();
                 StartOutcome::Begun(Box::new(Begun { child, ends, mark, worker, group, signals }))
             }
             // A signal that came meanwhile has what it wanted.

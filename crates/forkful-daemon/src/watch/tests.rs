@@ -3,6 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use std::time::Instant;
+
 use super::*;
 
 const BOUND: Duration = Duration::from_secs(60);

@@ -26,7 +26,6 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
             keys.push(key);
         }
     }
-    keys.sort_by_key(|key| Group::ALL.iter().position(|group| group.short() == key.group.short()));
     // They are about Node.js programs alone.
     const NODE_ONLY: [&str; 3] = ["agent", "compile_cache", "metrics"];
     keys.retain(|key| !NODE_ONLY.contains(&key.name) || definition.runtime == RuntimeKind::Node);
@@ -46,6 +45,8 @@ pub(super) fn settings(definition: &AppDefinition) -> Vec<Setting> {
     let mut all: Vec<Setting> = keys.iter().copied().filter_map(setting).collect();
     let others = supported_keys().filter(|key| !keys.iter().any(|shown| shown.name == key.name));
     all.extend(others.filter_map(|key| only_given(key, definition)));
+    all.sort_by_key(|setting| supported_keys().position(|key| key.name == setting.key));
+    all.sort_by_key(|setting| Group::ALL.iter().position(|group| group.short() == setting.group));
     all
 }
 
