@@ -188,6 +188,50 @@ test('a plain process goes on, too, and can be written to', async (t) => {
   assert.notEqual((await forkful.jlist('plain'))[0].pid, pid);
 });
 
+for (const [ending, why, isApplied] of [['is ready', 'a file is applied to its end', true], ['fails', 'a file is taken back', false]]) {
+  test(`${why} by the next daemon, when the last app of it ${ending}`, async (t) => {
+    const forkful = await sandbox(t, NEWEST);
+    const gate = join(forkful.directory, 'gate');
+    // The second version of an app that waits until a test has decided what becomes of it.
+    const script = forkful.script(({ require }) => {
+      const { existsSync, readFileSync: read, writeFileSync: write } = require('fs');
+      if (process.env.VERSION === '2') write(`${process.env.GATE}.begun`, '');
+      setInterval(() => {
+        if (process.env.VERSION === '1') return process.send('ready');
+        if (!existsSync(process.env.GATE)) return undefined;
+        return read(process.env.GATE, 'utf8') === 'ready' ? process.send('ready') : process.exit(1);
+      }, 20);
+    });
+    const file = (version, names) => {
+      const app = (name, gated) => ({
+        name, script, interpreter: nodeBinary(NEWEST), instances: 1, wait_ready: true, listen_timeout: '170s', drain_timeout: 0, max_restarts: 0,
+        env: { VERSION: gated ? version : '1', OF: version, GATE: gate },
+      });
+      const path = join(forkful.directory, `${version}.config.json`);
+      writeFileSync(path, JSON.stringify({ apps: names.map((name) => app(name, name === 'last')) }));
+      return path;
+    };
+    const versions = async () => {
+      const all = await forkful.jlist();
+      return all.filter(({ pm2_env }) => pm2_env.status === 'online').map(({ name, pm2_env }) => `${name} ${pm2_env.env.OF}`).sort();
+    };
+    await forkful.ok(['start', file('1', ['first', 'last'])]);
+    assert.deepEqual(await versions(), ['first 1', 'last 1']);
+    const applying = forkful.spawn(['apply', file('2', ['first', 'last', 'new'])]);
+    await waitUntil('the last one to be replaced', () => existsSync(`${gate}.begun`));
+    assert.deepEqual((await versions()).filter((app) => !app.startsWith('last')), ['first 2', 'new 2']);
+    await killDaemon(forkful);
+    assert.notEqual((await applying.outcome).code, 0);
+    writeFileSync(gate, isApplied ? 'ready' : 'fails');
+    const expected = isApplied ? ['first 2', 'last 2', 'new 2'] : ['first 1', 'last 1'];
+    await waitUntil(`${expected}`, async () => String(await versions()) === String(expected));
+    const told = isApplied ? 'previous daemon ended is applied' : 'all changes are taken back: last: ';
+    await waitUntil('the log', () => readFileSync(join(forkful.home, 'daemon.log'), 'utf8').includes(told));
+    // Nothing is left of it: the next file is applied.
+    await forkful.ok(['apply', file('1', ['first'])]);
+  });
+}
+
 for (const byNpm of [false, true]) {
   const what = byNpm ? 'an instance below `npm start`' : 'one instance';
   test(`${what} is lent its sockets by the daemon that has taken over, too`, async (t) => {

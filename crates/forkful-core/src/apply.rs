@@ -8,13 +8,15 @@
 mod claims;
 mod planning;
 
+use serde::{Deserialize, Serialize};
+
 use crate::spec::{AppSpec, RunningSince, is_same, may_stay};
 
 pub use claims::{Claims, Conflict, Doing};
 pub use planning::{Planned, Refused, plan};
 
 /// What has to be done to one app, in the order of a plan's steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Change {
     /// It does not exist, or nothing of it runs: it starts.
     Start,
@@ -55,7 +57,7 @@ pub fn change(existing: Option<Existing<'_>>, wanted: &AppSpec) -> Change {
 }
 
 /// One app of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step<T> {
     /// Which app, in the driver's terms.
     pub app: T,
@@ -143,10 +145,17 @@ impl Became {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Apply<T> {
     steps: Vec<Step<T>>,
-    /// The index of the next step.
+    progress: Progress,
+}
+
+/// How far a plan is; steps are named by their indices.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Progress {
     next: usize,
-    current: Option<Action<T>>,
-    done: Vec<Step<T>>,
+    /// The step under way, and whether it is undone.
+    current: Option<(usize, bool)>,
+    /// What has to be undone if a later step fails.
+    done: Vec<usize>,
     has_failed: bool,
 }
 
@@ -167,7 +176,17 @@ impl<T: Clone> Apply<T> {
         let mut steps: Vec<Step<T>> = steps.into_iter().collect();
         // The sort is stable, so that the order of apps within one kind of change stays.
         steps.sort_by_key(|step| step.change);
-        Self { steps, next: 0, current: None, done: Vec::new(), has_failed: false }
+        Self { steps, progress: Progress::default() }
+    }
+
+    /// A plan that another daemon had begun. The action that was under way then comes again.
+    pub fn resume(steps: Vec<Step<T>>, progress: Progress) -> Self {
+        Self { steps, progress }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// All steps in the order in which they are carried out, with the apps that stay as they are.
@@ -175,43 +194,46 @@ impl<T: Clone> Apply<T> {
         &self.steps
     }
 
-    /// The next action; `None` when all steps are done, or undone.
+    /// The next action, or the one that is under way; `None` when all steps are done, or undone.
     pub fn advance(&mut self) -> Option<Action<T>> {
-        let next = if self.has_failed {
-            self.done.pop().map(Action::Undo)
-        } else {
-            self.next_step().map(Action::Do)
-        };
-        self.current.clone_from(&next);
-        next
+        if self.progress.current.is_none() {
+            self.progress.current = if self.progress.has_failed {
+                self.progress.done.pop().map(|at| (at, true))
+            } else {
+                self.next_step().map(|at| (at, false))
+            };
+        }
+        let (at, is_undone) = self.progress.current?;
+        let step = self.steps.get(at)?.clone();
+        Some(if is_undone { Action::Undo(step) } else { Action::Do(step) })
     }
 
     /// The next step that changes its app.
-    fn next_step(&mut self) -> Option<Step<T>> {
-        let rest = &self.steps[self.next..];
-        let skipped = rest.iter().take_while(|step| step.change == Change::Keep).count();
-        let step = rest.get(skipped).cloned();
-        self.next = self.steps.len().min(self.next + skipped + 1);
-        step
+    fn next_step(&mut self) -> Option<usize> {
+        let rest = self.steps.iter().enumerate().skip(self.progress.next);
+        let (at, _) = rest.into_iter().find(|(_, step)| step.change != Change::Keep)?;
+        self.progress.next = at + 1;
+        Some(at)
     }
 
     /// How the action went that [`Self::advance`] gave.
     pub fn done(&mut self, outcome: Outcome) {
-        let Some(Action::Do(step)) = self.current.take() else { return };
+        let Some((at, false)) = self.progress.current.take() else { return };
+        let Some(step) = self.steps.get(at) else { return };
         let is_touched = match outcome {
             Outcome::Done | Outcome::Partial => true,
             // An app that was to be made exists, even where none of its workers runs.
             Outcome::Unchanged => !step.existed,
         };
-        self.has_failed |= outcome != Outcome::Done;
+        self.progress.has_failed |= outcome != Outcome::Done;
         if is_touched {
-            self.done.push(step);
+            self.progress.done.push(at);
         }
     }
 
     /// Whether a step failed, so that everything was undone.
     pub fn has_failed(&self) -> bool {
-        self.has_failed
+        self.progress.has_failed
     }
 }
 
@@ -328,6 +350,35 @@ mod tests {
         assert_eq!(run(&steps(), &[("new", Outcome::Unchanged)]), ("new -new".to_owned(), true));
         let rests = Step { existed: true, ..step("rests", Change::Start) };
         assert_eq!(run(&[rests], &[("rests", Outcome::Unchanged)]), ("rests".to_owned(), true));
+    }
+
+    #[test]
+    fn another_daemon_goes_on_with_the_action_that_was_under_way() {
+        // The same plan, each action of which another daemon begins again before its outcome is known.
+        let interrupted = |fails: &str| {
+            let (mut plan, mut told) = (Apply::new(steps()), Vec::new());
+            while let Some(before) = plan.advance() {
+                let progress = serde_json::to_string(plan.progress()).unwrap();
+                plan = Apply::resume(plan.steps().to_vec(), serde_json::from_str(&progress).unwrap());
+                assert_eq!(plan.advance().as_ref(), Some(&before));
+                let (Action::Do(step) | Action::Undo(step)) = &before;
+                let is_undone = matches!(before, Action::Undo(_));
+                told.push(format!("{}{}", if is_undone { "-" } else { "" }, step.app));
+                plan.done(if step.app == fails { Outcome::Unchanged } else { Outcome::Done });
+            }
+            (told.join(" "), plan.has_failed())
+        };
+        assert_eq!(interrupted("none"), run(&steps(), &[]));
+        assert_eq!(interrupted("a"), run(&steps(), &[("a", Outcome::Unchanged)]));
+    }
+
+    #[test]
+    fn progress_that_does_not_fit_its_steps_ends_the_plan() {
+        let progress = Progress { next: 9, current: Some((9, false)), done: vec![7], has_failed: false };
+        let mut plan = Apply::resume(steps(), progress);
+        assert_eq!(plan.advance(), None);
+        plan.done(Outcome::Done);
+        assert_eq!(plan.advance(), None);
     }
 
     #[test]

@@ -382,6 +382,7 @@ impl Engine {
                 }
             }
             Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),
+            Back::Advanced(number, progress) => self.plans.advance(number, progress),
             Back::Applied(applied) => self.plans.end(applied),
             Back::Noted(incident) => {
                 let now = self.clock.now();

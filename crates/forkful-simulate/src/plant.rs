@@ -32,6 +32,7 @@ pub enum Plant {
     GroupForgotten,
     AskedBefore,
     UnwrittenWait,
+    UnwrittenSteps,
     AppliesAtOnce,
     FailureIgnored,
     LoadForgotten,
@@ -41,7 +42,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them: name and description.
-    pub const ALL: [(Self, &'static str, &'static str); 34] = [
+    pub const ALL: [(Self, &'static str, &'static str); 35] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -107,6 +108,7 @@ impl Plant {
             "a probe is sent before the connection of a health check, which then finds the channel busy",
         ),
         (Self::UnwrittenWait, "unwritten-wait", "that workers wait for their hour is not written"),
+        (Self::UnwrittenSteps, "unwritten-steps", "the steps that an apply has done are not written"),
         (
             Self::AppliesAtOnce,
             "applies-at-once",

@@ -76,10 +76,15 @@ impl Claims {
         if let Some((name, doing)) = names().find_map(|name| Some((name.clone(), doing(name)?))) {
             return Err(Conflict::Busy(name, doing));
         }
+        Ok(self.resume(plan))
+    }
+
+    /// The same for a plan that another daemon had begun.
+    pub fn resume<D: Clone>(&mut self, plan: &Apply<Planned<D>>) -> BTreeSet<AppName> {
         let changes = plan.steps().iter().filter(|step| step.change != Change::Keep);
         let names: BTreeSet<AppName> = changes.map(|step| step.app.name.clone()).collect();
         self.names.extend(names.iter().cloned());
-        Ok(names)
+        names
     }
 
     /// A plan has ended, or was undone.

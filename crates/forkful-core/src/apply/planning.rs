@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Apply, Change, Existing, Step, Version, change};
 use crate::spec::{AppName, AppSpec, Mode};
 use crate::upkeep::needs::{self, NeedsFault};
 use crate::upkeep::order;
 
 /// An app of a plan; `D` is a definition in the driver's form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned<D> {
     pub name: AppName,
     /// The mode of its new definition.

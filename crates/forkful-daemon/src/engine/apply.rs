@@ -1,20 +1,26 @@
-//! Applies a configuration: executes the core's plan step by step, each as a separate command.
+//! Applies a configuration: executes the core's plan step by step, each as a separate command. A plan is written down with its
+//! progress, so that another daemon goes on with it: all of it is done, or taken back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::definition::changes;
 use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppOutcome, Deployment, ErrorCode, ErrorReply, StartRequest,
-    Verb,
+    StartTarget, Verb,
 };
 use forkful_core::Time;
 use forkful_core::apply::{
-    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Refused, Step, plan,
+    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Progress, Refused, Step,
+    plan,
 };
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::{AppName, AppSpec, Mode, RunningSince};
+use forkful_core::start::IfRunning;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Back;
@@ -28,19 +34,39 @@ use crate::command::{Command, Reply};
 /// A plan with definitions as clients send them.
 type Plan = Apply<Planned<Box<AppDefinition>>>;
 
+/// A plan as another daemon finds it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct WrittenPlan {
+    /// Its steps, which stay: definitions of many apps are put into words once.
+    steps: Rc<RawValue>,
+    progress: Progress,
+    deployment: Option<Deployment>,
+}
+
+impl PartialEq for WrittenPlan {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = Rc::ptr_eq(&self.steps, &other.steps) || self.steps.get() == other.steps.get();
+        is_same && self.progress == other.progress && self.deployment == other.deployment
+    }
+}
+
 /// A plan that was executed or undone.
 #[derive(Debug)]
 pub(crate) struct Applied {
+    number: u64,
     /// The apps that it changed.
     names: BTreeSet<AppName>,
     answer: ApplyReply,
-    reply: Reply<ApplyReply>,
+    /// The client; none if another daemon had begun it.
+    reply: Option<Reply<ApplyReply>>,
 }
 
 /// Running plans.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     claims: Claims,
+    under_way: BTreeMap<u64, WrittenPlan>,
+    last: u64,
 }
 
 impl Plans {
@@ -70,13 +96,63 @@ impl Plans {
             Ok(names) => names,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let back = back.clone();
+        let steps = to_raw_value(plan.steps()).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        self.carry_out(
+            plan,
+            names,
+            WrittenPlan { steps: steps.into(), progress: Progress::default(), deployment },
+            (told, Some(reply)),
+            back,
+        );
+    }
+
+    /// Continues with the plans of the previous daemon.
+    pub(super) fn resume(&mut self, written: Vec<WrittenPlan>, back: &mpsc::UnboundedSender<Back>) {
+        for written in written {
+            match serde_json::from_str(written.steps.get()) {
+                Ok(steps) => {
+                    let plan = Plan::resume(steps, written.progress.clone());
+                    let names = self.claims.resume(&plan);
+                    self.carry_out(plan, names, written, (Vec::new(), None), back);
+                }
+                Err(error) => {
+                    log_line!("forkful: a configuration was applied in part: apply it again ({error})");
+                }
+            }
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        plan: Plan,
+        names: BTreeSet<AppName>,
+        written: WrittenPlan,
+        (told, reply): (Vec<PlannedApp>, Option<Reply<ApplyReply>>),
+        back: &mpsc::UnboundedSender<Back>,
+    ) {
+        self.last += 1;
+        let (number, back) = (self.last, back.clone());
+        let deployment = written.deployment.clone();
+        self.under_way.insert(number, written);
         tokio::task::spawn_local(async move {
-            let (apps, undone) = carry_out(plan, &back, deployment.as_ref()).await;
-            let applied = Applied { names, answer: ApplyReply { plan: told, apps, undone }, reply };
+            let is_resumed = reply.is_none();
+            let (apps, undone) = carry_out(plan, (&back, number), deployment.as_ref(), is_resumed).await;
+            let applied = Applied { number, names, answer: ApplyReply { plan: told, apps, undone }, reply };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Applied(applied));
         });
+    }
+
+    /// A plan begins its next step.
+    pub(super) fn advance(&mut self, number: u64, progress: Progress) {
+        if let Some(plan) = self.under_way.get_mut(&number) {
+            plan.progress = progress;
+        }
+    }
+
+    /// What another daemon needs to go on.
+    pub(super) fn write_down(&self) -> Vec<WrittenPlan> {
+        self.under_way.values().cloned().collect()
     }
 
     /// Records which apps a plan changes, so that no other plan changes them until this one has ended.
@@ -94,7 +170,23 @@ impl Plans {
     /// Another plan may change the apps before the client has its answer, so that its next `apply` is not refused.
     pub(super) fn end(&mut self, applied: Applied) {
         self.claims.release(&applied.names);
-        answer(applied.reply, Ok(applied.answer));
+        self.under_way.remove(&applied.number);
+        match applied.reply {
+            Some(reply) => answer(reply, Ok(applied.answer)),
+            None => log_line!("forkful: {}", in_words(&applied.answer)),
+        }
+    }
+}
+
+/// What has become of a configuration that a previous daemon had begun to apply.
+fn in_words(answer: &ApplyReply) -> String {
+    let failed = |app: &&AppOutcome| !app.ok;
+    let told = |app: &AppOutcome| format!("{}: {}", app.name, app.error.as_deref().unwrap_or("it failed"));
+    let begun = "the configuration that was being applied when the previous daemon ended";
+    match (answer.apps.iter().find(failed), answer.undone.iter().find(failed)) {
+        (None, None) => format!("{begun} is applied"),
+        (Some(app), None) => format!("{begun} is not applied, all changes are taken back: {}", told(app)),
+        (_, Some(app)) => format!("{begun} is applied in part: {}", told(app)),
     }
 }
 
@@ -150,17 +242,21 @@ fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
 /// Executes a plan; returns the result of each step, and of each undone step.
 async fn carry_out(
     mut plan: Plan,
-    engine: &mpsc::UnboundedSender<Back>,
+    (engine, number): (&mpsc::UnboundedSender<Back>, u64),
     deployment: Option<&Deployment>,
+    mut is_again: bool,
 ) -> (Vec<AppOutcome>, Vec<AppOutcome>) {
     let (mut done, mut undone) = (Vec::new(), Vec::new());
     while let Some(action) = plan.advance() {
+        let _gone = engine.send(Back::Advanced(number, plan.progress().clone()));
         let (step, is_undo) = match &action {
             Action::Do(step) => (step, false),
             Action::Undo(step) => (step, true),
         };
         let deployment = deployment.filter(|_| !is_undo);
-        let became = ask(engine, &step.app, (action.order(), is_undo), deployment).await;
+        // The first action of a plan that is resumed may have been carried out, in part or as a whole.
+        let again = std::mem::take(&mut is_again);
+        let became = ask(engine, &step.app, (action.order(), is_undo, again), deployment).await;
         plan.done(judged(step, &became));
         if is_undo { undone.push(became) } else { done.push(became) }
     }
@@ -181,7 +277,7 @@ fn judged(step: &Step<Planned<Box<AppDefinition>>>, became: &AppOutcome) -> Outc
 async fn ask(
     engine: &mpsc::UnboundedSender<Back>,
     app: &Planned<Box<AppDefinition>>,
-    (order, is_undo): (Order, bool),
+    (order, is_undo, is_again): (Order, bool, bool),
     deployment: Option<&Deployment>,
 ) -> AppOutcome {
     let name = app.name.as_str();
@@ -194,8 +290,13 @@ async fn ask(
     };
     let (verb, request) = match order {
         Order::Start => {
-            let request =
-                StartRequest { apps: vec![(*app.wanted).clone()], wait: true, ..StartRequest::default() };
+            let apps = vec![(*app.wanted).clone()];
+            let request = if is_again {
+                let target = StartTarget { apps, if_running: IfRunning::Restart, ..StartTarget::default() };
+                StartRequest { targets: vec![target], wait: true, ..StartRequest::default() }
+            } else {
+                StartRequest { apps, wait: true, ..StartRequest::default() }
+            };
             let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
             return became(name, is_undo, was_sent, answer).await;
         }

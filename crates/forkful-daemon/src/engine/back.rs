@@ -22,6 +22,8 @@ pub(crate) enum Back {
     Exported { app: AppId, outcome: Result<(), Fault> },
     /// Metrics that workers want have been merged.
     Merged(Box<app_metrics::Merged>),
+    /// A configuration that is being applied begins its next step: its number, and how far it is.
+    Advanced(u64, forkful_core::apply::Progress),
     /// A configuration has been applied, or taken back.
     Applied(apply::Applied),
     /// Log files have been emptied.

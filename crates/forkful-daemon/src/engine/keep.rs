@@ -49,6 +49,7 @@ impl Engine {
     pub(super) fn write_down(&mut self) {
         let Some(persistence) = &mut self.persistence else { return };
         let (marks, jobs, phase) = (self.starts.marks(), &self.jobs, self.life.phase);
+        let plans = &self.plans;
         persistence.write_down(&mut self.apps, |apps| {
             let (last_app, next_pm_id) = apps.numbers();
             WrittenDaemon {
@@ -59,6 +60,7 @@ impl Engine {
                 last_job: jobs.newest(),
                 unwatched: jobs.unwatched(),
                 is_closing: matches!(phase, Phase::Closing | Phase::Ended),
+                plans: plans.write_down(),
                 ..WrittenDaemon::default()
             }
         });
@@ -180,6 +182,7 @@ impl Engine {
         if daemon.is_closing {
             self.kill(None);
         } else {
+            self.plans.resume(daemon.plans, &self.inbox.back);
             self.go_on_resurrecting(daemon.resurrects);
         }
         self.settle();

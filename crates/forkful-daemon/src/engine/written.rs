@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::app::{App, AppId, Place, Process};
+use super::apply::WrittenPlan;
 use super::apps::Apps;
 use super::recalled::Recalled;
 use crate::inherited::StateFile;
@@ -56,6 +57,9 @@ pub(crate) struct WrittenDaemon {
     pub(super) resurrects: bool,
     /// Everything is being stopped.
     pub(super) is_closing: bool,
+    /// Configurations that are being applied.
+    #[serde(default)]
+    pub(super) plans: Vec<WrittenPlan>,
     /// The saved state is this daemon's own.
     pub(super) owns_saved: bool,
     /// Entries of the saved state that are about to be started.

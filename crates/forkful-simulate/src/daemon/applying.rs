@@ -23,7 +23,7 @@ use crate::world::World;
 type App = Planned<Rc<AppSpec>>;
 
 /// A plan in progress.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Applying {
     plan: Apply<App>,
     request: usize,
@@ -37,6 +37,9 @@ pub(crate) struct Applying {
     is_alone: bool,
     /// Every change that had to be rolled back was rolled back.
     is_whole: bool,
+    /// A daemon that died had begun it, and its client has left; its next action may have been performed before.
+    is_resumed: bool,
+    is_again: bool,
 }
 
 impl World {
@@ -87,9 +90,35 @@ impl World {
             other.is_alone &= !names.iter().any(is_kept);
         }
         let (job, current) = (None, None);
-        let applying = Applying { plan, request, job, current, names, touched, is_alone, is_whole: true };
+        let (is_whole, is_resumed, is_again) = (true, false, false);
+        let applying = Applying {
+            plan,
+            request,
+            job,
+            current,
+            names,
+            touched,
+            is_alone,
+            is_whole,
+            is_resumed,
+            is_again,
+        };
         self.daemon.applies.push(applying);
         self.plan_step(request);
+    }
+
+    /// Continues with the plans of the daemon that died.
+    pub(super) fn resume_plans(&mut self, written: Vec<Applying>) {
+        for mut before in written {
+            if self.plant == Some(Plant::UnwrittenSteps) {
+                before.plan = without_done(&before.plan);
+            }
+            self.daemon.claims.resume(&before.plan);
+            let request = before.request;
+            let applying = Applying { job: None, current: None, is_resumed: true, is_again: true, ..before };
+            self.daemon.applies.push(applying);
+            self.plan_step(request);
+        }
     }
 
     /// Each step is a command of its own, queued behind earlier ones.
@@ -133,20 +162,24 @@ impl World {
             let applying = self.daemon.applies.remove(at);
             self.daemon.claims.release(&applying.names);
             self.check_applied(&applying);
-            self.reply_when_saved(applying.request);
+            if !applying.is_resumed {
+                self.reply_when_saved(applying.request);
+            }
             return true;
         };
+        let is_again = std::mem::take(&mut self.daemon.applies[at].is_again);
+        self.write_plans();
         let job = self.new_job(None);
         self.daemon.applies[at].job = Some(job);
         let (Action::Do(step) | Action::Undo(step)) = &action;
         self.trace(|| format!("      apply: {} → {:?}", step.app.name, action.order()));
         if matches!(action, Action::Do(_)) || !self.plants(Plant::NotTakenBack) {
-            self.carry_out(action.order(), &step.app.clone(), job);
+            self.carry_out((action.order(), is_again), &step.app.clone(), job);
         }
         true
     }
 
-    fn carry_out(&mut self, order: Order, app: &App, job: JobId) {
+    fn carry_out(&mut self, (order, is_again): (Order, bool), app: &App, job: JobId) {
         let version = |version| app.version(version).cloned();
         let Some(id) = self.daemon.find(&app.name) else {
             let wanted = std::slice::from_ref(&*app.wanted);
@@ -166,7 +199,7 @@ impl World {
             self.watch.forget_hour(id, &slots);
         }
         match order {
-            Order::Start if is_at_rest => {
+            Order::Start if is_at_rest || is_again => {
                 self.watch.excuse_all(id);
                 self.supervise(id, Event::Restart { slots, spec: version(Version::Wanted), job });
             }
@@ -217,6 +250,13 @@ impl World {
             }
         }
     }
+}
+
+/// The plan as another daemon finds it if the code had forgotten to write what was done.
+fn without_done(plan: &Apply<App>) -> Apply<App> {
+    let mut progress = serde_json::to_value(plan.progress()).expect("it is written as JSON");
+    progress["done"] = serde_json::Value::Array(Vec::new());
+    Apply::resume(plan.steps().to_vec(), serde_json::from_value(progress).expect("the same without a field"))
 }
 
 /// Whether two definitions are equal. A number of workers that follows the load may have changed meanwhile.

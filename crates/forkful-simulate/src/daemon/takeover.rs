@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forkful_core::snapshot;
 use forkful_core::supervisor::{Adopted, AppId, AppSupervisor, Effect, Event, JobId};
 
+use super::applying::Applying;
 use super::{App, Daemon};
 use crate::disk::Saved;
 use crate::machine::{Deed, Phase, Pid};
@@ -54,6 +55,8 @@ struct Own {
     unwatched: BTreeSet<JobId>,
     /// Apps of a saved state that are not created yet.
     pending: Vec<Saved>,
+    /// Plans in progress.
+    applies: Vec<Applying>,
 }
 
 impl World {
@@ -157,7 +160,15 @@ impl World {
             last_job: self.daemon.jobs.newest(),
             unwatched: self.daemon.jobs.unwatched(|job| job.request.is_some()),
             pending: self.daemon.pending.clone(),
+            applies: self.daemon.applies.clone(),
         };
+    }
+
+    /// A plan performs its next action: it is written first.
+    pub(super) fn write_plans(&mut self) {
+        if self.kept.dies_in.is_some() {
+            self.write_own();
+        }
     }
 
     /// Another daemon takes over.
@@ -195,6 +206,7 @@ impl World {
             let there = self.adopted(app);
             self.supervise(app, Event::TakenOver(there));
         }
+        self.resume_plans(kept.own.applies);
         // Events from before the takeover come before deadlines from before it.
         for happening in kept.untold {
             self.handle(happening);

@@ -9,7 +9,7 @@ use super::*;
 type Applying = tokio::sync::oneshot::Receiver<Result<ApplyReply, ErrorReply>>;
 
 impl World {
-    fn apply(&mut self, specs: &[AppSpec], prune: bool) -> Applying {
+    pub(super) fn apply(&mut self, specs: &[AppSpec], prune: bool) -> Applying {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let apps = specs.iter().map(AppDefinition::from).collect();
         let code_changed_at_ms = specs.iter().map(|spec| (spec.name.to_string(), 1)).collect();

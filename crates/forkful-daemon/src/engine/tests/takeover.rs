@@ -228,3 +228,48 @@ fn clients_of_a_daemon_before_have_left_and_commands_without_one_go_on() {
     assert!(after.has_client_left(own));
     assert_eq!(after.unwatched(), [unwatched].into(), "also for the one after it");
 }
+
+/// A daemon dies when the first app of a configuration has been made and the second one has not.
+async fn killed_while_it_applies(specs: &[AppSpec]) -> World {
+    let mut world = World::new();
+    let answer = world.apply(specs, false);
+    world.turn_until("the first app", |engine| !engine.apps.is_empty()).await;
+    assert_eq!(world.engine.apps.len(), 1);
+    drop(answer);
+    let remains = killed(world);
+    assert_eq!(remains.written.daemon.plans.len(), 1);
+    let world = next(remains);
+    assert!(world.engine.plans.is_busy(), "no other configuration may change these apps");
+    world
+}
+
+#[test]
+fn a_configuration_that_a_daemon_was_applying_is_applied_by_the_next_one() {
+    locally(async {
+        let specs = ["api", "db", "web"].map(|name| spec(name, SLEEP, 1));
+        let mut world = killed_while_it_applies(&specs).await;
+        let applied = |engine: &Engine| !engine.plans.is_busy() && engine.jobs.is_empty();
+        world.turn_until("all of it", applied).await;
+        let names: Vec<_> = world.engine.apps.values().map(|app| app.spec().name.to_string()).collect();
+        assert_eq!(names, ["api", "db", "web"]);
+        assert!(world.engine.apps.keys().all(|app| world.running(*app) == 1));
+        // Nothing is left of it for a third daemon.
+        let remains = killed(world);
+        assert_eq!(remains.written.daemon.plans, []);
+        next(remains).close().await;
+    });
+}
+
+#[test]
+fn a_configuration_that_fails_under_the_next_daemon_is_taken_back() {
+    locally(async {
+        let readiness = forkful_core::spec::Readiness {
+            wait_ready: true,
+            listen_timeout: Some(Duration::from_millis(20)),
+        };
+        let never = AppSpec { readiness, ..spec("web", SLEEP, 1) };
+        let mut world = killed_while_it_applies(&[spec("api", SLEEP, 1), never]).await;
+        let taken_back = |engine: &Engine| !engine.plans.is_busy() && engine.apps.is_empty();
+        world.turn_until("it is taken back", taken_back).await;
+    });
+}
