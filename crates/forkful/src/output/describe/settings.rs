@@ -62,8 +62,8 @@ fn only_given(key: &KnownKey, definition: &AppDefinition) -> Option<Setting> {
             files.join(", ")
         }
         "save_env" => sources.keep_inherited.to_string(),
-        // Values of the environment never leave the daemon.
-        "env" | "port" => "see `environment`".to_owned(),
+        // The lines above have them, with their source.
+        "env" | "port" => return None,
         _ => AS_GIVEN.to_owned(),
     };
     Some(Setting { group: key.group.short(), key: key.name, value, origin: Some(origin) })
@@ -155,7 +155,9 @@ mod tests {
         let given = supported_keys().map(|key| (key.name.to_owned(), format!("a.json:{}", key.name.len())));
         definition.origins = given.collect();
         let shown = settings(&definition);
-        for (key, origin) in &definition.origins {
+        for (key, origin) in
+            definition.origins.iter().filter(|(key, _)| !["env", "port"].contains(&key.as_str()))
+        {
             let of_key: Vec<_> = shown.iter().filter(|setting| setting.key == key).collect();
             assert_eq!(of_key.len(), 1, "{key}");
             assert_eq!(of_key[0].origin.as_ref(), Some(origin), "{key}");
