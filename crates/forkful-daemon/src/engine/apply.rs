@@ -281,6 +281,8 @@ async fn ask(
     deployment: Option<&Deployment>,
 ) -> AppOutcome {
     let name = app.name.as_str();
+    // One that was never created, or that the previous daemon has deleted.
+    let may_be_gone = is_undo || is_again && order == Order::Delete;
     let (reply, answer) = oneshot::channel();
     let version = |version| app.version(version).map(|definition| &**definition);
     let action = |verb, definition: Option<&AppDefinition>, instances| {
@@ -298,7 +300,7 @@ async fn ask(
                 StartRequest { apps, wait: true, ..StartRequest::default() }
             };
             let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
-            return became(name, is_undo, was_sent, answer).await;
+            return became(name, may_be_gone, was_sent, answer).await;
         }
         Order::Stop => action(Verb::Stop, None, None),
         Order::Delete => action(Verb::Delete, None, None),
@@ -313,12 +315,12 @@ async fn ask(
         }
     };
     let was_sent = engine.send(Back::Step(Command::Action { verb, request, reply })).is_ok();
-    became(name, is_undo, was_sent, answer).await
+    became(name, may_be_gone, was_sent, answer).await
 }
 
 async fn became(
     name: &str,
-    is_undo: bool,
+    may_be_gone: bool,
     was_sent: bool,
     answer: oneshot::Receiver<Result<ActionReply, ErrorReply>>,
 ) -> AppOutcome {
@@ -328,8 +330,7 @@ async fn became(
     }
     match answer.await {
         Ok(Ok(reply)) => reply.apps.into_iter().next().unwrap_or_else(|| outcome(name, None, Vec::new())),
-        // An app that was never created is already gone.
-        Ok(Err(refusal)) if is_undo && refusal.code == ErrorCode::NoSuchTarget => {
+        Ok(Err(refusal)) if may_be_gone && refusal.code == ErrorCode::NoSuchTarget => {
             outcome(name, None, Vec::new())
         }
         Ok(Err(refusal)) => {

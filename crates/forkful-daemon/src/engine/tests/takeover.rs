@@ -273,3 +273,21 @@ fn a_configuration_that_fails_under_the_next_daemon_is_taken_back() {
         world.turn_until("it is taken back", taken_back).await;
     });
 }
+
+#[test]
+fn an_app_that_a_configuration_has_deleted_already_is_no_failure_for_the_next_daemon() {
+    locally(async {
+        let mut world = World::new();
+        let old = world.start("old", SLEEP, 1);
+        world.turn_until_answered().await;
+        let _answer = world.apply(&[spec("api", SLEEP, 1)], true);
+        world.turn_until("the app is deleted", |engine| engine.apps.get(&old).is_none()).await;
+        let remains = killed(world);
+        assert_eq!(remains.written.daemon.plans.len(), 1, "it is not known that it has ended");
+        let mut world = next(remains);
+        world.turn_until("all of it", |engine| !engine.plans.is_busy()).await;
+        let names: Vec<_> = world.engine.apps.values().map(|app| app.spec().name.to_string()).collect();
+        assert_eq!(names, ["api"]);
+        world.close().await;
+    });
+}
