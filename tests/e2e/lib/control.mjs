@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 
+import { isLiving } from './living.mjs';
 import { waitUntil, within } from './wait.mjs';
 
 /** One worker process of an app under test. */
@@ -117,7 +118,8 @@ export class Control {
 
   /** The living workers of a script, by slot. @param {string} script */
   living(script) {
-    return this.seen.filter((worker) => worker.script === script && !worker.gone)
+    // The end of a connection may be noticed later than the end of its process.
+    return this.seen.filter((worker) => worker.script === script && !worker.gone && isLiving(worker.pid))
       .sort((a, b) => (a.slot ?? 0) - (b.slot ?? 0) || a.pid - b.pid);
   }
 

@@ -4,13 +4,16 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { Control } from './control.mjs';
 import { isListenedOn } from './http.mjs';
+import { isLiving } from './living.mjs';
 import { NEWEST, nodeBinary } from './nodes.mjs';
 import { waitUntil } from './wait.mjs';
+
+export { isLiving };
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const CONTROL = fileURLToPath(new URL('../fixtures/control.cjs', import.meta.url));
@@ -68,13 +71,15 @@ function processesOf(directory) {
   return found;
 }
 
-/** Whether a process runs; a zombie does not. @param {number} pid */
-export function isLiving(pid) {
+/** The ports that apps of a `start` are given by their environment: of the command, or of a configuration. @param {string} target @param {NodeJS.ProcessEnv} [env] */
+function portsOf(target, env) {
+  let apps = [];
   try {
-    return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.[0] !== 'Z';
+    if (target.endsWith('.json')) ({ apps = [] } = JSON.parse(readFileSync(target, 'utf8')));
   } catch {
-    return false;
+    // It is the name of an app, or has comments.
   }
+  return [env, ...apps.map((app) => app.env)].map((of) => Number(of?.PORT ?? 0)).filter((port) => port > 0);
 }
 
 /** A home, a directory for the test's files, and the commands that run there. */
@@ -144,16 +149,26 @@ export class Sandbox {
   }
 
   /**
-   * Runs a command that must succeed. After the start of an app with a `PORT`, it waits until the app listens: on a slow or busy machine
-   * that may be after the end of `start`, which waits 3 s for workers of a cluster, and 1 s in fork mode.
+   * Runs a command that must succeed. After the start of apps with a `PORT`, it waits until they listen with all their workers: on a slow or
+   * busy machine that may be after the end of `start`, which waits 3 s for workers of a cluster, and 1 s in fork mode.
    * @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options]
    */
   async ok(args, options) {
     const outcome = await this.run(args, options);
     assert.equal(outcome.code, 0, `forkful ${args.join(' ')}\n${outcome.stdout}${outcome.stderr}`);
-    const port = Number(options?.env?.PORT ?? 0);
-    if (args[0] === 'start' && port > 0) await waitUntil(`a listener on port ${port}\n${outcome.stdout}${outcome.stderr}`, () => isListenedOn(port));
+    const ports = args[0] === 'start' ? portsOf(resolve(options?.cwd ?? this.directory, args[1]), options?.env) : [];
+    const told = `${outcome.stdout}${outcome.stderr}`;
+    for (const port of ports) await waitUntil(`a listener on port ${port}\n${told}`, () => isListenedOn(port));
+    const late = [...told.matchAll(/^note: (.+): it runs, but has not listened on any port yet/gm)].map(([, name]) => name);
+    if (ports.length > 0 && late.length > 0) await waitUntil(`all workers of ${late} to listen`, () => this.#listen(late));
     return outcome;
+  }
+
+  /** Whether all workers of these apps listen. @param {string[]} names */
+  async #listen(names) {
+    const { apps } = JSON.parse((await this.run(['list', '--json'])).stdout);
+    const workers = apps.filter(({ definition }) => names.includes(definition.name)).flatMap((app) => app.workers);
+    return workers.every(({ reason }) => !/does not listen on any port/.test(reason ?? ''));
   }
 
   /** Runs a command that must fail. @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options] */
