@@ -146,6 +146,8 @@ impl Became {
 pub struct Apply<T> {
     steps: Vec<Step<T>>,
     progress: Progress,
+    /// The action under way may have been carried out by another daemon before.
+    is_again: bool,
 }
 
 /// How far a plan is; steps are named by their indices.
@@ -176,12 +178,13 @@ impl<T: Clone> Apply<T> {
         let mut steps: Vec<Step<T>> = steps.into_iter().collect();
         // The sort is stable, so that the order of apps within one kind of change stays.
         steps.sort_by_key(|step| step.change);
-        Self { steps, progress: Progress::default() }
+        Self { steps, progress: Progress::default(), is_again: false }
     }
 
     /// A plan that another daemon had begun. The action that was under way then comes again.
     pub fn resume(steps: Vec<Step<T>>, progress: Progress) -> Self {
-        Self { steps, progress }
+        let is_again = progress.current.is_some();
+        Self { steps, progress, is_again }
     }
 
     /// How far it is.
@@ -218,12 +221,14 @@ impl<T: Clone> Apply<T> {
 
     /// How the action went that [`Self::advance`] gave.
     pub fn done(&mut self, outcome: Outcome) {
+        let is_again = std::mem::take(&mut self.is_again);
         let Some((at, false)) = self.progress.current.take() else { return };
         let Some(step) = self.steps.get(at) else { return };
         let is_touched = match outcome {
             Outcome::Done | Outcome::Partial => true,
-            // An app that was to be made exists, even where none of its workers runs.
-            Outcome::Unchanged => !step.existed,
+            // An app that was to be made exists, even where none of its workers runs. One that another daemon had begun to change may
+            // be what the file says, although the second try has failed.
+            Outcome::Unchanged => !step.existed || is_again,
         };
         self.progress.has_failed |= outcome != Outcome::Done;
         if is_touched {
@@ -369,7 +374,20 @@ mod tests {
             (told.join(" "), plan.has_failed())
         };
         assert_eq!(interrupted("none"), run(&steps(), &[]));
-        assert_eq!(interrupted("a"), run(&steps(), &[("a", Outcome::Unchanged)]));
+        // What may have been changed before is taken back.
+        assert_eq!(interrupted("a"), run(&steps(), &[("a", Outcome::Partial)]));
+    }
+
+    #[test]
+    fn a_change_that_may_have_been_carried_out_before_is_taken_back_when_it_fails() {
+        let mut plan = Apply::new([step("a", Change::Reload)]);
+        plan.advance();
+        let mut plan = Apply::resume(plan.steps().to_vec(), plan.progress().clone());
+        assert!(matches!(plan.advance(), Some(Action::Do(_))));
+        plan.done(Outcome::Unchanged);
+        assert!(matches!(plan.advance(), Some(Action::Undo(step)) if step.app == "a"));
+        plan.done(Outcome::Done);
+        assert_eq!(plan.advance(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use forkful_core::apply::{
-    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Planned, Version, plan,
+    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Planned, Progress, Version, plan,
 };
 use forkful_core::slot::Verb;
 use forkful_core::spec::{AppName, AppSpec, Mode};
@@ -110,9 +110,11 @@ impl World {
     /// Continues with the plans of the daemon that died.
     pub(super) fn resume_plans(&mut self, written: Vec<Applying>) {
         for mut before in written {
-            if self.plant == Some(Plant::UnwrittenSteps) {
-                before.plan = without_done(&before.plan);
-            }
+            let progress = match self.plant {
+                Some(Plant::UnwrittenSteps) => without_done(before.plan.progress()),
+                _ => before.plan.progress().clone(),
+            };
+            before.plan = Apply::resume(before.plan.steps().to_vec(), progress);
             self.daemon.claims.resume(&before.plan);
             let request = before.request;
             let applying = Applying { job: None, current: None, is_resumed: true, is_again: true, ..before };
@@ -252,11 +254,11 @@ impl World {
     }
 }
 
-/// The plan as another daemon finds it if the code had forgotten to write what was done.
-fn without_done(plan: &Apply<App>) -> Apply<App> {
-    let mut progress = serde_json::to_value(plan.progress()).expect("it is written as JSON");
-    progress["done"] = serde_json::Value::Array(Vec::new());
-    Apply::resume(plan.steps().to_vec(), serde_json::from_value(progress).expect("the same without a field"))
+/// The progress of a plan as another daemon finds it if the code had forgotten to write what was done.
+fn without_done(progress: &Progress) -> Progress {
+    let mut json = serde_json::to_value(progress).expect("it is written as JSON");
+    json["done"] = serde_json::Value::Array(Vec::new());
+    serde_json::from_value(json).expect("the same without a field")
 }
 
 /// Whether two definitions are equal. A number of workers that follows the load may have changed meanwhile.
