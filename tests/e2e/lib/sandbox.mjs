@@ -71,15 +71,14 @@ function processesOf(directory) {
   return found;
 }
 
-/** The ports that apps of a `start` are given by their environment: of the command, or of a configuration. @param {string} target @param {NodeJS.ProcessEnv} [env] */
-function portsOf(target, env) {
-  let apps = [];
+/** Whether apps of a configuration are given a port. @param {string} path */
+function namesPorts(path) {
   try {
-    if (target.endsWith('.json')) ({ apps = [] } = JSON.parse(readFileSync(target, 'utf8')));
+    return path.endsWith('.json') && JSON.parse(readFileSync(path, 'utf8')).apps.some(({ env }) => Number(env?.PORT ?? 0) > 0);
   } catch {
     // It is the name of an app, or has comments.
+    return false;
   }
-  return [env, ...apps.map((app) => app.env)].map((of) => Number(of?.PORT ?? 0)).filter((port) => port > 0);
 }
 
 /** A home, a directory for the test's files, and the commands that run there. */
@@ -156,12 +155,18 @@ export class Sandbox {
   async ok(args, options) {
     const outcome = await this.run(args, options);
     assert.equal(outcome.code, 0, `forkful ${args.join(' ')}\n${outcome.stdout}${outcome.stderr}`);
-    const ports = args[0] === 'start' ? portsOf(resolve(options?.cwd ?? this.directory, args[1]), options?.env) : [];
-    const told = `${outcome.stdout}${outcome.stderr}`;
-    for (const port of ports) await waitUntil(`a listener on port ${port}\n${told}`, () => isListenedOn(port));
-    const late = [...told.matchAll(/^note: (.+): it runs, but has not listened on any port yet/gm)].map(([, name]) => name);
-    if (ports.length > 0 && late.length > 0) await waitUntil(`all workers of ${late} to listen`, () => this.#listen(late));
+    if (args[0] === 'start') await this.#listening(args, outcome, options);
     return outcome;
+  }
+
+  /** Waits until apps listen that are given a port. @param {string[]} args @param {Outcome} outcome @param {Parameters<Sandbox['run']>[1]} [options] */
+  async #listening(args, outcome, options) {
+    const told = `${outcome.stdout}${outcome.stderr}`;
+    const port = Number(options?.env?.PORT ?? 0);
+    if (port > 0) await waitUntil(`a listener on port ${port}\n${told}`, () => isListenedOn(port));
+    const late = [...told.matchAll(/^note: (.+): it runs, but has not listened on any port yet/gm)].map(([, name]) => name);
+    const path = resolve(options?.cwd ?? this.directory, args[1]);
+    if (late.length > 0 && (port > 0 || namesPorts(path))) await waitUntil(`all workers of ${late} to listen`, () => this.#listen(late));
   }
 
   /** Whether all workers of these apps listen. @param {string[]} names */
