@@ -146,7 +146,7 @@ impl Became {
 pub struct Apply<T> {
     steps: Vec<Step<T>>,
     progress: Progress,
-    /// The action under way may have been carried out by another daemon before.
+    /// Another daemon may have carried out the action under way.
     is_again: bool,
 }
 
@@ -187,6 +187,11 @@ impl<T: Clone> Apply<T> {
         Self { steps, progress, is_again }
     }
 
+    /// Whether another daemon may have carried out the action under way, in part or as a whole.
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
     /// How far it is.
     pub fn progress(&self) -> &Progress {
         &self.progress
@@ -197,7 +202,7 @@ impl<T: Clone> Apply<T> {
         &self.steps
     }
 
-    /// The next action, or the one that is under way; `None` when all steps are done, or undone.
+    /// The action under way, or else the next action. `None` at the end of the plan.
     pub fn advance(&mut self) -> Option<Action<T>> {
         if self.progress.current.is_none() {
             self.progress.current = if self.progress.has_failed {

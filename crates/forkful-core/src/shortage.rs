@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// After so long without a single start, starts fail.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Since when starts fail for want of descriptors or memory.
+/// The time in which starts fail because the daemon lacks descriptors or memory.
 #[derive(Debug, Default)]
 pub struct Shortage {
     since: Option<Time>,
@@ -25,7 +25,8 @@ pub struct Again {
 }
 
 impl Shortage {
-    /// A start has failed for want of descriptors or memory; `None` if that has been so for too long, and the start has failed for good.
+    /// A start has failed because the daemon lacks descriptors or memory. `None` if starts have failed for too long: then this start is
+    /// not tried again.
     pub fn on_lack(&mut self, now: Time) -> Option<Again> {
         let since = *self.since.get_or_insert(now);
         if now.since(since) < LONGEST {

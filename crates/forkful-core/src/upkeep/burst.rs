@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Files that keep changing must not put the replacement off for ever: it waits at most for so many delays.
+/// If files keep changing, the changes are followed after this many delays.
 const DELAYS_MAX: u32 = 20;
 
 /// Changes that are followed together.

@@ -135,8 +135,7 @@ impl Plans {
         let deployment = written.deployment.clone();
         self.under_way.insert(number, written);
         tokio::task::spawn_local(async move {
-            let is_resumed = reply.is_none();
-            let (apps, undone) = carry_out(plan, (&back, number), deployment.as_ref(), is_resumed).await;
+            let (apps, undone) = carry_out(plan, (&back, number), deployment.as_ref()).await;
             let applied = Applied { number, names, answer: ApplyReply { plan: told, apps, undone }, reply };
             // The engine is gone only when the daemon ends.
             let _gone = back.send(Back::Applied(applied));
@@ -244,7 +243,6 @@ async fn carry_out(
     mut plan: Plan,
     (engine, number): (&mpsc::UnboundedSender<Back>, u64),
     deployment: Option<&Deployment>,
-    mut is_again: bool,
 ) -> (Vec<AppOutcome>, Vec<AppOutcome>) {
     let (mut done, mut undone) = (Vec::new(), Vec::new());
     while let Some(action) = plan.advance() {
@@ -254,9 +252,7 @@ async fn carry_out(
             Action::Undo(step) => (step, true),
         };
         let deployment = deployment.filter(|_| !is_undo);
-        // The first action of a plan that is resumed may have been carried out, in part or as a whole.
-        let again = std::mem::take(&mut is_again);
-        let became = ask(engine, &step.app, (action.order(), is_undo, again), deployment).await;
+        let became = ask(engine, &step.app, (action.order(), is_undo, plan.is_again()), deployment).await;
         plan.done(judged(step, &became));
         if is_undo { undone.push(became) } else { done.push(became) }
     }

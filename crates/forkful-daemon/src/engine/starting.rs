@@ -213,7 +213,7 @@ impl Starts {
         }
     }
 
-    /// A start has failed. While the daemon itself lacks descriptors or memory, it is tried again.
+    /// A start has failed. While the daemon itself lacks descriptors or memory, the start is tried again.
     fn postpone_or_fail(
         &mut self,
         (app, slot, generation): ProcessKey,

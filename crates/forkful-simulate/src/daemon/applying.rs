@@ -37,9 +37,8 @@ pub(crate) struct Applying {
     is_alone: bool,
     /// Every change that had to be rolled back was rolled back.
     is_whole: bool,
-    /// A daemon that died had begun it, and its client has left; its next action may have been performed before.
+    /// A daemon that died had begun it, and its client has left.
     is_resumed: bool,
-    is_again: bool,
 }
 
 impl World {
@@ -90,19 +89,9 @@ impl World {
             other.is_alone &= !names.iter().any(is_kept);
         }
         let (job, current) = (None, None);
-        let (is_whole, is_resumed, is_again) = (true, false, false);
-        let applying = Applying {
-            plan,
-            request,
-            job,
-            current,
-            names,
-            touched,
-            is_alone,
-            is_whole,
-            is_resumed,
-            is_again,
-        };
+        let (is_whole, is_resumed) = (true, false);
+        let applying =
+            Applying { plan, request, job, current, names, touched, is_alone, is_whole, is_resumed };
         self.daemon.applies.push(applying);
         self.plan_step(request);
     }
@@ -117,7 +106,7 @@ impl World {
             before.plan = Apply::resume(before.plan.steps().to_vec(), progress);
             self.daemon.claims.resume(&before.plan);
             let request = before.request;
-            let applying = Applying { job: None, current: None, is_resumed: true, is_again: true, ..before };
+            let applying = Applying { job: None, current: None, is_resumed: true, ..before };
             self.daemon.applies.push(applying);
             self.plan_step(request);
         }
@@ -169,7 +158,7 @@ impl World {
             }
             return true;
         };
-        let is_again = std::mem::take(&mut self.daemon.applies[at].is_again);
+        let is_again = self.daemon.applies[at].plan.is_again();
         self.write_plans();
         let job = self.new_job(None);
         self.daemon.applies[at].job = Some(job);
