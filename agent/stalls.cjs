@@ -273,15 +273,17 @@ class Stalls {
       return;
     }
     // Waiting for a core is no stall of the app's making: on a machine whose cores are all in use, to look more closely makes it worse.
+    // It may have waited before the stall, too: what it computed is its own in any case.
     const before = this.waited;
-    const ownMs = at - from - (this.readWait() - before);
+    const usedMs = Math.min(at - from, Math.max(0, cpuMs() - this.cpuAtTick));
+    const ownMs = Math.max(at - from - (this.readWait() - before), usedMs);
     // A call that waits uses no CPU time: the loop stays watched.
     if (ownMs >= this.minMs) this.awakeUntil = at + ALERT_MS;
     const { waiting, answered } = this.requests((from + at) / 2 - this.lastTick);
     const stall = {
       from,
       to: at,
-      cpu_ms: Math.min(at - from, Math.max(0, cpuMs() - this.cpuAtTick)),
+      cpu_ms: usedMs,
       starter: this.last && this.nameOf(this.starterRoute(ended ?? this.last._httpMessage)),
       answered,
       waiting,
@@ -290,7 +292,7 @@ class Stalls {
     };
     this.pending.push(stall);
     this.countQueued(stall);
-    if (ownMs >= this.minMs && (stall.cpu_ms >= (at - from) * ARM_SHARE || ownMs >= ARM_MS)) this.sampler?.start();
+    if (ownMs >= this.minMs && (usedMs >= ownMs * ARM_SHARE || ownMs >= ARM_MS)) this.sampler?.start();
     if (!this.willTell) {
       this.willTell = true;
       this.agent.timer(this.finish, TELL_MS).unref();

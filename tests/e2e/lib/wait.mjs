@@ -9,7 +9,7 @@ const BOUND_MS = 180_000;
 
 /**
  * Waits until `predicate` returns a truthy value, and returns it. Its exceptions count as "not yet"; the
- * last one is the cause of the error.
+ * last one is in the error.
  * @template T
  * @param {string} what what is waited for, in words
  * @param {() => T | Promise<T>} predicate
@@ -26,7 +26,7 @@ export async function waitUntil(what, predicate, boundMs = BOUND_MS) {
     } catch (error) {
       cause = error;
     }
-    if (Date.now() >= end) throw new Error(`not within ${boundMs} ms: ${what}`, { cause });
+    if (Date.now() >= end) throw new Error(`not within ${boundMs} ms: ${what}${cause ? `; the last attempt: ${cause.message}` : ''}`, { cause });
     await sleep(STEP_MS);
   }
 }
