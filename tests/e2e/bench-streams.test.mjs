@@ -81,8 +81,11 @@ test('a reload closes WebSockets with code 1012, and the load connects again', a
   await waitUntil('messages at the new workers', isLoaded);
   load.child.kill('SIGINT');
   const report = JSON.parse((await load.outcome).stdout);
-  assert.equal(report.messages.closes['1012'], 6, JSON.stringify(report.messages));
-  assert.ok(report.messages.reconnects >= 1 && report.messages.reconnects <= 6, JSON.stringify(report.messages));
+  // The first worker's connections may connect again to the second one before it is replaced, too.
+  const { closes: { 1012: told, ...others }, reconnects } = report.messages;
+  assert.deepEqual(others, {});
+  assert.ok(told >= 6 && told <= 12, JSON.stringify(report.messages));
+  assert.ok(reconnects >= 1 && reconnects <= told, JSON.stringify(report.messages));
   assert.ok(report.requests.completed > 0, JSON.stringify(report.requests));
 });
 

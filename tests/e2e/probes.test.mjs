@@ -93,7 +93,10 @@ for (const [what, target] of [
     await waitUntil('the end of readiness', async () => (await probe('readyz')).status === 503);
     // The apps serve on: nobody has to be as fast as the signal.
     const before = load.counts.success;
-    await waitUntil('more answers', () => load.counts.success > before + 50);
+    await waitUntil('more answers', () => {
+      assert.ok(load.counts.success > before + 50, JSON.stringify({ before, ...load.counts, failures: load.failures }));
+      return true;
+    });
     assert.deepEqual(await statuses(), [200, 200, 503]);
     const { success, ...failed } = await load.stop();
     assert.ok(success > 100);

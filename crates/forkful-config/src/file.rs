@@ -11,7 +11,7 @@ use crate::deploy::{self, DeployTarget};
 use crate::error::{ConfigError, Place, Warning};
 use crate::faults::Faults;
 use crate::options::AppOptions;
-use crate::read::script::JsEvaluator;
+use crate::read::script::{JsEvaluator, ScriptPlace};
 use crate::read::{self, SyntaxFault};
 use crate::regular;
 use crate::tree::{Lines, Node, Spot};
@@ -176,7 +176,11 @@ fn evaluated(
 ) -> Result<Read, ConfigError> {
     let absolute = std::path::absolute(path).map_err(|cause| unreadable(path, cause))?;
     let result = evaluator.evaluate(&absolute).map_err(|fault| {
-        let at = fault.line.map(|line| Lines::new(text).whole(line));
+        let lines = Lines::new(text);
+        let at = fault.at.map(|ScriptPlace { line, column, length }| match column {
+            Some(column) => lines.columns(line, column, length),
+            None => lines.whole(line),
+        });
         let error = ConfigError::at(Place::in_file(path, at, ""), fault.message);
         fault.hint.into_iter().fold(error, ConfigError::with_hint)
     })?;

@@ -40,7 +40,7 @@ pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, of_
 pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
 pub use only::chosen_names;
 pub use options::{AppOptions, KeyOrigin, Origin};
-pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptResult};
+pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptPlace, ScriptResult};
 pub use resolve::environment::{caller_environment, strip_own};
 pub use resolve::{Context, Resolved, change, resolve, resolve_only, tidy};
 pub use schema::json_schema;

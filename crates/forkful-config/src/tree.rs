@@ -222,10 +222,17 @@ impl<'a> Lines<'a> {
 
     /// The part of a line from this column on, counted from 1.
     pub(crate) fn since_column(&self, line: usize, column: usize) -> Spot {
+        self.columns(line, column, None)
+    }
+
+    /// So many characters of a line from this column on, counted from 1; without a length all.
+    pub(crate) fn columns(&self, line: usize, column: usize, length: Option<usize>) -> Spot {
         let bytes = self.bytes_of(line);
         let text = self.text.get(bytes.clone()).unwrap_or_default();
-        let skipped = text.char_indices().nth(column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
-        self.spot(bytes.start + skipped..bytes.end)
+        let from = column.saturating_sub(1);
+        let byte = |character: usize| text.char_indices().nth(character).map_or(text.len(), |(at, _)| at);
+        let end = length.map_or(text.len(), |length| byte(from.saturating_add(length)));
+        self.spot(bytes.start + byte(from)..bytes.start + end)
     }
 
     /// A line without its indentation, if the relevant part is unknown.

@@ -453,6 +453,12 @@ impl Slot {
         if is_settled { 0 } else { self.counters.in_a_row }
     }
 
+    /// Whether no process runs. One may be planned: the slot waits to start it again.
+    pub fn has_no_process(&self) -> bool {
+        let is_waiting = matches!(self.state, State::Backoff { .. }) && self.leaving.is_empty();
+        is_waiting || self.is_at_rest()
+    }
+
     /// Whether no process runs and nothing is planned.
     pub fn is_at_rest(&self) -> bool {
         matches!(self.state, State::Stopped { .. } | State::Failed { .. }) && self.leaving.is_empty()

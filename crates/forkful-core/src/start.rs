@@ -108,14 +108,14 @@ pub enum Conflict {
     /// It runs already.
     Runs { name: String, workers: usize },
     /// The name belongs to an app with this script.
-    OtherApp { script: String, is_running: bool },
+    OtherApp { name: String, script: String, is_running: bool },
 }
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Runs { workers, .. } => write!(f, "already running, with {}", count(*workers, "worker")),
-            Self::OtherApp { script, is_running } => {
+            Self::OtherApp { script, is_running, .. } => {
                 let state = if *is_running { ", which is running" } else { "" };
                 write!(f, "the name belongs to another app, {script}{state}")
             }
@@ -131,7 +131,10 @@ impl Conflict {
                 "`forkful reload {}` loads new code without losing a request; `--force` starts another copy",
                 shell_word(name)
             ),
-            Self::OtherApp { .. } => "`--name` gives this one another name".to_owned(),
+            Self::OtherApp { name, .. } => format!(
+                "`--name` gives this one another name; `forkful delete {}` removes the other one",
+                shell_word(name)
+            ),
         }
     }
 }
@@ -182,7 +185,7 @@ fn conflict(wanted: &Identity<'_>, existing: &Identity<'_>, workers: usize) -> C
         return Conflict::Runs { name: existing.name.to_owned(), workers };
     }
     let script = existing.script.unwrap_or(existing.program).to_owned();
-    Conflict::OtherApp { script, is_running: workers > 0 }
+    Conflict::OtherApp { name: existing.name.to_owned(), script, is_running: workers > 0 }
 }
 
 /// Whether two definitions run the same.
@@ -245,6 +248,10 @@ mod tests {
         Identity { name, program: "/usr/bin/node", script: Some(script) }
     }
 
+    fn other(name: &str, is_running: bool) -> Conflict {
+        Conflict::OtherApp { name: name.to_owned(), script: "/srv/api.js".to_owned(), is_running }
+    }
+
     /// The steps where `api` runs with two workers and `api-2` rests.
     fn steps_of(wanted: &[(Identity<'_>, IfRunning)]) -> Result<Vec<Step>, NamedTwice> {
         steps(wanted, |name| match name {
@@ -268,18 +275,10 @@ mod tests {
             (api, IfRunning::LeaveExisting, Step::Left),
             (app("api-2", "/srv/x.js"), IfRunning::LeaveExisting, Step::Left),
             (app("new", "/srv/new.js"), IfRunning::LeaveExisting, Step::New("new".to_owned())),
-            (
-                app("api", "/srv/other.js"),
-                IfRunning::Refuse,
-                Step::Refused(Conflict::OtherApp { script: "/srv/api.js".to_owned(), is_running: true }),
-            ),
+            (app("api", "/srv/other.js"), IfRunning::Refuse, Step::Refused(other("api", true))),
             (api, IfRunning::LeaveRunning, Step::Left),
             (app("api-2", "/srv/api.js"), IfRunning::LeaveRunning, Step::Again { is_running: false }),
-            (
-                app("api-2", "/srv/x.js"),
-                IfRunning::LeaveRunning,
-                Step::Refused(Conflict::OtherApp { script: "/srv/api.js".to_owned(), is_running: false }),
-            ),
+            (app("api-2", "/srv/x.js"), IfRunning::LeaveRunning, Step::Refused(other("api-2", false))),
             (app("new", "/srv/new.js"), IfRunning::LeaveRunning, Step::New("new".to_owned())),
         ];
         for (wanted, if_running, step) in table {
@@ -310,9 +309,13 @@ mod tests {
         let runs = Conflict::Runs { name: "api".to_owned(), workers: 1 };
         assert_eq!(runs.to_string(), "already running, with 1 worker");
         assert!(runs.hint().starts_with("`forkful reload api`"), "{}", runs.hint());
-        let other = Conflict::OtherApp { script: "/srv/a.js".to_owned(), is_running: true };
-        assert_eq!(other.to_string(), "the name belongs to another app, /srv/a.js, which is running");
-        assert!(other.hint().starts_with("`--name`"), "{}", other.hint());
+        let other = other("api", true);
+        assert_eq!(other.to_string(), "the name belongs to another app, /srv/api.js, which is running");
+        assert!(
+            other.hint().contains("`--name`") && other.hint().contains("`forkful delete api`"),
+            "{}",
+            other.hint()
+        );
     }
 
     #[test]

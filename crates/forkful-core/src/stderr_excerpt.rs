@@ -81,7 +81,9 @@ pub fn is_heap_limit(cause: &str) -> bool {
 /// What failed, and is to be done again once its cause is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt<'a> {
-    Start,
+    Start {
+        app: &'a str,
+    },
     /// The old version may serve on: a restart would end it.
     Reload {
         app: &'a str,
@@ -121,16 +123,21 @@ pub fn next_step(cause: &str, cwd: &str, attempt: Attempt<'_>) -> Option<Hint> {
     }
     if let Some(variable) = missing_variable(cause) {
         let again = match attempt {
-            Attempt::Start => "forkful restart <app>".to_owned(),
+            Attempt::Start { app } => format!("forkful restart {}", shell_word(app)),
             Attempt::Reload { app } => format!("forkful reload {}", shell_word(app)),
         };
         return Some(Page::Environment.hint(format!(
             "set `{variable}` in `env` or `env_file` of the config, or `{variable}=… {again} --update-env`"
         )));
     }
+    if cause.contains("ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") {
+        let text =
+            "Node.js removes types and does no more: compile the app to JavaScript, or run it with tsx";
+        return Some(Page::AppFails.hint(text));
+    }
     if cause.contains("SyntaxError") {
         let again = match attempt {
-            Attempt::Start => "start the app again".to_owned(),
+            Attempt::Start { .. } => "start the app again".to_owned(),
             Attempt::Reload { app } => format!("reload it again with `forkful reload {}`", shell_word(app)),
         };
         let text = format!("correct the syntax error at the place shown above, then {again}");
@@ -165,7 +172,12 @@ fn find_error(lines: &[String]) -> Option<FoundError> {
         if !is_caret_line(line) {
             return None;
         }
-        let at = index + 1 + lines[index + 1..].iter().position(|line| !line.is_empty())?;
+        let below = index + 1 + lines[index + 1..].iter().position(|line| !line.is_empty())?;
+        // Where Node.js cannot remove the types of TypeScript, the rest of the file comes before the error.
+        let has_frame = |at: usize| lines.get(at + 1).is_some_and(|next| is_script_frame(next));
+        let is_source = !is_error_line(&lines[below]) && !has_frame(below);
+        let named = || (below..lines.len()).find(|&at| is_error_line(&lines[at]) && has_frame(at));
+        let at = if is_source { named().unwrap_or(below) } else { below };
         (!lines[at].starts_with(' ') && !is_noise(&lines[at])).then_some(FoundError { at, is_thrown: true })
     });
     let named = || {

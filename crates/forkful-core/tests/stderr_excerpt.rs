@@ -68,7 +68,9 @@ fn the_last_line_is_the_cause_of_a_program_that_exits_with_a_code() {
     assert_eq!(failed(&"x".repeat(300)), None, "no message");
     assert_eq!(of("listening on 3000", Exit::Signal(9)), None, "who killed it did not ask it");
     assert_eq!(of("done", Exit::Code(0)), None);
-    let hint = next_step(&failed("DATABASE_URL is not set").unwrap(), "/srv", Attempt::Start).unwrap();
+    let hint =
+        next_step(&failed("DATABASE_URL is not set").unwrap(), "/srv", Attempt::Start { app: "my api" })
+            .unwrap();
     assert!(hint.text.contains("set `DATABASE_URL`"), "{}", hint.text);
 }
 
@@ -107,17 +109,26 @@ fn a_well_known_cause_has_a_next_step() {
             "correct the syntax error at the place shown above, then start the app again",
         ),
         (
+            "SyntaxError [ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX]: TypeScript enum is not supported in strip-only mode",
+            "Node.js removes types and does no more: compile the app to JavaScript, or run it with tsx",
+        ),
+        (
             "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
             "raise the heap limit with `--node-args=--max-old-space-size=<MiB>`, or look for a leak",
         ),
     ];
     for (cause, step) in steps {
-        assert_eq!(next_step(cause, "/srv", Attempt::Start).unwrap().text, step, "{cause}");
+        assert_eq!(next_step(cause, "/srv", Attempt::Start { app: "my api" }).unwrap().text, step, "{cause}");
     }
-    let step = next_step("Error: DATABASE_URL is not set", "/srv", Attempt::Start).unwrap().text;
+    let step =
+        next_step("Error: DATABASE_URL is not set", "/srv", Attempt::Start { app: "my api" }).unwrap().text;
     assert!(step.starts_with("set `DATABASE_URL` in `env` or `env_file` of the config"), "{step}");
-    assert_eq!(next_step("Error [ERR_X_Y]: a value is required", "/srv", Attempt::Start), None);
-    assert_eq!(next_step("TypeError: x is not a function", "/srv", Attempt::Start), None);
+    assert!(step.ends_with("`DATABASE_URL=… forkful restart 'my api' --update-env`"), "{step}");
+    assert_eq!(
+        next_step("Error [ERR_X_Y]: a value is required", "/srv", Attempt::Start { app: "my api" }),
+        None
+    );
+    assert_eq!(next_step("TypeError: x is not a function", "/srv", Attempt::Start { app: "my api" }), None);
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn complete(draft: Draft) -> Incident {
     let attempt = match incident.summary.kind {
         IncidentKind::FailedReload => Attempt::Reload { app: &incident.summary.app },
         _ if is_successor => Attempt::Reload { app: &incident.summary.app },
-        _ => Attempt::Start,
+        _ => Attempt::Start { app: &incident.summary.app },
     };
     let hint = cause(&lines).and_then(|cause| next_step(cause, &cwd, attempt));
     incident.hint = hint.map(|hint| hint.text);

@@ -76,8 +76,12 @@ pub(crate) fn tell_if_abandoned(home: &Home) {
         TOLD.call_once(|| {
             let left = match forkful_daemon::count_left_behind(home) {
                 0 => String::new(),
-                1 => " 1 process of its apps still runs, and ends with the next daemon;".to_owned(),
-                left => format!(" {left} processes of its apps still run, and end with the next daemon;"),
+                1 => {
+                    " 1 process of its apps still runs, and is ended when the next daemon starts;".to_owned()
+                }
+                left => format!(
+                    " {left} processes of its apps still run, and are ended when the next daemon starts;"
+                ),
             };
             crate::output::warn(&format!(
                 "the daemon stopped unexpectedly, see {};{left} `forkful resurrect` starts its apps again",

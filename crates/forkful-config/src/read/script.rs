@@ -37,11 +37,21 @@ pub struct ScriptResult {
     pub output: String,
 }
 
+/// A place in an evaluated file; numbers start at 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScriptPlace {
+    pub line: usize,
+    /// The column, if it is known.
+    pub column: Option<usize>,
+    /// The number of characters from there, if it is known.
+    pub length: Option<usize>,
+}
+
 /// Why an evaluation yields nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFault {
-    /// The line of the file, where it is known.
-    pub line: Option<usize>,
+    /// The place in the file, if it is known.
+    pub at: Option<ScriptPlace>,
     /// One sentence without a full stop.
     pub message: String,
     /// What to do about it.
@@ -50,7 +60,7 @@ pub struct ScriptFault {
 
 impl ScriptFault {
     fn new(message: impl Into<String>) -> Self {
-        Self { line: None, message: message.into(), hint: None }
+        Self { at: None, message: message.into(), hint: None }
     }
 }
 
@@ -122,7 +132,7 @@ impl JsEvaluator for NodeEvaluator {
         match json {
             Some(json) if exited || !json.is_empty() => interpret(&json, output, path),
             _ => Err(ScriptFault {
-                line: None,
+                at: None,
                 message: format!("was not evaluated within {} s", self.timeout.as_secs_f32()),
                 hint: Some("a configuration should not wait for anything".to_owned()),
             }),
@@ -132,7 +142,7 @@ impl JsEvaluator for NodeEvaluator {
 
 fn find_node(path: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Result<PathBuf, ScriptFault> {
     let node = program::find("node", cwd, env).ok_or_else(|| ScriptFault {
-        line: None,
+        at: None,
         message: "needs `node` to be evaluated, which is not in PATH".to_owned(),
         hint: Some("install Node.js, or write the configuration as JSON, YAML or TOML".to_owned()),
     })?;
@@ -144,11 +154,7 @@ fn find_node(path: &Path, cwd: &Path, env: &BTreeMap<String, String>) -> Result<
             } else {
                 "check the installation of Node.js"
             };
-            ScriptFault {
-                line: None,
-                message: format!("is not usable: {error}"),
-                hint: Some(hint.to_owned()),
-            }
+            ScriptFault { at: None, message: format!("is not usable: {error}"), hint: Some(hint.to_owned()) }
         })?;
     }
     Ok(node)
@@ -194,7 +200,7 @@ fn interpret(json: &[u8], output: String, path: &Path) -> Result<ScriptResult, S
         let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
         let because = if last.is_empty() { String::new() } else { format!(" ({last})") };
         return Err(ScriptFault {
-            line: None,
+            at: None,
             message: format!("ended the evaluation without exporting anything{because}"),
             hint: Some("it must not call process.exit, and its promises must settle".to_owned()),
         });
@@ -214,9 +220,9 @@ fn thrown(error: &serde_json::Value, output: &str, path: &Path) -> ScriptFault {
     let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
     let real = fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let names = [text("url").to_owned(), path.display().to_string(), real.display().to_string()];
-    let line = [text("stack"), output]
-        .iter()
-        .find_map(|trace| names.iter().filter(|name| !name.is_empty()).find_map(|name| line_in(trace, name)));
+    let at = [text("stack"), output].iter().find_map(|trace| {
+        names.iter().filter(|name| !name.is_empty()).find_map(|name| place_in(trace, name))
+    });
     let message = text("message");
     let hint = match text("code") {
         "ERR_MODULE_NOT_FOUND" | "MODULE_NOT_FOUND" => Some("install what it imports".to_owned()),
@@ -233,14 +239,28 @@ fn thrown(error: &serde_json::Value, output: &str, path: &Path) -> ScriptFault {
         }
         _ => None,
     };
-    ScriptFault { line, message: message.to_owned(), hint }
+    ScriptFault { at, message: message.to_owned(), hint }
 }
 
-/// The number after `name:` in a stack trace.
-fn line_in(trace: &str, name: &str) -> Option<usize> {
+/// The place after `name:` in what Node.js prints: `name:LINE:COLUMN` in a stack trace; for a syntax error `name:LINE`, then that line of the
+/// file, then `^` below the part that is wrong.
+fn place_in(trace: &str, name: &str) -> Option<ScriptPlace> {
     trace.match_indices(name).find_map(|(at, _)| {
-        let digits = trace[at + name.len()..].strip_prefix(':')?;
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        digits[..end].parse().ok()
+        let (line, rest) = leading_number(trace[at + name.len()..].strip_prefix(':')?)?;
+        let place = ScriptPlace { line, column: None, length: None };
+        if let Some((column, _)) = rest.strip_prefix(':').and_then(leading_number) {
+            return Some(ScriptPlace { column: Some(column), ..place });
+        }
+        let marks = rest.strip_prefix('\n').and_then(|below| below.lines().nth(1)).map(str::trim_end);
+        let Some(before) = marks.and_then(|marks| marks.find('^')) else { return Some(place) };
+        let length = marks.map(|marks| marks.len() - before);
+        Some(ScriptPlace { column: Some(before + 1), length, ..place })
     })
+}
+
+/// The number at the start of a text, and the rest.
+fn leading_number(text: &str) -> Option<(usize, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    Some((digits.parse().ok()?, rest))
 }

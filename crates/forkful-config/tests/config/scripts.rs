@@ -78,7 +78,7 @@ fn a_large_export_arrives_whole() {
 }
 
 #[test]
-fn faults_name_file_line_and_what_node_says() {
+fn faults_name_file_line_column_and_what_node_says() {
     let place = Place::new();
     let faults = [
         ("a.config.cjs", "const x = 1\nconst y = ;\n"),
@@ -103,14 +103,14 @@ fn faults_name_file_line_and_what_node_says() {
         faults.iter().map(|(name, text)| read(&place, name, text).expect_err(name)).collect();
     // V8's part of the message differs between versions of Node; our part does not.
     insta::assert_snapshot!(lines(&messages), @r#"
-    DIR/a.config.cjs:2: SyntaxError: Unexpected token ';'
-    DIR/b.config.mjs:3: SyntaxError: Unexpected token ']'
-    DIR/c.config.cjs:3: Error: no database
-    DIR/d.config.mjs:3: ReferenceError: nothing is not defined
+    DIR/a.config.cjs:2:11: SyntaxError: Unexpected token ';'
+    DIR/b.config.mjs:3:24: SyntaxError: Unexpected token ']'
+    DIR/c.config.cjs:3:9: Error: no database
+    DIR/d.config.mjs:3:1: ReferenceError: nothing is not defined
     DIR/e.config.mjs: Error: Cannot find module 'DIR/absent.mjs' imported from DIR/e.config.mjs
     hint: install what it imports
     DIR/f.config.cjs: it threw a text
-    DIR/g.config.cjs:1: TypeError: late
+    DIR/g.config.cjs:1:38: TypeError: late
     DIR/h.config.cjs: ended the evaluation without exporting anything
     hint: it must not call process.exit, and its promises must settle
     DIR/i.config.cjs: ended the evaluation without exporting anything (fatal: no token)
@@ -123,7 +123,7 @@ fn faults_name_file_line_and_what_node_says() {
     hint: a configuration is { "apps": [{ "script": "app.js" }] }
     DIR/n.config.cjs:1:56: apps[0].instances is "two"; expected a number, "max" or a negative number
     DIR/o.config.cjs: exports more than 4 MiB
-    DIR/p.config.cjs:1: SyntaxError: Cannot use import statement outside a module
+    DIR/p.config.cjs:1:1: SyntaxError: Cannot use import statement outside a module
     hint: give an ES module the extension .mjs, or set "type": "module" in package.json
     DIR/q.config.mjs:1:18: there is neither `apps` nor a `script`
     hint: a configuration is { "apps": [{ "script": "app.js" }] }

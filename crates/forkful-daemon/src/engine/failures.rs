@@ -3,6 +3,7 @@
 use forkful_core::pages::{Hint, Page};
 use forkful_core::slot::{Exit, Fault};
 use forkful_core::stderr_excerpt::{Attempt, cause_of, next_step};
+use forkful_core::words::shell_word;
 
 use super::app::{App, ListenFault};
 use super::faults::{Ours, listen_fault_in};
@@ -18,6 +19,8 @@ pub(crate) struct SlotFailure {
     pub(crate) was_ready: bool,
     /// Who killed its process, if that is known: the kernel for lack of memory, or Forkful.
     pub(crate) killed: Option<String>,
+    /// What a process that was not ready in time has not done.
+    pub(crate) unready: Option<&'static str>,
 }
 
 impl App {
@@ -26,6 +29,16 @@ impl App {
         let is_killed = failure.fault == Fault::Exited(Exit::Signal(SIGKILL));
         let place = self.places.values().find(|place| is_killed && place.pm_id == failure.pm_id)?;
         place.exit_cause.clone()
+    }
+}
+
+impl App {
+    /// What the process of a slot has not done that was not ready in time.
+    pub(super) fn unready(&self, failure: &SlotFailure) -> Option<&'static str> {
+        let is_late = matches!(failure.fault, Fault::NotReadyInTime { .. });
+        let unsaid = "it has not said that it is ready by `process.send('ready')`, which `wait_ready` asks for";
+        let asks = self.spec().readiness.wait_ready;
+        is_late.then_some(if asks { unsaid } else { "it does not listen on any port" })
     }
 }
 
@@ -69,11 +82,15 @@ pub(super) fn explain(
             }
         }
         Fault::NotReadyInTime { waited } => (
-            format!("worker {pm_id} was not ready within {} s", waited.as_secs_f64()),
-            Some(
-                Page::NotReady
-                    .hint("give it longer with `--listen-timeout <ms>`, or see why with `forkful logs`"),
+            format!(
+                "worker {pm_id} was not ready within {} s{}",
+                waited.as_secs_f64(),
+                failure.unready.map_or(String::new(), |unready| format!(": {unready}"))
             ),
+            Some(Page::NotReady.hint(format!(
+                "give it longer with `--listen-timeout <ms>`, or see why with `forkful logs {}`",
+                shell_word(app)
+            ))),
         ),
         other => (in_worker(pm_id, &other.to_string()), None),
     }

@@ -15,6 +15,7 @@ use super::app::ListenFault;
 use super::apps::Apps;
 
 const EADDRINUSE: i32 = 98;
+const EADDRNOTAVAIL: i32 = 99;
 const EACCES: i32 = 13;
 
 const OTHER_PORT: &str = "give the app another port, as in `PORT=… forkful start …`";
@@ -73,6 +74,12 @@ pub(crate) fn listen_fault(
             error: format!("cannot listen on {address}: permission denied"),
             hint: Some(denied(port, ours.is_root).to_owned()),
         },
+        EADDRNOTAVAIL => ListenFault {
+            error: format!("cannot listen on {address}: it is no address of this machine"),
+            hint: Some(
+                "listen on 127.0.0.1, or on 0.0.0.0 for all addresses; `ip address` lists them".to_owned(),
+            ),
+        },
         _ => ListenFault {
             error: format!("cannot listen on {address}: {}", std::io::Error::from_raw_os_error(errno)),
             hint: None,
@@ -104,9 +111,8 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     };
     let by_app = |app: &str| {
         if app == asking {
-            let hint = "it listens there twice; workers in fork mode need a port each (`increment_var`), \
-                        in cluster mode (`exec_mode`) they share one; a change of the mode needs `forkful restart`, which \
-                        stops all of them first";
+            let hint = "several workers in fork mode listen there: set `exec_mode: \"cluster\"`, in which they share a port, or give each \
+                        its own (`increment_var`), then `forkful restart`; a reload cannot change the mode";
             return fault(" by this app itself", hint.to_owned());
         }
         fault(

@@ -142,6 +142,7 @@ impl Part {
                     listen_fault,
                     was_ready: false,
                     killed: None,
+                    unready: None,
                 });
             }
         }
@@ -174,8 +175,11 @@ impl Part {
             self.notes.splice(0..0, self.changes);
         }
         self.notes.extend(self.killed.note());
-        let attempt =
-            if self.is_failed_reload { Attempt::Reload { app: &self.name } } else { Attempt::Start };
+        let attempt = if self.is_failed_reload {
+            Attempt::Reload { app: &self.name }
+        } else {
+            Attempt::Start { app: &self.name }
+        };
         let first = self.failures.first();
         let (error, hint) = match first {
             None => (None, self.hint),
@@ -351,6 +355,7 @@ impl Jobs {
                 listen_fault: None,
                 was_ready: false,
                 killed: None,
+                unready: None,
             });
         }
     }
@@ -416,7 +421,9 @@ impl Jobs {
             let lacks = apps.get(&app).map(App::lacks).unwrap_or_default();
             lacks.into_iter().for_each(|lack| part.note(lack.to_string()));
             for failure in &mut part.failures {
-                failure.killed = apps.get(&app).and_then(|entry| entry.killed_by(failure));
+                let Some(entry) = apps.get(&app) else { continue };
+                failure.killed = entry.killed_by(failure);
+                failure.unready = entry.unready(failure);
             }
             tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);

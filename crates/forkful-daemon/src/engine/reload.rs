@@ -21,6 +21,7 @@ impl Part {
             listen_fault,
             was_ready,
             killed: None,
+            unready: None,
         });
         if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
             self.preface = Some(if was_ready {

@@ -127,8 +127,9 @@ impl Roster<'_> {
     /// The app of a name, and how many of its workers run.
     fn running(&self, name: &str) -> Option<(Identity<'_>, usize)> {
         let entry = self.find(name).and_then(|id| self.apps.get(&id))?;
-        let running = entry.places.keys().filter(|slot| !rests(entry, **slot)).count();
-        Some((identity_of(entry.spec()), running))
+        let runs =
+            |slot: &u16| !entry.supervisor.slot(*slot).is_none_or(|record| record.slot.has_no_process());
+        Some((identity_of(entry.spec()), entry.places.keys().filter(|slot| runs(slot)).count()))
     }
 }
 

@@ -59,7 +59,12 @@ impl Apps {
                      that ends when its work is done needs `--no-autorestart`"
                 ));
             }
-            let cause = exit_cause(place).map_or(String::new(), |cause| format!(" ({cause})"));
+            let told = |place: &mut Place| {
+                let exit = record.last_exit.as_ref()?;
+                place.exit_tail.cause_of(exit).map(str::to_owned)
+            };
+            let cause = exit_cause(place).or_else(|| told(place));
+            let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
             let last = |exit| format!(", last {}{cause}", ending(exit));
             let exit = record.last_exit.as_ref().map_or(String::new(), last);
             Some(format!(

@@ -78,8 +78,12 @@ impl Trust {
     }
 
     pub fn sentence(&self) -> String {
-        let meanings =
-            |level| self.at(level).map(|check| check.meaning.as_str()).collect::<Vec<_>>().join("; ");
+        // Errors may be the cause of all else.
+        let meanings = |level| {
+            let mut checks: Vec<&Check> = self.at(level).collect();
+            checks.sort_by_key(|check| check.key != Some("errors"));
+            checks.iter().map(|check| check.meaning.as_str()).collect::<Vec<_>>().join("; ")
+        };
         match self.level() {
             Level::Fault => format!("not trustworthy: {}", meanings(Level::Fault)),
             Level::Warning => format!("trustworthy, but {}", meanings(Level::Warning)),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use clap::{Args, ValueEnum};
-use entry::Package;
+use entry::{Entry, Package};
 use write::Syntax;
 
 #[derive(Debug, Args)]
@@ -60,7 +60,15 @@ pub(super) fn run(args: &InitArgs) -> Result<Exit, Failure> {
         .map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     let is_default = forkful_config::find_default(Path::new("")).is_some_and(|found| found == path);
     let command = if is_default { String::new() } else { format!(" {}", path.display()) };
-    output::say(&format!("{} written; `forkful start{command}` starts it\n", path.display()))?;
+    let Entry { script, is_script, .. } = package.entry();
+    let step = if !is_script || Path::new(&script).exists() {
+        format!("`forkful start{command}` starts it")
+    } else {
+        format!(
+            "there is no {script} here: name the app's script in it, then `forkful start{command}` starts it"
+        )
+    };
+    output::say(&format!("{} written; {step}\n", path.display()))?;
     Ok(Exit::Done)
 }
 

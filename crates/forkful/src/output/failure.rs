@@ -64,6 +64,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
     let what = parts.next().unwrap_or_default();
     let what =
         what.strip_prefix("error: ").unwrap_or(what).replace("unrecognized subcommand", "unknown command");
+    let what = what.replace("invalid digit found in string", "expected a whole number");
     let takes_arguments = PASSES_ARGUMENTS.contains(&command.as_str());
     // What is similar is said by `did_you_mean`.
     let is_of_use =
@@ -85,11 +86,16 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
 const PASSES_ARGUMENTS: [&str; 4] = ["start", "run", "restart", "reload"];
 
 /// Options that users know from other tools, by the command, with what to use instead.
-const OF_OTHER_TOOLS: [(&str, &str, &str); 3] = [
+const OF_OTHER_TOOLS: [(&str, &str, &str); 4] = [
     (
         "logs",
         "--since",
         "`--lines 200` shows more lines, and `--timestamp` their times where they are known; `forkful events --since 1h` shows incidents",
+    ),
+    (
+        "start",
+        "--port",
+        "an app reads its port from the environment, as in `PORT=8080 forkful start app.js`; in a config file it is the key `port`",
     ),
     ("startup", "--dry-run", "`--print` only shows the file"),
     ("unstartup", "--dry-run", "`--print` only shows the file"),

@@ -25,7 +25,7 @@ const NAME_MIN: u16 = 10;
 
 const COLUMNS: [Column; 8] = [
     Column { title: "id", width: 4, from: 50, alignment: Alignment::Right, text: id },
-    Column { title: "status", width: 9, from: 0, alignment: Alignment::Left, text: status_text },
+    Column { title: "status", width: 11, from: 0, alignment: Alignment::Left, text: status_text },
     Column { title: "cpu", width: 6, from: 0, alignment: Alignment::Right, text: cpu },
     Column { title: "mem", width: 9, from: 36, alignment: Alignment::Right, text: memory },
     Column { title: "↺", width: 3, from: 44, alignment: Alignment::Right, text: restarts },
@@ -110,8 +110,8 @@ fn status_text(row: Row<'_>, _: u64) -> String {
         if status == Status::WaitingRestart { "waiting".to_owned() } else { status.to_string() }
     };
     match (row, row.worker()) {
-        (_, Some(worker)) if worker.status == Status::Online && worker.blocked_ms.is_some() => {
-            "blocked".to_owned()
+        (_, Some(worker)) if worker.status == Status::Online => {
+            table::status_of(worker.status, worker.blocked_ms)
         }
         (_, Some(worker)) => short(worker.status),
         (Row::App(app), None) => match common_status(app) {
