@@ -117,9 +117,35 @@ describe('failure stories', { concurrency: 3 }, () => {
     tells(outcome, { code: WRONG_USE, cause: /^error: .*foreign-home belongs to user id 54321, not to yours/, step: /^hint: run the command as that user \(`sudo -u`\), or set FORKFUL_HOME/ });
   });
 
+  test('an address that no machine has', async () => {
+    const outcome = await start('foreign', "require('http').createServer(() => {}).listen(24004, '192.0.2.7');\n", ['-i', '2']);
+    tells(outcome, { code: FAILED, cause: /^error: foreign: cannot listen on 192\.0\.2\.7:24004: it is no address of this machine$/, step: /^hint: listen on 127\.0\.0\.1, or on 0\.0\.0\.0 for all addresses/ });
+  });
+
+  test('a start again, after the mistake was corrected', async () => {
+    const path = write('corrected.cjs', 'const port = ;\n');
+    const order = ['start', path, '--name', 'corrected', '--restart-delay', '10m', ...NODE];
+    const broken = await forkful.run(order);
+    tells(broken, { code: FAILED, cause: /^error: corrected: .*SyntaxError: /, step: /^hint: correct the syntax error at the place shown above, then start the app again$/ });
+    await waitUntil('the wait', async () => (await forkful.jlist('corrected'))[0].pm2_env.status === 'waiting restart');
+    write('corrected.cjs', 'setInterval(() => {}, 1000);\n');
+    await forkful.ok(order);
+    const [{ pid, pm2_env: env }] = await forkful.jlist('corrected');
+    assert.ok(pid > 0);
+    assert.equal(env.status, 'online');
+    const other = await forkful.run(['start', write('another.cjs', ''), '--name', 'corrected', ...NODE]);
+    tells(other, { code: FAILED, cause: /^error: corrected: the name belongs to another app, .*corrected\.cjs, which is running$/, step: /^hint: `--name` gives this one another name; `forkful delete corrected` removes the other one$/ });
+  });
+
+  test('syntax that Node.js cannot remove from TypeScript', async () => {
+    const path = write('types.ts', 'let a: number = 1; enum X { A }\nconsole.log(a);\n');
+    const outcome = await forkful.run(['start', path, '--name', 'types', '--no-autorestart', '--min-uptime', '60s', ...NODE]);
+    tells(outcome, { code: FAILED, cause: /^error: types: .*: SyntaxError \[ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX\]: TypeScript enum is not supported/, step: /^hint: Node\.js removes types and does no more: compile the app to JavaScript, or run it with tsx$/ });
+  });
+
   test('an app that is not ready in time', async () => {
     const outcome = await start('late', "setInterval(() => {}, 1000); console.error('waiting for the database');\n", ['--wait-ready', '--listen-timeout', '400']);
-    tells(outcome, { code: FAILED, cause: /^error: late: worker \d+ was not ready within 0\.4 s/, step: /^hint: give it longer with `--listen-timeout <ms>`/ });
+    tells(outcome, { code: FAILED, cause: /^error: late: worker \d+ was not ready within 0\.4 s: it has not said that it is ready by `process\.send\('ready'\)`, which `wait_ready` asks for$/, step: /^hint: give it longer with `--listen-timeout <ms>`, or see why with `forkful logs late`$/ });
   });
 
   test('a reload to a broken version', async () => {

@@ -36,7 +36,8 @@ impl App {
     /// What the process of a slot has not done that was not ready in time.
     pub(super) fn unready(&self, failure: &SlotFailure) -> Option<&'static str> {
         let is_late = matches!(failure.fault, Fault::NotReadyInTime { .. });
-        let unsaid = "it has not said that it is ready by `process.send('ready')`, which `wait_ready` asks for";
+        let unsaid =
+            "it has not said that it is ready by `process.send('ready')`, which `wait_ready` asks for";
         let asks = self.spec().readiness.wait_ready;
         is_late.then_some(if asks { unsaid } else { "it does not listen on any port" })
     }

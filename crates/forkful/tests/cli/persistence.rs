@@ -53,27 +53,27 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     --- stdout
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     []
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     exit: 3
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     error: no app or id is called `api`
 
     hint: no app is running; `forkful resurrect` starts the saved apps
     exit: 4
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     error: no daemon is running at [sandbox]/home/forkful.sock
 
     hint: `forkful start` starts a daemon with an app
     exit: 2
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     error: script "api" does not exist in [sandbox]/work
 
     hint: no app is running; `forkful resurrect` starts the saved app `api`
@@ -83,7 +83,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | new | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and ends with the next daemon; `forkful resurrect` starts its apps again
+    warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
     exit: 0
     --- stdout
     api resurrected (1 worker)

@@ -65,6 +65,16 @@ fn state() -> State {
     state
 }
 
+#[test]
+fn a_blocked_worker_is_shown_with_the_time() {
+    let mut list = list();
+    list.apps[0].workers[0].blocked_ms = Some(12_345);
+    let mut state = State::default();
+    state.take_list(list, 3_601_000);
+    let screen = screen(&state, 80, 24);
+    assert!(screen.contains(" blocked 12s "), "{screen}");
+}
+
 fn screen(state: &State, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state, Theme { has_colours: false })).unwrap();
@@ -85,11 +95,11 @@ fn the_screen_at_80_by_24() {
     assert_snapshot!(screen(&state(), 80, 24), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────┐
-    │ name                id status       cpu       mem   ↺ crashes     loop uptime│
-    │>api                    1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
-    │   slot 0             0 online     12.3%  44.9 MiB   0       0   1.3 ms     1h│
-    │   slot 1             1 waiting        -         -   5       2        -      -│
-    │ mail                 2 errored        -         -  10       4        -      -│
+    │ name              id status         cpu       mem   ↺ crashes     loop uptime│
+    │>api                  1/2 up       24.7%  89.8 MiB   5       2   1.3 ms       │
+    │   slot 0           0 online       12.3%  44.9 MiB   0       0   1.3 ms     1h│
+    │   slot 1           1 waiting          -         -   5       2        -      -│
+    │ mail               2 errored          -         -  10       4        -      -│
     └──────────────────────────────────────────────────────────────────────────────┘
     ┌ output of api ──────────────────────────────────────────────────── following ┐
     │ 0 GET /18 200                                                                │
@@ -117,11 +127,11 @@ fn the_screen_at_120_by_40_has_details() {
     assert_snapshot!(screen(&state, 120, 40), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
-    │ name                                                        id status       cpu       mem   ↺ crashes     loop uptime│
-    │ api                                                            1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
-    │   slot 0                                                     0 online     12.3%  44.9 MiB   0       0   1.3 ms     1h│
-    │>  slot 1                                                     1 waiting        -         -   5       2        -      -│
-    │ mail                                                         2 errored        -         -  10       4        -      -│
+    │ name                                                      id status         cpu       mem   ↺ crashes     loop uptime│
+    │ api                                                          1/2 up       24.7%  89.8 MiB   5       2   1.3 ms       │
+    │   slot 0                                                   0 online       12.3%  44.9 MiB   0       0   1.3 ms     1h│
+    │>  slot 1                                                   1 waiting          -         -   5       2        -      -│
+    │ mail                                                       2 errored          -         -  10       4        -      -│
     └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
     ┌ details ─────────────────────────────────────────────────────────────────────────────────────────────────────────────┐
     │ script     /srv/api.js --token [redacted]                                                                            │
@@ -163,9 +173,9 @@ fn the_screen_at_40_by_12() {
     assert_snapshot!(screen(&state(), 40, 12), @"
     forkful  2 apps, 1 of 3 workers running
     ┌ apps ────────────────────────────────┐
-    │ name       status       cpu       mem│
-    │>api        1/2 up     24.7%  89.8 MiB│
-    │   slot 0   online     12.3%  44.9 MiB│
+    │ name       status        cpu      mem│
+    │>api        1/2 up      24.7% 89.8 MiB│
+    │   slot 0   online      12.3% 44.9 MiB│
     └──────────────────────────────────────┘
     ┌ output of api ──────────── following ┐
     │ 0 GET /28 200                        │
@@ -194,8 +204,8 @@ fn help_and_questions_lie_over_the_panes() {
     assert_snapshot!(screen(&state, 80, 24), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.7 MiB
     ┌ apps ────────────────────────────────────────────────────────────────────────┐
-    │ name                id status       cpu       mem   ↺ crashes     loop uptime│
-    │>api                    1/2 up     24.7%  89.8 MiB   5       2   1.3 ms       │
+    │ name              id status         cpu       mem   ↺ crashes     loop uptime│
+    │>api                  1/2 up       24.7%  89.8 MiB   5       2   1.3 ms       │
     │   slot 0     ┌ keys ──────────────────────────────────────────┐ 1.3 ms     1h│
     │   slot 1     │ ↑ ↓  PgUp PgDn  choose, or scroll the output   │      -      -│
     │ mail         │ ← →             long lines of output           │      -      -│
@@ -222,10 +232,10 @@ fn help_and_questions_lie_over_the_panes() {
     assert_snapshot!(screen(&state, 60, 16), @"
     forkful  2 apps, 1 of 3 workers running  cpu 37.0%  mem 134.
     ┌ apps ────────────────────────────────────────────────────┐
-    │ name            id status       cpu       mem   ↺ crashes│
-    │>api                1/2 up     24.7%  89.8 MiB   5       2│
-    │   slot 0         0 online     12.3%  44.9 MiB   0       0│
-    │   slot 1         1 waiting        -         -   5       2│
+    │ name          id status         cpu       mem   ↺ crashes│
+    │>api              1/2 up       24.7%  89.8 MiB   5       2│
+    │   slot 0       0 online       12.3%  44.9 MiB   0       0│
+    │   slot 1       1 waiting          -         -   5       2│
     │ mail  ┌──────────────────────────────────────────┐      4│
     └───────│ Restart api (2 workers)?                 │───────┘
     ┌ output│                                          │lowing ┐
