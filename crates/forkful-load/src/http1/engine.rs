@@ -156,6 +156,7 @@ impl<'s> Engine<'s> {
         let paused = self.gather();
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
         let timeout = self.arm(due, self.now);
+        let before = self.now;
         events.clear();
         let has_all = match self.edges.wait(events, timeout) {
             Ok(()) => events.len() < EVENTS_MAX,
@@ -173,9 +174,10 @@ impl<'s> Engine<'s> {
         for event in &*events {
             self.now = self.event(Change::from(event), buffer);
         }
-        // After all answers that have arrived: if this thread did not run for a while, they are in time.
+        // What had arrived before the wait is read now. If this thread did not run for a while since then, what has arrived meanwhile is
+        // in time: the next turn reads it first.
         if has_all {
-            self.sweep_if_due(self.now);
+            self.sweep_if_due(before);
         }
         if events.is_empty() {
             return;
