@@ -75,13 +75,20 @@ export function isListenedOn(port) {
   }));
 }
 
-/** Below the kernel's ephemeral ports, so that no connection takes it meanwhile. */
-const PORTS = { from: 12_000, count: 18_000 };
+/**
+ * Below the kernel's ephemeral ports, so that no connection takes it meanwhile. Each test process has a part of its own, from which it takes one port
+ * after the other: between the look and the listen, nobody else may take the same one.
+ */
+const PORTS = { from: 12_000, parts: 180, each: 100 };
+
+/** How many ports were taken. */
+let taken = Math.floor(Math.random() * PORTS.each);
 
 /** A port that is free now, for tests of fixed ports. */
 export async function freePort() {
   for (;;) {
-    const port = PORTS.from + Math.floor(Math.random() * PORTS.count);
+    const port = PORTS.from + (process.pid % PORTS.parts) * PORTS.each + (taken % PORTS.each);
+    taken += 1;
     const server = net.createServer();
     try {
       server.listen(port, '::');

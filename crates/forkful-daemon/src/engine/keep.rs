@@ -12,6 +12,8 @@ use forkful_keeper::keeper::TRIAL;
 use forkful_os::keeper::Kept;
 use forkful_os::process;
 
+use tokio::sync::oneshot;
+
 use super::adoption::{Inheritance, Owners, Taken, end_strays};
 use super::commands::{answer, refuse};
 use super::persistence::Persistence;
@@ -129,6 +131,11 @@ impl Engine {
         }
         self.jobs.leave_to_successor();
         self.life.successor.take().map(|(program, _)| program)
+    }
+
+    /// Output of apps is read no more; the answer comes when what was read is in the files.
+    pub(crate) fn rest_logs(&self) -> oneshot::Receiver<()> {
+        self.logs.rest()
     }
 
     /// From now on, what another daemon has to know is stored.

@@ -55,13 +55,38 @@ const WAKE: u64 = u64::MAX;
 
 /// Messages from the handle. Their number is bounded by what the engine asks for: a few per worker and request.
 pub(super) enum Control {
-    Attach { info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold },
-    BeginProcess { pm_id: u32, process: Generation },
-    StderrTail { pm_id: u32, process: Option<Generation>, reply: oneshot::Sender<Vec<String>> },
-    Forget { pm_id: u32 },
-    Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
-    Reopen { reply: oneshot::Sender<Result<(), String>> },
-    Follow { request: FollowRequest, senders: LineSenders },
+    Attach {
+        info: Arc<StreamInfo>,
+        pipe: OwnedFd,
+        hold: Hold,
+    },
+    BeginProcess {
+        pm_id: u32,
+        process: Generation,
+    },
+    StderrTail {
+        pm_id: u32,
+        process: Option<Generation>,
+        reply: oneshot::Sender<Vec<String>>,
+    },
+    Forget {
+        pm_id: u32,
+    },
+    Flush {
+        paths: Vec<PathBuf>,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
+    Reopen {
+        reply: oneshot::Sender<Result<(), String>>,
+    },
+    Follow {
+        request: FollowRequest,
+        senders: LineSenders,
+    },
+    /// The pipes are another daemon's from now on.
+    Rest {
+        reply: oneshot::Sender<()>,
+    },
     Shutdown,
 }
 
@@ -160,10 +185,11 @@ impl Reader {
                     WAKE => {
                         self.wake.clear();
                         while let Ok(control) = self.inbox.try_recv() {
-                            if matches!(control, Control::Shutdown) {
-                                return self.shut_down();
+                            match control {
+                                Control::Shutdown => return self.shut_down(),
+                                Control::Rest { reply } => return self.rest(reply),
+                                control => self.control(control),
                             }
-                            self.control(control);
                         }
                     }
                     token => {
@@ -212,7 +238,7 @@ impl Reader {
                 self.pump(|_| true);
                 self.queue.push(Job::Follow { request, senders });
             }
-            Control::Shutdown => {}
+            Control::Rest { .. } | Control::Shutdown => {}
         }
     }
 
@@ -476,6 +502,14 @@ impl Reader {
     }
 
     /// Passes on everything that was written before, and closes the queue.
+    /// Reads no more. What was read is written first; then each kept pipe has the number of its bytes that are in the files.
+    fn rest(self, reply: oneshot::Sender<()>) {
+        self.queue.push(Job::Rest { reply });
+        self.queue.close();
+        // Its pipes stay open, and kept.
+        mem::forget(self);
+    }
+
     fn shut_down(mut self) {
         while let Ok(control) = self.inbox.try_recv() {
             self.control(control);

@@ -174,6 +174,13 @@ impl LogService {
         answer
     }
 
+    /// Reads no more, and answers when all that was read is in the files: another daemon reads on from the pipes.
+    pub(crate) fn rest(&self) -> oneshot::Receiver<()> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.send(Control::Rest { reply });
+        answer
+    }
+
     /// The worker will not come back: forgets its counters and the end of its stderr. Pipes that are still open
     /// are read to their end.
     pub fn forget(&self, pm_id: u32) {

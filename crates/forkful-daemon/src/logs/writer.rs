@@ -56,6 +56,10 @@ pub(super) enum Job {
         request: FollowRequest,
         senders: LineSenders,
     },
+    /// Nothing more comes.
+    Rest {
+        reply: oneshot::Sender<()>,
+    },
 }
 
 impl fmt::Debug for Job {
@@ -67,6 +71,7 @@ impl fmt::Debug for Job {
             Self::Truncate { .. } => "Truncate",
             Self::Reopen { .. } => "Reopen",
             Self::Follow { .. } => "Follow",
+            Self::Rest { .. } => "Rest",
         })
     }
 }
@@ -153,6 +158,9 @@ impl Writer {
                     let _ = reply.send(self.reopen(now));
                 }
                 Job::Follow { request, senders } => self.follow(request, senders, now),
+                Job::Rest { reply } => {
+                    let _ = reply.send(());
+                }
             }
         }
         self.write(&mut batches, now);

@@ -282,3 +282,17 @@ fn echo_writes_whole_lines_with_a_prefix_and_stops_when_its_reader_has_gone() {
     assert_eq!(bench.text(&path), "one\ntwo\nthree\nfour\n");
     assert_eq!(bench.service.dropped_lines(0), 0);
 }
+
+#[test]
+fn what_comes_after_a_rest_stays_in_its_pipe_for_another_daemon() {
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    let before: String = (0..1000).map(|number| format!("line {number}\n")).collect();
+    worker.write_all(before.as_bytes()).unwrap();
+    bench.settle();
+    assert_eq!(bench.service.rest().blocking_recv(), Ok(()));
+    worker.write_all(b"after\n").unwrap();
+    assert_eq!(fs_err::read_to_string(&path).unwrap(), before);
+    assert_eq!(rustix::io::ioctl_fionread(&worker).unwrap(), 6);
+}
