@@ -77,9 +77,10 @@ export function isListenedOn(port) {
 
 /**
  * Below the kernel's ephemeral ports, so that no connection takes it meanwhile. Each test process has a part of its own, from which it takes one port
- * after the other: between the look and the listen, nobody else may take the same one.
+ * after the other: between the look and the listen, nobody else may take the same one. They are apart, because workers take the next ones for
+ * inspectors and by `increment_var`.
  */
-const PORTS = { from: 12_000, parts: 180, each: 100 };
+const PORTS = { from: 12_000, parts: 180, each: 100, apart: 7 };
 
 /** How many ports were taken. */
 let taken = Math.floor(Math.random() * PORTS.each);
@@ -87,7 +88,7 @@ let taken = Math.floor(Math.random() * PORTS.each);
 /** A port that is free now, for tests of fixed ports. */
 export async function freePort() {
   for (;;) {
-    const port = PORTS.from + (process.pid % PORTS.parts) * PORTS.each + (taken % PORTS.each);
+    const port = PORTS.from + (process.pid % PORTS.parts) * PORTS.each + ((taken * PORTS.apart) % PORTS.each);
     taken += 1;
     const server = net.createServer();
     try {
