@@ -470,3 +470,20 @@ impl Default for State {
         Self::Stopped { last_exit: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_waits_for_its_restart_has_no_process_and_is_not_at_rest() {
+        let slot = |state| Slot { state, ..Slot::default() };
+        let (now, generation) = (Time::default(), Generation(1));
+        let waiting = slot(State::Backoff { attempt: 1, start_at: now, last_exit: Exit::Code(1) });
+        let starting = slot(State::Starting { generation, started: now, ready_by: now });
+        let facts = |slot: &Slot| (slot.has_no_process(), slot.is_at_rest());
+        assert_eq!(facts(&waiting), (true, false));
+        assert_eq!(facts(&Slot::default()), (true, true));
+        assert_eq!(facts(&starting), (false, false));
+    }
+}

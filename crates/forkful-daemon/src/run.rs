@@ -70,7 +70,7 @@ const THREADS_WITHIN: Duration = Duration::from_secs(1);
 /// For how long a daemon that makes way for another program waits for clients to read its last replies.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// For how long it waits until the lines that it has read are in the files.
+/// For how long the same daemon waits until the lines that it has read are in the files.
 const LINES_MAX: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until it is told to end.
@@ -203,7 +203,7 @@ async fn serve_home(
     let _ended = keeper.await;
     if let Some(program) = engine.successor() {
         drop(commands);
-        // Clients that read slowly ask again. Lines that are not written when the disk is slow, the next daemon may write again.
+        // Clients that read slowly ask again. On a slow disk, lines that are written later may come again from the next daemon.
         let farewell = tokio::time::timeout(FAREWELL, hold.finish());
         let _late = tokio::join!(farewell, tokio::time::timeout(LINES_MAX, engine.rest_logs()));
         keeping.make_way(&program);

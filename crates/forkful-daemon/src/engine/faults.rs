@@ -111,8 +111,8 @@ fn taken(asking: &str, address: &str, port: Option<Port>, ours: &Ours) -> Listen
     };
     let by_app = |app: &str| {
         if app == asking {
-            let hint = "several workers in fork mode listen there: set `exec_mode: \"cluster\"`, in which they share a port, or give each \
-                        its own (`increment_var`), then `forkful restart`; a reload cannot change the mode";
+            let hint = "it listens there twice: set `exec_mode: \"cluster\"`, in which workers share a port, or give each worker its own \
+                        (`increment_var`), then `forkful restart`; a reload cannot change the mode";
             return fault(" by this app itself", hint.to_owned());
         }
         fault(

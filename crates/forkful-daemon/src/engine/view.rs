@@ -59,14 +59,11 @@ impl Apps {
                      that ends when its work is done needs `--no-autorestart`"
                 ));
             }
-            let told = |place: &mut Place| {
-                let exit = record.last_exit.as_ref()?;
-                place.exit_tail.cause_of(exit).map(str::to_owned)
-            };
-            let cause = exit_cause(place).or_else(|| told(place));
+            let exit = record.last_exit.as_ref();
+            let cause = exit_cause(place).or_else(|| place.exit_tail.cause_of(exit?).map(str::to_owned));
             let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
             let last = |exit| format!(", last {}{cause}", ending(exit));
-            let exit = record.last_exit.as_ref().map_or(String::new(), last);
+            let exit = exit.map_or(String::new(), last);
             Some(format!(
                 "{name}: worker {pm_id} has crashed {times}{exit}; `forkful logs {pm_id} --err` shows its stderr"
             ))

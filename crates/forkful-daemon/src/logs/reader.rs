@@ -55,38 +55,14 @@ const WAKE: u64 = u64::MAX;
 
 /// Messages from the handle. Their number is bounded by what the engine asks for: a few per worker and request.
 pub(super) enum Control {
-    Attach {
-        info: Arc<StreamInfo>,
-        pipe: OwnedFd,
-        hold: Hold,
-    },
-    BeginProcess {
-        pm_id: u32,
-        process: Generation,
-    },
-    StderrTail {
-        pm_id: u32,
-        process: Option<Generation>,
-        reply: oneshot::Sender<Vec<String>>,
-    },
-    Forget {
-        pm_id: u32,
-    },
-    Flush {
-        paths: Vec<PathBuf>,
-        reply: oneshot::Sender<Result<(), String>>,
-    },
-    Reopen {
-        reply: oneshot::Sender<Result<(), String>>,
-    },
-    Follow {
-        request: FollowRequest,
-        senders: LineSenders,
-    },
-    /// The pipes are another daemon's from now on.
-    Rest {
-        reply: oneshot::Sender<()>,
-    },
+    Attach { info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold },
+    BeginProcess { pm_id: u32, process: Generation },
+    StderrTail { pm_id: u32, process: Option<Generation>, reply: oneshot::Sender<Vec<String>> },
+    Forget { pm_id: u32 },
+    Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
+    Reopen { reply: oneshot::Sender<Result<(), String>> },
+    Follow { request: FollowRequest, senders: LineSenders },
+    Rest { reply: oneshot::Sender<()> },
     Shutdown,
 }
 
@@ -501,15 +477,16 @@ impl Reader {
         process.stderr.snapshot(partial.map_or(&[], |stream| stream.framer.partial()))
     }
 
-    /// Passes on everything that was written before, and closes the queue.
-    /// Reads no more. What was read is written first; then each kept pipe has the number of its bytes that are in the files.
+    /// Reads no more: another daemon reads on. It answers when what was read is in the files, and each kept pipe has the number of its bytes
+    /// that are.
     fn rest(self, reply: oneshot::Sender<()>) {
         self.queue.push(Job::Rest { reply });
         self.queue.close();
-        // Its pipes stay open, and kept.
+        // The pipes stay open, and are kept for the next daemon.
         mem::forget(self);
     }
 
+    /// Passes on everything that was written before, and closes the queue.
     fn shut_down(mut self) {
         while let Ok(control) = self.inbox.try_recv() {
             self.control(control);
