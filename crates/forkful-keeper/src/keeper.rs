@@ -256,7 +256,8 @@ impl<D> Keeper<D> {
                 Action::Signal(SIGKILL)
             }
             Frame::Leave => {
-                self.table.clear();
+                // The home is this daemon's until it has ended: the lock names the keeper as its holder.
+                self.table.close_all_but(Kind::Lock);
                 self.phase = Phase::Leaving { told: false };
                 Action::Nothing
             }

@@ -38,9 +38,13 @@ impl<D> Table<D> {
         }
     }
 
-    /// Closes everything.
-    pub fn clear(&mut self) {
-        self.places.clear();
+    /// Closes everything but the descriptors of this kind.
+    pub fn close_all_but(&mut self, kind: Kind) {
+        for place in &mut self.places {
+            if place.as_ref().is_some_and(|(name, _)| name.kind != kind) {
+                *place = None;
+            }
+        }
     }
 
     /// The first descriptor from this place on, with its place.

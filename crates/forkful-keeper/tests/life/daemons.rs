@@ -52,15 +52,17 @@ fn what_is_dropped_while_it_is_handed_over_is_not_handed_over() {
 }
 
 #[test]
-fn a_daemon_that_leaves_is_not_started_again_and_nothing_is_held_after_it() {
+fn a_daemon_that_leaves_is_not_started_again_and_the_lock_alone_is_held_until_its_end() {
     let mut keeper = Keeper::new(7);
-    keeper.begin_with(0, Kind::State, 1);
+    for (place, kind) in [(0, Kind::State), (1, Kind::Lock), (2, Kind::Listener)] {
+        keeper.begin_with(place, kind, place);
+    }
     handed(&mut keeper);
     assert_eq!(keeper.on_frame(Frame::Leave, None, SECOND), Action::Nothing);
     assert_eq!(keeper.outgoing().map(|outgoing| outgoing.frame), Some(Frame::Done));
     keeper.sent();
     assert_eq!(keeper.outgoing(), None);
-    assert!(keeper.table.from(0).is_none());
+    assert_eq!(keeper.table.all().collect::<Vec<_>>(), [(Name::only(Kind::Lock), &1)]);
     assert_eq!(keeper.on_end(End::Code(3), SECOND), After::End);
 }
 
