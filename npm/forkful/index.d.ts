@@ -17,7 +17,12 @@ export interface App {
   /** Arguments of the script. */
   args?: string | number | (string | number | boolean)[];
   /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. `{ "min": 1, "max": 4 }` (or `"1..4"`) changes the number by the load. */
-  instances?: number | 'max' | string | { min?: number; max: number | 'max' | string };
+  instances?: number | 'max' | string | {
+    /** Least number of workers. */
+    min?: number;
+    /** Largest number of workers: a number, "max", or a negative number for that many fewer than the usable cores. */
+    max: number | 'max' | string;
+  };
   /** "cluster": workers share ports; "fork": they do not. By default "cluster" when `instances` is given and the app is a Node.js program, else "fork". */
   exec_mode?: 'cluster' | 'fork' | 'cluster_mode' | 'fork_mode';
   /** Run in fork mode. */
@@ -56,8 +61,13 @@ export interface App {
   stall_threshold?: number | string;
   /** What a scrape of the app's own prom-client gives: `"own"` the values of the worker that answers, `"merge"` those of all workers together, by prom-client's rules. */
   metrics?: 'own' | 'merge';
-  /** Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object with `endpoint` and `interval` (60s; at least 1s). Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment. */
-  otlp?: string | false | Record<string, unknown>;
+  /** Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object. Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment. */
+  otlp?: string | false | {
+    /** URL of the receiver, without a password and a query. */
+    endpoint: string;
+    /** Time from one message to the next; at least 1 s. */
+    interval?: number | string;
+  };
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;
   /** Prefix of the name, joined by a colon. */
@@ -76,8 +86,17 @@ export interface App {
   wait_ready?: boolean;
   /** Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload. */
   listen_timeout?: number | string;
-  /** Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object with `path` or `paths`, `requests` (10 to each path) and `timeout` (10s). */
-  warmup?: string | string[] | false | Record<string, unknown>;
+  /** Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object. */
+  warmup?: string | string[] | false | {
+    /** Path that a new worker answers. */
+    path?: string | string[];
+    /** The same for several paths. */
+    paths?: string | string[];
+    /** Number of requests to each path. */
+    requests?: number;
+    /** After this time the worker gets traffic, whatever it has answered. */
+    timeout?: number | string;
+  };
   /** Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`). */
   compile_cache?: boolean;
   /** Apps that must be ready before this app is started. Apps that run are restarted and reloaded without waiting for each other. */
@@ -112,8 +131,18 @@ export interface App {
   ignore_watch?: string | RegExp | (string | RegExp)[] | false;
   /** Debounce before reloading: time without further changes. */
   watch_delay?: number | string;
-  /** `followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar. */
-  watch_options?: Record<string, unknown>;
+  /** Options of the watcher, as in chokidar. */
+  watch_options?: {
+    /** Watch what symbolic links point to. */
+    follow_symlinks?: boolean;
+    /** Compare the files again and again, where the kernel reports no changes. */
+    use_polling?: boolean;
+    /** Time from one comparison to the next. */
+    interval?: number | string;
+    /** Patterns of paths whose changes do not count. */
+    ignored?: string | RegExp | (string | RegExp)[] | false;
+    [option: string]: unknown;
+  };
   /** Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never. */
   cron_restart?: string | 0 | false;
   /** Reload a worker whose process tree uses more memory. */
@@ -128,10 +157,38 @@ export interface App {
   max_requests?: number | string;
   /** Reload a worker after roughly this age. */
   max_age?: number | string;
-  /** Health check of a worker: a path or URL to request, "tcp", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`. */
-  health?: string | false | Record<string, unknown>;
-  /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all faults by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s). */
-  alerts?: string | string[] | false | Record<string, unknown>;
+  /** Health check of a worker: a path or URL to request, "tcp", or an object with one of `http`, `tcp` and `command`. */
+  health?: string | false | {
+    /** Path, or URL of this machine, to request. A status from 200 to 399 is healthy. */
+    http?: string;
+    /** Port to connect to; `true` for the one that the worker listens on. */
+    tcp?: number | true;
+    /** Command whose exit code 0 means healthy. */
+    command?: string | number | (string | number | boolean)[];
+    /** Time from one check to the next. */
+    interval?: number | string;
+    /** A check that takes longer has failed. */
+    timeout?: number | string;
+    /** No checks are made for this time after a start. */
+    start_period?: number | string;
+    /** After this many failed checks in a row the worker is replaced. */
+    failures?: number | string;
+    /** A worker whose event loop is blocked for this long is killed. */
+    stuck_limit?: number | string;
+  };
+  /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object. */
+  alerts?: string | string[] | false | {
+    /** URL to which alerts are posted as JSON: https, or http to this machine. */
+    webhook?: string;
+    /** Command that gets the alert as JSON on stdin. */
+    command?: string | number | (string | number | boolean)[];
+    /** Kinds of incidents that are told; by default all faults. */
+    on?: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed' | ('crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed')[];
+    /** Alerts of a kind are no more frequent; at least 10 s. */
+    every?: number | string;
+    /** Longest time of a request or command; at most 60 s. */
+    timeout?: number | string;
+  };
   /** File for stdout, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
   out_file?: string;
   /** File for stderr, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
@@ -148,8 +205,21 @@ export interface App {
   log_type?: 'raw' | 'json';
   /** Keep or strip colours and other terminal control sequences in log files. */
   log_ansi?: 'keep' | 'strip';
-  /** When log files are rotated: an object with `max_size` (10M), `max_age` (1d), `keep` (14 of each file), `total` (500M per app), `compress` (true) and `min_free` ("auto": 2 % of the disk, at most 1G); `false` for never. */
-  log_rotate?: boolean | string | Record<string, unknown>;
+  /** When log files are rotated: `true`, a size, or an object; `false` for never. */
+  log_rotate?: boolean | string | {
+    /** A file that would grow beyond it is rotated first; `false` for no limit. */
+    max_size?: number | string | false;
+    /** A file whose first line is older is rotated before the next line; `false` for never. */
+    max_age?: number | string | false;
+    /** How many rotated files of each log file are kept. */
+    keep?: number;
+    /** Maximum size of all log files of the app together; the oldest rotated files are removed first. */
+    total?: number | string | false;
+    /** Compress rotated files with gzip. */
+    compress?: boolean;
+    /** While the file system has less free space, lines are dropped and counted; "auto" is 2 % of its size, at most 1 GiB; `false` for no minimum. */
+    min_free?: number | string | boolean;
+  };
   /** Write no log files; `forkful logs` still shows new lines. */
   disable_logs?: boolean;
   // End of the keys.

@@ -94,7 +94,7 @@ for (const [what, target] of [
     // The apps serve on: nobody has to be as fast as the signal.
     const before = load.counts.success;
     await waitUntil('more answers', () => {
-      assert.ok(load.counts.success > before + 50, JSON.stringify({ before, ...load.counts, failures: load.failures }));
+      assert.ok(load.counts.success > before + 50, JSON.stringify({ before, ...load.counts, unused: load.unused, failures: load.failures }));
       return true;
     });
     assert.deepEqual(await statuses(), [200, 200, 503]);

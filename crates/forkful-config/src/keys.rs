@@ -4,10 +4,12 @@
 
 mod kind;
 mod option;
+mod parts;
 mod table;
 
 pub use kind::{Forms, Kind};
 pub use option::{CliOption, Many};
+pub use parts::Part;
 use table::KNOWN_KEYS;
 
 /// What becomes of a key.
@@ -186,4 +188,17 @@ pub(crate) fn snake_case(written: &str) -> String {
         }
     }
     snake
+}
+
+pub(crate) fn camel_case(snake: &str) -> String {
+    let mut camel = String::with_capacity(snake.len());
+    let mut upper = false;
+    for c in snake.chars() {
+        match c {
+            '_' => upper = true,
+            c if std::mem::take(&mut upper) => camel.push(c.to_ascii_uppercase()),
+            c => camel.push(c),
+        }
+    }
+    camel
 }

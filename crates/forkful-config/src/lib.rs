@@ -37,7 +37,9 @@ pub use check::{Report, check, check_text};
 pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning, folded};
 pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, of_value, parse};
-pub use keys::{Change, CliOption, Forms, Group, Kind, KnownKey, Many, Support, known_keys, supported_keys};
+pub use keys::{
+    Change, CliOption, Forms, Group, Kind, KnownKey, Many, Part, Support, known_keys, supported_keys,
+};
 pub use only::chosen_names;
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptPlace, ScriptResult};

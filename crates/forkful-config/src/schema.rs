@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Kind, KnownKey, Support, known_keys, supported_keys};
+use crate::keys::{Kind, KnownKey, Support, camel_case, known_keys, supported_keys};
 
 /// A JSON Schema (draft 2020-12) of a configuration, for completion and checks in editors.
 pub fn json_schema() -> Value {
@@ -91,17 +91,4 @@ impl KnownKey {
             Support::Now => self.doc.to_owned(),
         }
     }
-}
-
-fn camel_case(snake: &str) -> String {
-    let mut camel = String::with_capacity(snake.len());
-    let mut upper = false;
-    for c in snake.chars() {
-        match c {
-            '_' => upper = true,
-            c if std::mem::take(&mut upper) => camel.push(c.to_ascii_uppercase()),
-            c => camel.push(c),
-        }
-    }
-    camel
 }

@@ -70,8 +70,9 @@ impl Refusal {
         refusal
     }
 
-    /// A key of an object that has only the `known` ones.
-    pub(crate) fn unknown_key(entry: &Entry, known: &[&str]) -> Self {
+    /// A key that the object of this kind does not have.
+    pub(crate) fn unknown_key(entry: &Entry, of: Kind) -> Self {
+        let known = of.part_names();
         let expected = match keys::nearest(&keys::snake_case(&entry.key), known.iter().copied()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None => format!("the keys are {}", known.join(", ")),

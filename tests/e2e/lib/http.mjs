@@ -5,6 +5,7 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 
+import { whereIs } from './sockets.mjs';
 import { waitUntil } from './wait.mjs';
 
 /** Default time limit of a test server's answer. */
@@ -32,7 +33,11 @@ export function get(where, path = '/') {
       }
     });
     const { timeout = ANSWER_MS_MAX } = options;
-    request.setTimeout(timeout, () => request.destroy(new Error(`no answer within ${timeout} ms`)));
+    request.setTimeout(timeout, () => {
+      const { localPort, remotePort } = request.socket ?? {};
+      const where = localPort && remotePort ? `: ${whereIs(localPort, remotePort)}` : '';
+      request.destroy(new Error(`no answer within ${timeout} ms${where}`));
+    });
     request.on('error', reject);
   });
 }

@@ -3,6 +3,8 @@
 // connection, or converts a reset. Nothing here retries.
 import net from 'node:net';
 
+import { whereIs } from './sockets.mjs';
+
 /** A request without an answer for this long counts as a timeout. */
 const ANSWER_MS_MAX = 180_000;
 
@@ -116,7 +118,11 @@ class Client {
     socket.on('data', (text) => this.take(socket, String(text)));
     socket.on('end', () => this.lose(socket, 'reset', 'end of the stream'));
     socket.on('error', (error) => this.lose(socket, connected ? 'reset' : 'refused', error.message));
-    socket.setTimeout(ANSWER_MS_MAX, () => this.lose(socket, 'timeout', 'no answer'));
+    socket.setTimeout(ANSWER_MS_MAX, () => {
+      const { localPort, remotePort } = socket;
+      const where = localPort && remotePort ? whereIs(localPort, remotePort) : 'not connected';
+      this.lose(socket, 'timeout', `no answer: ${where}`);
+    });
   }
 
   mayBeQuiet() {
@@ -125,6 +131,7 @@ class Client {
 
   /** A new connection instead of an unused one. */
   again(socket) {
+    this.load.unused += 1;
     this.drop(socket);
     this.next();
   }
@@ -187,6 +194,8 @@ class Load {
     /** @type {string[]} The first failures, in words. */
     this.failures = [];
     this.stopping = false;
+    /** How many connections were made and then not used, because the machine was too slow. */
+    this.unused = 0;
     this.clients = [
       ...Array.from({ length: options.closing ?? 0 }, () => new Client(this, false)),
       ...Array.from({ length: options.keeping ?? 0 }, () => new Client(this, true)),

@@ -1,9 +1,6 @@
 //! Kinds of values: what each takes, in words, as a schema and as a type of TypeScript. How one is read is in
 //! [`values`](crate::values).
 
-use forkful_core::incidents::IncidentKind;
-use forkful_core::logs::LogRotation;
-use forkful_core::spec::{Named as _, WARMUP_REQUESTS_MAX};
 use serde_json::{Value, json};
 
 /// What kind of value a key takes.
@@ -85,6 +82,9 @@ pub enum Kind {
 /// A text that is a number of bytes, as a regular expression.
 const BYTES: &str = r"^\s*[0-9.]+\s*([kKmMgGtT](i?[bB])?|[bB])?\s*$";
 
+/// A text that is a number of workers or a range of them, as a regular expression.
+const NUMBER_OF_WORKERS: &str = r"^(max|-?[0-9]+|[1-9][0-9]*\.\.(max|-?[1-9][0-9]*))$";
+
 /// What a kind is in words, as a type of TypeScript, and as a JSON Schema.
 pub struct Forms {
     pub words: String,
@@ -92,7 +92,7 @@ pub struct Forms {
     pub schema: Value,
 }
 
-fn forms(words: &str, typescript: &str, schema: Value) -> Forms {
+pub(super) fn forms(words: &str, typescript: &str, schema: Value) -> Forms {
     Forms { words: words.to_owned(), typescript: typescript.to_owned(), schema }
 }
 
@@ -111,19 +111,20 @@ impl Kind {
         let number = |pattern: &str| json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": pattern }] });
         let whole = |min: u32, max: u32| json!({ "type": "integer", "minimum": min, "maximum": max });
         let any = |values: &[Value]| json!({ "anyOf": values });
+        let no = || json!({ "const": false });
         let number_or_text = |number: Value| json!({ "anyOf": [number, { "type": "string", "pattern": r"^\s*[0-9]+\s*$" }] });
         let words = || json!({ "anyOf": [{ "type": ["string", "number"] }, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }] });
         match self {
             Self::Name | Self::Text | Self::Variable => forms("text", "string", json!({ "type": ["string", "number"] })),
             Self::User => forms("name or number", "string | number", json!({ "type": ["string", "number"] })),
             Self::Path => forms("path", "string", text()),
-            Self::DateFormat => forms("\"YYYY-MM-DD HH:mm:ss\"", "string | false", any(&[text(), json!({ "const": false })])),
+            Self::DateFormat => forms("\"YYYY-MM-DD HH:mm:ss\"", "string | false", any(&[text(), no()])),
             Self::Words => forms("list or text", "string | number | (string | number | boolean)[]", words()),
             Self::Paths => forms("path or list", "string | string[]", list()),
             Self::Names => forms("name or list", "string | string[]", list()),
-            Self::WatchIgnore => forms("pattern or list", "string | RegExp | (string | RegExp)[] | false", any(&[text(), texts(), json!({ "const": false })])),
-            Self::Instances => forms("number, \"max\", negative number, or object", "number | 'max' | string | { min?: number; max: number | 'max' | string }",
-                instances()),
+            Self::WatchIgnore => forms("pattern or list", "string | RegExp | (string | RegExp)[] | false", any(&[text(), texts(), no()])),
+            Self::Instances => forms("number, \"max\", negative number, or object", &format!("number | 'max' | string | {}", self.object_type()),
+                json!({ "anyOf": [{ "type": "integer" }, { "type": "string", "pattern": NUMBER_OF_WORKERS }, self.object_schema()] })),
             Self::ExecMode => forms("\"cluster\" or \"fork\"", "'cluster' | 'fork' | 'cluster_mode' | 'fork_mode'",
                 json!({ "enum": ["cluster", "fork", "cluster_mode", "fork_mode"] })),
             Self::Duration | Self::DurationOrNone | Self::Period =>
@@ -139,18 +140,19 @@ impl Kind {
             Self::Choice(names) => choice(names, ", "),
             Self::Switch(names) => choice(&names, " or "),
             Self::Environment => forms("object", "Record<string, string | number | boolean | null | undefined>", json!({ "type": "object" })),
-            Self::WatchOptions => forms("object", "Record<string, unknown>", json!({ "type": "object" })),
+            Self::WatchOptions => forms("object", &self.object_type(), self.object_schema()),
             Self::Cron => forms("cron pattern, or 0", "string | 0 | false", any(&[text(), json!({ "enum": [0, false] })])),
             Self::FilterEnv => forms("true, name, or list", "boolean | string | string[]",
                 any(&[json!({ "type": "boolean" }), text(), texts()])),
             Self::Watch => forms("true, path, or list", "boolean | string | string[]",
                 any(&[json!({ "type": "boolean" }), text(), texts()])),
             Self::FlagOrPath => forms("true or path", "boolean | string", json!({ "type": ["boolean", "string"] })),
-            Self::Health => forms("path, URL, or object", "string | false | Record<string, unknown>", health(&list())),
-            Self::Warmup => forms("path, list, or object", "string | string[] | false | Record<string, unknown>", warmup(&list())),
-            Self::Alerts => forms("URL, command, or object", "string | string[] | false | Record<string, unknown>", alerts(&list())),
-            Self::Otlp => forms("URL, or object", "string | false | Record<string, unknown>", otlp()),
-            Self::LogRotation => forms("true, false, size, or object", "boolean | string | Record<string, unknown>", log_rotation()),
+            Self::Health => forms("path, URL, or object", &format!("string | false | {}", self.object_type()), any(&[text(), no(), self.object_schema()])),
+            Self::Warmup => forms("path, list, or object", &format!("string | string[] | false | {}", self.object_type()), any(&[list(), no(), self.object_schema()])),
+            Self::Alerts => forms("URL, command, or object", &format!("string | string[] | false | {}", self.object_type()), any(&[list(), no(), self.object_schema()])),
+            Self::Otlp => forms("URL, or object", &format!("string | false | {}", self.object_type()), any(&[text(), no(), self.object_schema()])),
+            Self::LogRotation => forms("true, false, size, or object", &format!("boolean | string | {}", self.object_type()),
+                any(&[json!({ "type": "boolean" }), json!({ "type": "string", "pattern": BYTES }), self.object_schema()])),
             Self::Any => forms("any", "unknown", json!({})),
         }
     }
@@ -161,89 +163,4 @@ fn choice(names: &[&str], separator: &str) -> Forms {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let types: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     forms(&quoted.join(separator), &types.join(" | "), json!({ "enum": names }))
-}
-
-fn instances() -> Value {
-    let number =
-        |pattern: &str| json!({ "anyOf": [{ "type": "integer" }, { "type": "string", "pattern": pattern }] });
-    json!({ "anyOf": [number(r"^(max|-?[0-9]+|[1-9][0-9]*\.\.(max|-?[1-9][0-9]*))$"), {
-        "type": "object",
-        "properties": {
-            "min": { "type": "integer", "minimum": 1 },
-            "max": number("^(max|-?[1-9][0-9]*)$"),
-        },
-        "required": ["max"],
-        "additionalProperties": false,
-    }] })
-}
-
-fn health(words: &Value) -> Value {
-    let duration = Kind::Duration.schema();
-    json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
-        "type": "object",
-        "properties": {
-            "http": { "type": "string" },
-            "tcp": { "type": ["integer", "boolean"] },
-            "command": words,
-            "interval": duration,
-            "timeout": duration,
-            "start_period": duration,
-            "failures": { "type": "integer", "minimum": 1 },
-            "stuck_limit": duration,
-        },
-        "additionalProperties": false,
-    }] })
-}
-
-fn warmup(paths: &Value) -> Value {
-    json!({ "anyOf": [paths, { "const": false }, {
-        "type": "object",
-        "properties": {
-            "path": { "type": "string" },
-            "paths": paths,
-            "requests": { "type": "integer", "minimum": 1, "maximum": WARMUP_REQUESTS_MAX },
-            "timeout": Kind::Duration.schema(),
-        },
-        "additionalProperties": false,
-    }] })
-}
-
-fn alerts(list: &Value) -> Value {
-    let kind = json!({ "enum": IncidentKind::NAMES });
-    json!({ "anyOf": [list, { "const": false }, {
-        "type": "object",
-        "properties": {
-            "webhook": { "type": "string" },
-            "command": list,
-            "on": { "anyOf": [kind, { "type": "array", "items": kind }] },
-            "every": Kind::Duration.schema(),
-            "timeout": Kind::Duration.schema(),
-        },
-        "additionalProperties": false,
-    }] })
-}
-
-fn otlp() -> Value {
-    json!({ "anyOf": [{ "type": "string" }, { "const": false }, {
-        "type": "object",
-        "properties": { "endpoint": { "type": "string" }, "interval": Kind::Duration.schema() },
-        "required": ["endpoint"],
-        "additionalProperties": false,
-    }] })
-}
-
-fn log_rotation() -> Value {
-    let or_off = |kind: Kind| json!({ "anyOf": [kind.schema(), { "const": false }] });
-    json!({ "anyOf": [{ "type": "boolean" }, { "type": "string", "pattern": BYTES }, {
-        "type": "object",
-        "properties": {
-            "max_size": or_off(Kind::Bytes),
-            "max_age": or_off(Kind::Duration),
-            "keep": { "type": "integer", "minimum": 0, "maximum": LogRotation::KEEP_MAX },
-            "total": or_off(Kind::Bytes),
-            "compress": { "type": "boolean" },
-            "min_free": { "anyOf": [Kind::Bytes.schema(), { "enum": ["auto", true, false] }] },
-        },
-        "additionalProperties": false,
-    }] })
 }

@@ -75,7 +75,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "What a scrape of the app's own prom-client gives: `\"own\"` the values of the worker that answers, `\"merge\"` those of all workers together, by prom-client's rules.")
         .is(&["merge_metrics"]).option(takes("MODE", "merge: a scrape of the app's own metrics (prom-client) gives those of all workers")),
     key("otlp", Kind::Otlp, "false", r#""http://localhost:4318""#,
-        "Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object with `endpoint` and `interval` (60s; at least 1s). Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment.")
+        "Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object. Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment.")
         .is(&["otlp"]).option(takes("URL", "Send the app's metrics to this receiver of OTLP over HTTP")),
     key("namespace", Kind::Text, "\"default\"", r#""shop""#, "Group of apps; commands accept its name in place of app names.")
         .decides(&["namespace"]).option(takes("NAME", "Group of apps that commands can address together")),
@@ -98,7 +98,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("listen_timeout", Kind::Duration, "", r#""10s""#, "Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload.")
         .of(Start).is(&["listen_timeout_ms"]).option(takes("DURATION", "Time for a worker to become ready (default 3 s, for a reload 30 s)")),
     key("warmup", Kind::Warmup, "false", r#"["/", "/api/items?page=1"]"#,
-        "Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object with `path` or `paths`, `requests` (10 to each path) and `timeout` (10s).")
+        "Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object.")
         .of(Start).is(&["warmup"]).option(takes("PATH", "New workers answer this path before they get traffic")),
     key("compile_cache", Kind::Flag, "true", "true",
         "Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`).")
@@ -143,7 +143,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("watch_delay", Kind::Duration, "\"100ms\"", "500", "Debounce before reloading: time without further changes.")
         .of(Renew).decides(&["watch"]).option(takes("SECONDS", "Debounce before reloading: seconds, or a string such as 500ms")),
     key("watch_options", Kind::WatchOptions, "{}", r#"{ "usePolling": true }"#,
-        "`followSymlinks`, `usePolling`, `interval` and `ignored`, as in chokidar.")
+        "Options of the watcher, as in chokidar.")
         .of(Renew).changes(NewApp).decides(&["watch"]),
     key("cron_restart", Kind::Cron, "0", r#""0 3 * * *""#,
         "Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never.")
@@ -164,10 +164,10 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("max_age", Kind::Period, "", r#""1d""#, "Reload a worker after roughly this age.")
         .of(Renew).is(&["max_age_ms"]).option(takes("DURATION", "Reload workers after roughly this age")),
     key("health", Kind::Health, "false", r#""/healthz""#,
-        "Health check of a worker: a path or URL to request, \"tcp\", or an object with `http`, `tcp` or `command`, `interval` (10s), `timeout` (5s), `start_period`, `failures` (3) and `stuck_limit`.")
+        "Health check of a worker: a path or URL to request, \"tcp\", or an object with one of `http`, `tcp` and `command`.")
         .of(Renew).is(&["health"]).option(takes("PATH", "Health check at this path or URL; `tcp` only connects")),
     key("alerts", Kind::Alerts, "false", r#"{ "webhook": "https://hooks.example.com/T1/B2", "on": ["crash_loop", "failed_reload"] }"#,
-        "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object with `webhook`, `command`, `on` (kinds; all faults by default), `every` (5m: alerts of a kind are no more frequent) and `timeout` (10s).")
+        "Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object.")
         .of(Restart).is(&["alerts"]).option(takes("URL|COMMAND", "Send alerts to this URL or command; `false` for none")),
     key("out_file", Kind::Path, "", r#""logs/out.log""#,
         "File for stdout, relative to the working directory; \"/dev/null\" for none. By default a file in Forkful's folder.")
@@ -192,7 +192,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Keep or strip colours and other terminal control sequences in log files.")
         .of(Logs).is(&["log_strip_ansi"]),
     key("log_rotate", Kind::LogRotation, "true", r#"{ "max_size": "50M", "keep": 5 }"#,
-        "When log files are rotated: an object with `max_size` (10M), `max_age` (1d), `keep` (14 of each file), `total` (500M per app), `compress` (true) and `min_free` (\"auto\": 2 % of the disk, at most 1G); `false` for never.")
+        "When log files are rotated: `true`, a size, or an object; `false` for never.")
         .of(Logs).is(&["log_rotate"]),
     key("disable_logs", Kind::Flag, "false", "true", "Write no log files; `forkful logs` still shows new lines.")
         .of(Logs).is(&["disable_logs"]).option(flag("Write no log files")),

@@ -6,10 +6,8 @@ use forkful_core::spec::Named as _;
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, flag, names, period, words};
+use crate::keys::Kind;
 use crate::tree::{Entry, Node, Value};
-
-/// The keys of the object.
-const KEYS: [&str; 5] = ["webhook", "command", "on", "every", "timeout"];
 
 /// A URL, a command, or an object; null for none.
 pub(super) fn alerts(node: &Node) -> Checked<Json> {
@@ -61,7 +59,7 @@ fn set(alerts: &mut AlertPolicy, entry: &Entry) -> Checked<()> {
                 return Err(Refusal::new(node, format!("at most {most}s")));
             }
         }
-        _ => return Err(Refusal::unknown_key(entry, &KEYS)),
+        _ => return Err(Refusal::unknown_key(entry, Kind::Alerts)),
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use forkful_core::spec::INSTANCES_MAX;
 
 use super::{Checked, Refusal, text, whole};
+use crate::keys::Kind;
 use crate::tree::{Entry, Node, Value};
 
 /// What `instances` asks for.
@@ -29,7 +30,6 @@ pub(crate) const INSTANCES_EXPECTED: &str = r#"a number, "max" or a negative num
 const TO: &str = "..";
 const MIN_EXPECTED: &str = "a number from 1";
 const MAX_EXPECTED: &str = r#"a number from 1, "max" or a negative number"#;
-const KEYS: [&str; 2] = ["min", "max"];
 
 /// Reads the number of workers; `Err` is what was expected.
 pub(crate) fn parse_instances(text: &str) -> Result<Instances, String> {
@@ -95,7 +95,7 @@ fn bounds(node: &Node, entries: &[Entry]) -> Checked<String> {
                 Err(expected) => return refuse(&expected),
             },
             ("max", _) => return refuse(MAX_EXPECTED),
-            _ => return Err(Refusal::unknown_key(entry, &KEYS).below(&format!(".{key}"))),
+            _ => return Err(Refusal::unknown_key(entry, Kind::Instances).below(&format!(".{key}"))),
         }
     }
     let Some((max, of)) = max else {

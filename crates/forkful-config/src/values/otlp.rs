@@ -4,6 +4,7 @@ use forkful_core::otlp::OtlpPolicy;
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, flag, period, shown_address};
+use crate::keys::Kind;
 use crate::tree::{Node, Value};
 
 /// A URL, or an object; null for none.
@@ -19,7 +20,7 @@ pub(super) fn otlp(node: &Node) -> Checked<Json> {
                 match crate::keys::snake_case(&entry.key).as_str() {
                     "endpoint" => found = Some(endpoint(&entry.node).map_err(below)?),
                     "interval" => interval = at_least(&entry.node).map_err(below)?,
-                    _ => return Err(below(Refusal::unknown_key(entry, &["endpoint", "interval"]))),
+                    _ => return Err(below(Refusal::unknown_key(entry, Kind::Otlp))),
                 }
             }
             found.ok_or_else(|| Refusal::new(node, "an `endpoint`"))?

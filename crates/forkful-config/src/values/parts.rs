@@ -9,6 +9,7 @@ use forkful_core::spec::{CronPattern, HEALTH_FAILURES_DEFAULT};
 use serde_json::{Value as Json, json};
 
 use super::{Checked, Refusal, count, duration, each, filled_text, flag, millis, port, text, whole, words};
+use crate::keys::Kind;
 use crate::tree::{Entry, Node, Value};
 
 /// Polling interval without kernel notifications, equal to chokidar's for most files.
@@ -262,12 +263,12 @@ fn tcp_probe(port: Option<u16>) -> Json {
 }
 
 fn health_object(node: &Node, entries: &[Entry], with: impl Fn(Json) -> Json) -> Checked<Json> {
-    let known = ["http", "tcp", "command", "interval", "timeout", "start_period", "failures", "stuck_limit"];
+    let known = Kind::Health.part_names();
     let mut given: BTreeMap<String, &Node> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| !entry.node.is_null()) {
         let key = crate::keys::snake_case(&entry.key);
         if !known.contains(&key.as_str()) {
-            return Err(Refusal::unknown_key(entry, &known).below(&format!(".{}", entry.key)));
+            return Err(Refusal::unknown_key(entry, Kind::Health).below(&format!(".{}", entry.key)));
         }
         given.insert(key, &entry.node);
     }
@@ -275,7 +276,8 @@ fn health_object(node: &Node, entries: &[Entry], with: impl Fn(Json) -> Json) ->
         let key = format!(".{key}");
         move |refusal: Refusal| refusal.below(&key)
     };
-    let probes: Vec<&str> = known[..3].iter().copied().filter(|key| given.contains_key(*key)).collect();
+    let probes: Vec<&str> =
+        ["http", "tcp", "command"].into_iter().filter(|key| given.contains_key(*key)).collect();
     let probe = match probes.as_slice() {
         [] if given.contains_key("stuck_limit") => json!("loop"),
         ["http"] => http_probe(given["http"]).map_err(part("http"))?,

@@ -4,10 +4,8 @@ use forkful_core::logs::{LogRotation, MinFree};
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, bytes, count, duration, flag, parse_bytes};
+use crate::keys::Kind;
 use crate::tree::{Entry, Node, Value};
-
-/// The keys of `log_rotate`.
-const ROTATION_KEYS: &[&str] = &["max_size", "max_age", "keep", "total", "compress", "min_free"];
 
 /// `true`, `false`, or an object whose keys change the defaults; a text is `max_size`. Null means never.
 pub(super) fn log_rotation(node: &Node) -> Checked<Json> {
@@ -67,7 +65,7 @@ fn set(rotation: &mut LogRotation, entry: &Entry) -> Checked<()> {
                 _ => MinFree::Bytes(or_off(node)?.unwrap_or(0)),
             }
         }
-        _ => return Err(Refusal::unknown_key(entry, ROTATION_KEYS)),
+        _ => return Err(Refusal::unknown_key(entry, Kind::LogRotation)),
     }
     Ok(())
 }

@@ -4,10 +4,8 @@ use forkful_core::spec::{WARMUP_PATHS_MAX, WARMUP_REQUESTS_MAX, Warmup};
 use serde_json::Value as Json;
 
 use super::{Checked, Refusal, count, flag, names, period};
+use crate::keys::Kind;
 use crate::tree::{Entry, Node, Value};
-
-/// The keys of the object.
-const KEYS: [&str; 4] = ["path", "paths", "requests", "timeout"];
 
 /// A path, a list of paths, or an object; null for none.
 pub(super) fn warmup(node: &Node) -> Checked<Json> {
@@ -39,7 +37,7 @@ fn set(warmup: &mut Warmup, entry: &Entry) -> Checked<()> {
             warmup.requests = number.ok_or_else(|| Refusal::new(node, expected))?;
         }
         "timeout" => warmup.timeout = period(node)?,
-        _ => return Err(Refusal::unknown_key(entry, &KEYS)),
+        _ => return Err(Refusal::unknown_key(entry, Kind::Warmup)),
     }
     Ok(())
 }

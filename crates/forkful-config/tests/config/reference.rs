@@ -61,11 +61,30 @@ fn page() -> String {
         }
         text.push_str("| key | value | default | meaning | example |\n| --- | --- | --- | --- | --- |\n");
         text.extend(supported_keys().filter(|key| key.group == group).map(row));
+        text.extend(supported_keys().filter(|key| key.group == group).map(parts));
     }
     text.push_str(&changes());
     write!(text, "\n## The section deploy\nHosts to which `forkful deploy` deploys; the keys: [DEPLOY.md](DEPLOY.md#the-section-deploy).\n").unwrap();
     write!(text, "\n## The section static\n{STATIC}\n{}", section_table("static")).unwrap();
     text.push_str("\nKeys of PM2 without effect here, and how to migrate: [FROM-PM2.md](FROM-PM2.md).\n");
+    text
+}
+
+/// The keys of the object that a key takes.
+fn parts(key: &KnownKey) -> String {
+    if key.kind.parts().is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nThe keys of `{}`:\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n",
+        key.name
+    );
+    for part in key.kind.parts() {
+        let default = if part.default.is_empty() { String::new() } else { format!("`{}`", part.default) };
+        let required = if part.is_required { " Required." } else { "" };
+        let words = (part.forms)().words;
+        writeln!(text, "| `{}` | {words} | {default} | {}{required} |", part.name, part.doc).unwrap();
+    }
     text
 }
 
@@ -110,12 +129,9 @@ fn note(group: Group) -> &'static str {
         Group::Start => "See [RELOAD.md](RELOAD.md).",
         Group::Stop => "See [GRACEFUL-SHUTDOWN.md](GRACEFUL-SHUTDOWN.md).",
         Group::Restart => "See [CRASHES.md](CRASHES.md).",
-        Group::Renew => {
-            "See [MEMORY.md](MEMORY.md). `health` is a path, a URL, `\"tcp\"`, or an object with one of `http`, `tcp` and \
-             `command` and with `interval`, `timeout`, `start_period`, `failures` and `stuck_limit`."
-        }
+        Group::Renew => "See [MEMORY.md](MEMORY.md) and [HEALTH.md](HEALTH.md).",
         Group::Limits => "See [LIMITS.md](LIMITS.md).",
-        Group::Logs => "See [LOGS.md](LOGS.md), which has the keys of `log_rotate`.",
+        Group::Logs => "See [LOGS.md](LOGS.md).",
     }
 }
 
