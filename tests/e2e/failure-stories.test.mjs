@@ -24,7 +24,8 @@ const STRANGER = 54_321;
  * @param {{ code: number, cause: RegExp, step: RegExp }} expected
  */
 function tells(outcome, { code, cause, step }) {
-  const lines = outcome.stderr.trimEnd().split('\n');
+  // On a machine with one core, more instances are warned of first.
+  const lines = outcome.stderr.trimEnd().split('\n').filter((line) => !line.startsWith('warning: --instances gives '));
   assert.equal(outcome.code, code, outcome.stderr);
   // In a terminal, stdout output would appear before the cause.
   if (code !== 0) assert.equal(outcome.stdout, '');

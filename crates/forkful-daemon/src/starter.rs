@@ -11,8 +11,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Threads at most. All but two or three of them hang; with every one of them hanging, starts fail by their deadline.
-const THREADS_MAX: usize = 32;
 /// Orders that wait at most: the engine has few at a time, health checks one for each worker.
 const ORDERS_MAX: usize = 4096;
 /// Stack of a thread, which prepares texts and descriptors.
@@ -34,13 +32,16 @@ struct Pool {
 }
 
 impl Starter {
+    /// Threads at most. All but two or three of them hang; with every one of them hanging, starts fail by their deadline.
+    pub(crate) const THREADS_MAX: usize = 32;
+
     /// Has a thread carry out an order; gives it back when none can.
     pub(crate) fn order(&self, order: Order) -> Result<(), Order> {
         let mut pool = lock(&self.pool.0);
         if pool.orders.len() >= ORDERS_MAX {
             return Err(order);
         }
-        if pool.idle <= pool.orders.len() && pool.threads < THREADS_MAX {
+        if pool.idle <= pool.orders.len() && pool.threads < Self::THREADS_MAX {
             let shared = Arc::clone(&self.pool);
             let thread = thread::Builder::new().name("starter".to_owned()).stack_size(STACK_BYTES);
             match thread.spawn(move || work(&shared)) {

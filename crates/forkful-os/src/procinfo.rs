@@ -29,8 +29,8 @@ pub use sockets::{
     ListeningSocket, PortOwner, listening_sockets_of, owner_of_port, socket_inodes, user_name,
 };
 pub use stat::{
-    Resident, Scheduled, command_line, cpu_time, is_running, major_faults, resident, resident_bytes,
-    scheduled, start_time, waits_in,
+    Resident, Scheduled, command_line, cpu_time, is_running, major_faults, own_thread, resident,
+    resident_bytes, scheduled, start_time, waits_in,
 };
 pub(crate) use stat::{USUAL_LENGTH, end_of, is_of_this_user, read_text};
 pub use usage::{MemoryParts, Usage};

@@ -19,6 +19,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::apply::Claims;
 use forkful_core::jobs::OpenJobs;
+use forkful_core::late_start::START_DEADLINE;
 use forkful_core::random::Random;
 use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
@@ -40,9 +41,6 @@ use crate::world::World;
 use applying::Applying;
 pub(crate) use jobs::{Clients, Job, Request};
 pub(crate) use takeover::Kept;
-
-/// A start that takes longer is given up.
-const START_DEADLINE: Duration = Duration::from_secs(10);
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -37,9 +37,18 @@ class Connection {
     /** @type {number | undefined} */
     this.heldBy = undefined;
     this.settle = (_end) => {};
+    /** How it ended. @type {{ end: string, why: string } | undefined} */
+    this.over = undefined;
     this.socket = net.connect({ host: '127.0.0.1', port, noDelay: true });
     this.socket.setEncoding('latin1');
-    this.socket.on('connect', () => { this.isOpen = true; });
+    /** Settles when it is open, or has ended. */
+    this.opened = new Promise((resolve) => {
+      this.socket.once('connect', () => {
+        this.isOpen = true;
+        resolve(undefined);
+      });
+      this.socket.once('close', resolve);
+    });
     this.socket.on('data', (text) => {
       this.text += text;
       const answer = /^HTTP\/1\.1 (\d+) [^]*?\r\n\r\n/.exec(this.text);
@@ -54,7 +63,25 @@ class Connection {
     this.socket.on('error', (error) => this.end(this.isOpen ? 'cut' : 'refused', error.message));
   }
 
+  /**
+   * An open connection, on which nothing was sent. A client without a core for long makes another one: a worker that leaves closes one that
+   * has been quiet for too long.
+   * @param {number} port
+   */
+  static async open(port) {
+    for (;;) {
+      const connection = new Connection(port);
+      const late = setTimeout(() => connection.end('unanswered', `no connection for ${ANSWER_MS_MAX / 1000} s`), ANSWER_MS_MAX);
+      await connection.opened;
+      clearTimeout(late);
+      const wasQuick = Date.now() - connection.quietSince <= QUIET_MS_MAX;
+      if (wasQuick || !connection.isOpen) return connection;
+      connection.close();
+    }
+  }
+
   end(end, why) {
+    this.over ??= { end, why };
     this.close();
     this.settle({ end, why });
   }
@@ -70,6 +97,7 @@ class Connection {
 
   /** Sends a request and waits for its end. @param {string} path @param {boolean} keep whether another one will follow */
   async ask(path, keep) {
+    if (this.over) return this.over;
     const late = setTimeout(() => this.end('unanswered', `no answer for ${ANSWER_MS_MAX / 1000} s`), ANSWER_MS_MAX);
     const end = await new Promise((resolve) => {
       this.settle = resolve;
@@ -120,7 +148,7 @@ export class Clients {
 
   /** One HTTP request on a connection of its own. @param {string} query */
   alone(kind, query = '') {
-    return this.send(kind, undefined, async (id) => read(id, await new Connection(this.port).ask(`/${id}${query}`, false)));
+    return this.send(kind, undefined, async (id) => read(id, await (await Connection.open(this.port)).ask(`/${id}${query}`, false)));
   }
 
   async runNew() {
@@ -139,7 +167,7 @@ export class Clients {
     while (!this.isStopping) {
       if (!connection?.isUsable) {
         connection?.close();
-        connection = new Connection(this.port);
+        connection = await Connection.open(this.port);
       }
       const { lastSentAt } = connection;
       connection.lastSentAt = Date.now();

@@ -1,6 +1,7 @@
 // What runs the app in a storm: Forkful, and Node's own cluster module beside it.
 import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -159,7 +160,8 @@ export class Forkful {
     try {
       for (let bytes = 1 << 20; bytes >= 1; bytes >>= 4) {
         try {
-          for (;;) appendFileSync(path, Buffer.alloc(bytes));
+          // The clients are in this process: it goes on meanwhile.
+          for (;;) await appendFile(path, Buffer.alloc(bytes));
         } catch (error) {
           if (error.code !== 'ENOSPC') throw error;
         }

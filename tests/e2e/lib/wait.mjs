@@ -4,6 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** The polling interval; short compared to every time limit of tests. */
 const STEP_MS = 10;
 
+/** The pause after an attempt, relative to the time that the attempt took. */
+const PAUSE_PER_ATTEMPT = 2;
+
 /** The time limit of waits. It is long enough for the slowest and busiest machine, and costs nothing if the state is reached. */
 const BOUND_MS = 180_000;
 
@@ -20,6 +23,7 @@ export async function waitUntil(what, predicate, boundMs = BOUND_MS) {
   const end = Date.now() + boundMs;
   for (;;) {
     let cause;
+    const began = performance.now();
     try {
       const value = await predicate();
       if (value) return value;
@@ -27,7 +31,8 @@ export async function waitUntil(what, predicate, boundMs = BOUND_MS) {
       cause = error;
     }
     if (Date.now() >= end) throw new Error(`not within ${boundMs} ms: ${what}${cause ? `; the last attempt: ${cause.message}` : ''}`, { cause });
-    await sleep(STEP_MS);
+    // An attempt may start programs: those that only wait leave the cores to what they wait for.
+    await sleep(Math.max(STEP_MS, PAUSE_PER_ATTEMPT * (performance.now() - began)));
   }
 }
 

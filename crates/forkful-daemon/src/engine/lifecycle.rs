@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forkful_api::types::LogStream;
 use forkful_core::Time;
+use forkful_core::clearing::waits_for_rest;
 use forkful_core::foreground::{LineTarget, LogPrefix};
 use forkful_core::slot::{Event, Exit};
 use forkful_core::stalls::Stall;
@@ -25,8 +26,6 @@ use crate::logs::{EchoPrefix, LineStyle, StreamSpec, echoes_to_terminal};
 
 /// Between two looks at a tree that has been sent SIGKILL.
 const TREE_LOOK: Duration = Duration::from_millis(5);
-/// A process in an uninterruptible wait cannot be killed; it is not waited for longer than this.
-const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) const SIGKILL: i32 = 9;
 
@@ -141,7 +140,7 @@ impl Engine {
         let silent = process.metrics.silent_since.map(|since| now.since(since));
         let threshold = entry.supervisor.spec().stall_threshold;
         let stall = Stall::without_end(silent, &exit, threshold);
-        process.ended = Some(Ended { exit, give_up: now + TREE_WAIT_MAX });
+        process.ended = Some(Ended { exit, at: now });
         // First of all: what the worker had not taken goes to others.
         let workers = entry.workers_of(slot, generation);
         for worker in &workers {
@@ -169,7 +168,9 @@ impl Engine {
         let Some(process) = entry.process(slot, generation) else { return };
         let Some(ended) = process.ended.clone() else { return };
         let pid = process.child.pid;
-        if !self.processes.kill_rest(process, orphans_since, now) && now < ended.give_up {
+        if !self.processes.kill_rest(process, orphans_since, now)
+            && waits_for_rest(now.since(ended.at), self.processes.rest_is_runnable(process, now))
+        {
             return entry.later.plan(now + TREE_LOOK, Later::ClearTree(slot, generation));
         }
         let was_killed = ended.exit == Exit::Signal(SIGKILL);

@@ -150,6 +150,5 @@ impl Process {
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) exit: Exit,
-    /// When to stop waiting for what cannot be killed.
-    pub(crate) give_up: Time,
+    pub(crate) at: Time,
 }

@@ -194,6 +194,13 @@ impl Processes {
             && orphans_since.is_none_or(|since| self.kill_tree(process, since, now) == Some(0))
     }
 
+    /// Whether something that was killed of a tree could end if it had a core.
+    pub(super) fn rest_is_runnable(&mut self, process: &Process, now: Time) -> bool {
+        self.look_at_all(now - LOOK_FRESH, now);
+        let snapshot = self.snapshot.as_ref().map(|(_, snapshot)| snapshot);
+        snapshot.is_some_and(|snapshot| snapshot.any_runnable(&process.child, process.mark))
+    }
+
     /// How many of a tree were left and have been killed; `None` when nobody can be seen, such as while descriptors
     /// have run out.
     fn kill_tree(&mut self, process: &Process, since: Time, now: Time) -> Option<usize> {

@@ -10,17 +10,19 @@ mod pending;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
+use forkful_core::late_start::{START_DEADLINE, more_time};
 use forkful_core::shortage::Shortage;
 use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
 use forkful_os::keeper::Keeping;
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan};
+use forkful_os::procinfo;
 use forkful_os::reactor::Reactor;
 use forkful_os::tree::{Mark, Marks};
 use tokio::sync::{mpsc, oneshot};
@@ -41,8 +43,6 @@ use crate::starter::Starter;
 pub(super) use pending::Pending;
 use pending::{BeforeStart, LookedAt, Stuck};
 
-/// From the order of a start until its program is executed. A program on a slow network file system takes a second.
-pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Signals that are kept for a process that is being started: its stop signal and a few of its user's.
 const SIGNALS_MAX: usize = 16;
 
@@ -256,19 +256,23 @@ impl Starts {
         let number = self.next_number();
         let flight = Arc::new(Flight::default());
         let looked_at = LookedAt::default();
+        let thread = Arc::new(AtomicU32::new(0));
         let pending = Pending {
             number,
             flight: Arc::clone(&flight),
             looked_at: Arc::clone(&looked_at),
+            thread: Arc::clone(&thread),
             known,
             program: plan.program.clone(),
             cwd: plan.cwd.clone(),
+            ordered: now,
             deadline: now + START_DEADLINE,
             signals: Vec::new(),
         };
         let back = self.back.clone();
         let read = script_to_look_into(entry.spec(), slot);
         let order = Box::new(move || {
+            thread.store(procinfo::own_thread(), Ordering::SeqCst);
             aids.make(&mut plan);
             let look = |file: Option<BeforeStart>| {
                 *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = file;
@@ -419,10 +423,16 @@ impl Starts {
         self.work.next_wake().into_iter().chain(deadline).min()
     }
 
-    /// Gives up the starts that have had their time; says why.
+    /// Gives up the starts that have had their time and do not wait for a core alone; says why.
     pub(super) fn give_up(&mut self, now: Time) -> Vec<(ProcessKey, String)> {
-        let is_late = |(key, pending): (&ProcessKey, &Pending)| (pending.deadline <= now).then_some(*key);
-        let late: Vec<ProcessKey> = self.pending.iter().filter_map(is_late).collect();
+        let hang = self.stuck.len() >= Starter::THREADS_MAX;
+        let mut late = Vec::new();
+        for (key, pending) in self.pending.iter_mut().filter(|(_, pending)| pending.deadline <= now) {
+            match more_time(pending.as_late(hang, now)) {
+                Some(more) => pending.deadline = now + more,
+                None => late.push(*key),
+            }
+        }
         late.into_iter().filter_map(|key| Some((key, self.give_up_one(key)?))).collect()
     }
 

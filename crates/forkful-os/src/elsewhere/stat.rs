@@ -171,6 +171,11 @@ pub struct Scheduled {
     pub waited: Duration,
 }
 
+/// The calling thread's id. The functions here do not know threads.
+pub fn own_thread() -> u32 {
+    u32::MAX
+}
+
 /// They are not known.
 pub fn scheduled(_pid: u32) -> io::Result<Scheduled> {
     Err(crate::portable::unsupported())

@@ -72,6 +72,11 @@ pub fn is_living(pid: u32) -> bool {
     read_stat(pid).is_ok_and(|stat| stat.is_living())
 }
 
+/// The calling thread's id, by which the functions here know it as they know a process.
+pub fn own_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
 /// Start time of an ended process, and its status as `wait(2)` returns it: field 52, which the kernel shows
 /// as 0 to processes that may not trace it.
 pub(crate) fn end_of(pid: u32) -> io::Result<(u64, i32)> {

@@ -1,10 +1,13 @@
 //! A start that is under way or was given up: the file or program that it waits for.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forkful_core::Time;
+use forkful_core::late_start::{Doing, LateStart};
 use forkful_os::process::{Flight, SpawnStep};
+use forkful_os::procinfo;
 
 use super::Known;
 
@@ -23,9 +26,12 @@ pub(in crate::engine) struct Pending {
     pub(super) number: u64,
     pub(super) flight: Arc<Flight>,
     pub(super) looked_at: LookedAt,
+    /// The thread that has begun with it; 0 before one has.
+    pub(super) thread: Arc<AtomicU32>,
     pub(super) known: Known,
     pub(super) program: PathBuf,
     pub(super) cwd: PathBuf,
+    pub(super) ordered: Time,
     pub(in crate::engine) deadline: Time,
     pub(super) signals: Vec<i32>,
 }
@@ -57,6 +63,22 @@ impl Pending {
     #[cfg(test)]
     pub(in crate::engine) fn executes(&self) -> bool {
         self.flight.pid() != 0 && self.flight.step() == SpawnStep::Execute
+    }
+
+    /// How it stands when its time is over. `hang`: all threads are with starts that were given up.
+    pub(super) fn as_late(&self, hang: bool, now: Time) -> LateStart {
+        let thread = self.thread.load(Ordering::SeqCst);
+        // From the clone to the execution the thread waits for its process.
+        let task = Some(self.flight.pid()).filter(|pid| *pid != 0).unwrap_or(thread);
+        let doing = match (thread, procinfo::scheduled(task)) {
+            (0, _) => Doing::Queued { hang },
+            (_, Ok(scheduled)) => {
+                let is_runnable = procinfo::is_running(task).unwrap_or(false);
+                Doing::UnderWay { is_runnable, waited: scheduled.waited }
+            }
+            (_, Err(_)) => Doing::Unknown,
+        };
+        LateStart { age: now.since(self.ordered), doing }
     }
 
     /// The file that its thread looks at.

@@ -1,0 +1,69 @@
+//! When a start is given up whose program was not executed in time.
+//!
+//! Such a start hangs in a file system, or somebody has stopped the new process. On a machine whose cores are all in use it may only
+//! wait for a core, as dozens of starts after a boot do: that is no hang.
+
+use std::time::Duration;
+
+/// From the order of a start until its program is executed. A program on a slow network file system takes a second.
+pub const START_DEADLINE: Duration = Duration::from_secs(10);
+/// The time until it is looked at again.
+pub const MORE: Duration = Duration::from_secs(1);
+/// No start takes longer, whatever it waits for.
+pub const START_DEADLINE_MAX: Duration = Duration::from_secs(300);
+
+/// A start whose time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateStart {
+    /// Time since its order.
+    pub age: Duration,
+    pub doing: Doing,
+}
+
+/// What it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// No thread has begun with it. `hang`: all threads that could are with starts that were given up.
+    Queued { hang: bool },
+    /// A thread or the new process is at it. `is_runnable`: it has a core, or waits for one now; `waited`: how long it has waited for
+    /// one so far.
+    UnderWay { is_runnable: bool, waited: Duration },
+    /// Nothing is known of its thread and process.
+    Unknown,
+}
+
+/// For how long the start may go on; `None` gives it up.
+pub fn more_time(start: LateStart) -> Option<Duration> {
+    let LateStart { age, doing } = start;
+    let waits_for_a_core = match doing {
+        Doing::Queued { hang } => !hang,
+        Doing::UnderWay { is_runnable, waited } => is_runnable || waited * 2 >= age,
+        Doing::Unknown => false,
+    };
+    (waits_for_a_core && age < START_DEADLINE_MAX).then_some(MORE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_waits_for_a_core_goes_on_and_one_that_hangs_does_not() {
+        let under_way =
+            |is_runnable, waited| Doing::UnderWay { is_runnable, waited: Duration::from_secs(waited) };
+        for (age, doing, goes_on) in [
+            (10, Doing::Queued { hang: false }, true),
+            (10, Doing::Queued { hang: true }, false),
+            (10, under_way(true, 0), true),
+            (10, under_way(false, 5), true),
+            (10, under_way(false, 4), false),
+            (299, under_way(true, 0), true),
+            (300, under_way(true, 299), false),
+            (300, Doing::Queued { hang: false }, false),
+            (10, Doing::Unknown, false),
+        ] {
+            let more = more_time(LateStart { age: Duration::from_secs(age), doing });
+            assert_eq!(more, goes_on.then_some(MORE), "{age} s, {doing:?}");
+        }
+    }
+}
