@@ -9,15 +9,22 @@ use std::time::Duration;
 pub const START_DEADLINE: Duration = Duration::from_secs(10);
 /// The time until it is looked at again.
 pub const MORE: Duration = Duration::from_secs(1);
+/// From this share of time on in which something of the machine waited for a core (`some avg10` of `/proc/pressure/cpu`, from 0 to 1), a
+/// start may wait for others that wait for a core, such as for a lock that they hold.
+pub const PRESSURE_LEAST: f64 = 0.5;
+/// A start that does not wait for a core itself takes no longer on such a machine.
+pub const PRESSURE_WAIT_MAX: Duration = Duration::from_secs(60);
 /// No start takes longer, whatever it waits for.
 pub const START_DEADLINE_MAX: Duration = Duration::from_secs(300);
 
 /// A start whose time is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LateStart {
     /// Time since its order.
     pub age: Duration,
     pub doing: Doing,
+    /// From 0 to 1; `None` where the kernel does not say it.
+    pub cpu_pressure: Option<f64>,
 }
 
 /// What it does.
@@ -34,10 +41,11 @@ pub enum Doing {
 
 /// For how long the start may go on; `None` gives it up.
 pub fn more_time(start: LateStart) -> Option<Duration> {
-    let LateStart { age, doing } = start;
+    let LateStart { age, doing, cpu_pressure } = start;
+    let is_busy = cpu_pressure.is_some_and(|share| share >= PRESSURE_LEAST) && age < PRESSURE_WAIT_MAX;
     let waits_for_a_core = match doing {
         Doing::Queued { hang } => !hang,
-        Doing::UnderWay { is_runnable, waited } => is_runnable || waited * 2 >= age,
+        Doing::UnderWay { is_runnable, waited } => is_runnable || waited * 2 >= age || is_busy,
         Doing::Unknown => false,
     };
     (waits_for_a_core && age < START_DEADLINE_MAX).then_some(MORE)
@@ -51,18 +59,21 @@ mod tests {
     fn a_start_that_waits_for_a_core_goes_on_and_one_that_hangs_does_not() {
         let under_way =
             |is_runnable, waited| Doing::UnderWay { is_runnable, waited: Duration::from_secs(waited) };
-        for (age, doing, goes_on) in [
-            (10, Doing::Queued { hang: false }, true),
-            (10, Doing::Queued { hang: true }, false),
-            (10, under_way(true, 0), true),
-            (10, under_way(false, 5), true),
-            (10, under_way(false, 4), false),
-            (299, under_way(true, 0), true),
-            (300, under_way(true, 299), false),
-            (300, Doing::Queued { hang: false }, false),
-            (10, Doing::Unknown, false),
+        for (age, doing, cpu_pressure, goes_on) in [
+            (10, Doing::Queued { hang: false }, None, true),
+            (10, Doing::Queued { hang: true }, Some(0.99), false),
+            (10, under_way(true, 0), Some(0.0), true),
+            (10, under_way(false, 5), None, true),
+            (10, under_way(false, 4), None, false),
+            (10, under_way(false, 4), Some(0.49), false),
+            (10, under_way(false, 4), Some(0.5), true),
+            (60, under_way(false, 4), Some(0.99), false),
+            (299, under_way(true, 0), None, true),
+            (300, under_way(true, 299), None, false),
+            (300, Doing::Queued { hang: false }, None, false),
+            (10, Doing::Unknown, Some(0.99), false),
         ] {
-            let more = more_time(LateStart { age: Duration::from_secs(age), doing });
+            let more = more_time(LateStart { age: Duration::from_secs(age), doing, cpu_pressure });
             assert_eq!(more, goes_on.then_some(MORE), "{age} s, {doing:?}");
         }
     }

@@ -21,6 +21,7 @@ use forkful_core::slot::{Event, Exit};
 use forkful_core::spec::Mode;
 use forkful_os::cgroup::{Groups, WorkerGroup};
 use forkful_os::keeper::Keeping;
+use forkful_os::pressure::Pressure;
 use forkful_os::process::{self, Child, Flight, SpawnError, SpawnPlan};
 use forkful_os::procinfo;
 use forkful_os::reactor::Reactor;
@@ -426,23 +427,25 @@ impl Starts {
     /// Gives up the starts that have had their time and do not wait for a core alone; says why.
     pub(super) fn give_up(&mut self, now: Time) -> Vec<(ProcessKey, String)> {
         let hang = self.stuck.len() >= Starter::THREADS_MAX;
-        let mut late = Vec::new();
-        for (key, pending) in self.pending.iter_mut().filter(|(_, pending)| pending.deadline <= now) {
-            match more_time(pending.as_late(hang, now)) {
+        let is_late = |(_, pending): &(&ProcessKey, &mut Pending)| pending.deadline <= now;
+        let (mut late, mut cpu_pressure) = (Vec::new(), None);
+        for (key, pending) in self.pending.iter_mut().filter(is_late) {
+            let cpu_pressure = *cpu_pressure.get_or_insert_with(|| Pressure::of_machine().cpu);
+            match more_time(pending.as_late(hang, cpu_pressure, now)) {
                 Some(more) => pending.deadline = now + more,
                 None => late.push(*key),
             }
         }
-        late.into_iter().filter_map(|key| Some((key, self.give_up_one(key)?))).collect()
+        late.into_iter().filter_map(|key| Some((key, self.give_up_one(key, now)?))).collect()
     }
 
-    fn give_up_one(&mut self, key: ProcessKey) -> Option<String> {
+    fn give_up_one(&mut self, key: ProcessKey, now: Time) -> Option<String> {
         let pending = self.pending.remove(&key)?;
         pending.flight.cancel();
         let what = pending.busy_with();
         let why = format!(
             "{what}: no answer within {} s; a file system may hang, or the new process was stopped",
-            START_DEADLINE.as_secs()
+            now.since(pending.ordered).as_secs()
         );
         self.work.done(pending.number);
         let file = pending.file();

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forkful_core::Time;
+#[cfg(test)]
+use forkful_core::late_start::START_DEADLINE_MAX;
 use forkful_core::late_start::{Doing, LateStart};
 use forkful_os::process::{Flight, SpawnStep};
 use forkful_os::procinfo;
@@ -32,7 +34,7 @@ pub(in crate::engine) struct Pending {
     pub(super) program: PathBuf,
     pub(super) cwd: PathBuf,
     pub(super) ordered: Time,
-    pub(in crate::engine) deadline: Time,
+    pub(super) deadline: Time,
     pub(super) signals: Vec<i32>,
 }
 
@@ -47,6 +49,13 @@ pub(in crate::engine) struct Stuck {
 }
 
 impl Pending {
+    /// It has had all the time that there is.
+    #[cfg(test)]
+    pub(in crate::engine) fn expire(&mut self, now: Time) {
+        self.ordered = now - START_DEADLINE_MAX;
+        self.deadline = now;
+    }
+
     /// Whether its process waits for its working directory.
     #[cfg(test)]
     pub(in crate::engine) fn is_in_its_directory(&self) -> bool {
@@ -65,8 +74,8 @@ impl Pending {
         self.flight.pid() != 0 && self.flight.step() == SpawnStep::Execute
     }
 
-    /// How it stands when its time is over. `hang`: all threads are with starts that were given up.
-    pub(super) fn as_late(&self, hang: bool, now: Time) -> LateStart {
+    /// How it stands when its time is over. `hang`: all threads are with starts that were given up; `cpu_pressure`: from 0 to 1.
+    pub(super) fn as_late(&self, hang: bool, cpu_pressure: Option<f64>, now: Time) -> LateStart {
         let thread = self.thread.load(Ordering::SeqCst);
         // From the clone to the execution the thread waits for its process.
         let task = Some(self.flight.pid()).filter(|pid| *pid != 0).unwrap_or(thread);
@@ -78,7 +87,7 @@ impl Pending {
             }
             (_, Err(_)) => Doing::Unknown,
         };
-        LateStart { age: now.since(self.ordered), doing }
+        LateStart { age: now.since(self.ordered), doing, cpu_pressure }
     }
 
     /// The file that its thread looks at.
