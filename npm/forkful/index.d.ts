@@ -18,10 +18,8 @@ export interface App {
   args?: string | number | (string | number | boolean)[];
   /** Number of workers: a number, "max" (or 0) for one per usable core, or a negative number for that many fewer than the usable cores. `{ "min": 1, "max": 4 }` (or `"1..4"`) changes the number by the load. */
   instances?: number | 'max' | string | {
-    /** Least number of workers. */
-    min?: number;
-    /** Largest number of workers: a number, "max", or a negative number for that many fewer than the usable cores. */
-    max: number | 'max' | string;
+    /** Least number of workers. */ min?: number;
+    /** Largest number of workers: a number, "max", or a negative number for that many fewer than the usable cores. */ max: number | 'max' | string;
   };
   /** "cluster": workers share ports; "fork": they do not. By default "cluster" when `instances` is given and the app is a Node.js program, else "fork". */
   exec_mode?: 'cluster' | 'fork' | 'cluster_mode' | 'fork_mode';
@@ -63,10 +61,8 @@ export interface App {
   metrics?: 'own' | 'merge';
   /** Where the app's metrics are sent for OpenTelemetry, as OTLP over HTTP: a URL, or an object. Headers come from `OTEL_EXPORTER_OTLP_HEADERS` in the app's environment. */
   otlp?: string | false | {
-    /** URL of the receiver, without a password and a query. */
-    endpoint: string;
-    /** Time from one message to the next; at least 1 s. */
-    interval?: number | string;
+    /** URL of the receiver, without a password and a query. */ endpoint: string;
+    /** Time from one message to the next; at least 1 s. */ interval?: number | string;
   };
   /** Group of apps; commands accept its name in place of app names. */
   namespace?: string;
@@ -88,14 +84,10 @@ export interface App {
   listen_timeout?: number | string;
   /** Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object. */
   warmup?: string | string[] | false | {
-    /** Path that a new worker answers. */
-    path?: string | string[];
-    /** The same for several paths. */
-    paths?: string | string[];
-    /** Number of requests to each path. */
-    requests?: number;
-    /** After this time the worker gets traffic, whatever it has answered. */
-    timeout?: number | string;
+    /** Path that a new worker answers. */ path?: string | string[];
+    /** The same for several paths. */ paths?: string | string[];
+    /** Number of requests to each path. */ requests?: number;
+    /** After this time the worker gets traffic, whatever it has answered. */ timeout?: number | string;
   };
   /** Keep compiled code of Node.js 22.1 and later in Forkful's folder, for all workers of the app (`NODE_COMPILE_CACHE`). */
   compile_cache?: boolean;
@@ -133,14 +125,10 @@ export interface App {
   watch_delay?: number | string;
   /** Options of the watcher, as in chokidar. */
   watch_options?: {
-    /** Watch what symbolic links point to. */
-    follow_symlinks?: boolean;
-    /** Compare the files again and again, where the kernel reports no changes. */
-    use_polling?: boolean;
-    /** Time from one comparison to the next. */
-    interval?: number | string;
-    /** Patterns of paths whose changes do not count. */
-    ignored?: string | RegExp | (string | RegExp)[] | false;
+    /** Watch what symbolic links point to. */ follow_symlinks?: boolean;
+    /** Compare the files again and again, where the kernel reports no changes. */ use_polling?: boolean;
+    /** Time from one comparison to the next. */ interval?: number | string;
+    /** Patterns of paths whose changes do not count. */ ignored?: string | RegExp | (string | RegExp)[] | false;
     [option: string]: unknown;
   };
   /** Reload at these times: a cron pattern of 5 fields (from minutes) or 6 fields (from seconds); 0 for never. */
@@ -159,35 +147,22 @@ export interface App {
   max_age?: number | string;
   /** Health check of a worker: a path or URL to request, "tcp", or an object with one of `http`, `tcp` and `command`. */
   health?: string | false | {
-    /** Path, or URL of this machine, to request. A status from 200 to 399 is healthy. */
-    http?: string;
-    /** Port to connect to; `true` for the one that the worker listens on. */
-    tcp?: number | true;
-    /** Command whose exit code 0 means healthy. */
-    command?: string | number | (string | number | boolean)[];
-    /** Time from one check to the next. */
-    interval?: number | string;
-    /** A check that takes longer has failed. */
-    timeout?: number | string;
-    /** No checks are made for this time after a start. */
-    start_period?: number | string;
-    /** After this many failed checks in a row the worker is replaced. */
-    failures?: number | string;
-    /** A worker whose event loop is blocked for this long is killed. */
-    stuck_limit?: number | string;
+    /** Path, or URL of this machine, to request. A status from 200 to 399 is healthy. */ http?: string;
+    /** Port to connect to; `true` for the one that the worker listens on. */ tcp?: number | true;
+    /** Command whose exit code 0 means healthy. */ command?: string | number | (string | number | boolean)[];
+    /** Time from one check to the next. */ interval?: number | string;
+    /** A check that takes longer has failed. */ timeout?: number | string;
+    /** No checks are made for this time after a start. */ start_period?: number | string;
+    /** After this many failed checks in a row the worker is replaced. */ failures?: number | string;
+    /** A worker whose event loop is blocked for this long is killed. */ stuck_limit?: number | string;
   };
   /** Where alerts of incidents go: a URL to which they are posted as JSON (https, or http to this machine), a command that gets the JSON on stdin, or an object. */
   alerts?: string | string[] | false | {
-    /** URL to which alerts are posted as JSON: https, or http to this machine. */
-    webhook?: string;
-    /** Command that gets the alert as JSON on stdin. */
-    command?: string | number | (string | number | boolean)[];
-    /** Kinds of incidents that are told; by default all faults. */
-    on?: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed' | ('crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed')[];
-    /** Alerts of a kind are no more frequent; at least 10 s. */
-    every?: number | string;
-    /** Longest time of a request or command; at most 60 s. */
-    timeout?: number | string;
+    /** URL to which alerts are posted as JSON: https, or http to this machine. */ webhook?: string;
+    /** Command that gets the alert as JSON on stdin. */ command?: string | number | (string | number | boolean)[];
+    /** Kinds of incidents that are told; by default all faults. */ on?: 'crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed' | ('crash' | 'crash_loop' | 'failed_reload' | 'unhealthy' | 'stuck' | 'disk_full' | 'scaled_up' | 'scaled_down' | 'not_scaled_up' | 'fix_tried' | 'fix_reverted' | 'deployed')[];
+    /** Alerts of a kind are no more frequent; at least 10 s. */ every?: number | string;
+    /** Longest time of a request or command; at most 60 s. */ timeout?: number | string;
   };
   /** File for stdout, relative to the working directory; "/dev/null" for none. By default a file in Forkful's folder. */
   out_file?: string;
@@ -207,18 +182,12 @@ export interface App {
   log_ansi?: 'keep' | 'strip';
   /** When log files are rotated: `true`, a size, or an object; `false` for never. */
   log_rotate?: boolean | string | {
-    /** A file that would grow beyond it is rotated first; `false` for no limit. */
-    max_size?: number | string | false;
-    /** A file whose first line is older is rotated before the next line; `false` for never. */
-    max_age?: number | string | false;
-    /** How many rotated files of each log file are kept. */
-    keep?: number;
-    /** Maximum size of all log files of the app together; the oldest rotated files are removed first. */
-    total?: number | string | false;
-    /** Compress rotated files with gzip. */
-    compress?: boolean;
-    /** While the file system has less free space, lines are dropped and counted; "auto" is 2 % of its size, at most 1 GiB; `false` for no minimum. */
-    min_free?: number | string | boolean;
+    /** A file that would grow beyond it is rotated first; `false` for no limit. */ max_size?: number | string | false;
+    /** A file whose first line is older is rotated before the next line; `false` for never. */ max_age?: number | string | false;
+    /** How many rotated files of each log file are kept. */ keep?: number;
+    /** Maximum size of all log files of the app together; the oldest rotated files are removed first. */ total?: number | string | false;
+    /** Compress rotated files with gzip. */ compress?: boolean;
+    /** While the file system has less free space, lines are dropped and counted; "auto" is 2 % of its size, at most 1 GiB; `false` for no minimum. */ min_free?: number | string | boolean;
   };
   /** Write no log files; `forkful logs` still shows new lines. */
   disable_logs?: boolean;

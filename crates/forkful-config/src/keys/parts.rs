@@ -148,7 +148,7 @@ impl Kind {
         for part in self.parts() {
             let optional = if part.is_required { "" } else { "?" };
             let of = (part.forms)().typescript;
-            text.push_str(&format!("    /** {} */\n    {}{optional}: {of};\n", part.doc, part.name));
+            text.push_str(&format!("    /** {} */ {}{optional}: {of};\n", part.doc, part.name));
         }
         if self.takes_other_parts() {
             text.push_str("    [option: string]: unknown;\n");

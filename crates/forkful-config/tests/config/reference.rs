@@ -192,7 +192,7 @@ fn the_types_for_javascript_are_what_the_code_says() {
     let (_, after) = rest.split_once(END).expect("and an end of it");
     let types = types();
     for comment in types.lines().filter_map(|line| line.trim_start().strip_prefix("/** ")) {
-        assert_eq!(comment.find("*/"), Some(comment.len() - 2), "the comment ends early: {comment}");
+        assert_eq!(comment.matches("*/").count(), 1, "the comment ends early: {comment}");
     }
     let wanted = format!("{before}{START}{types}{END}{after}");
     if std::env::var_os("UPDATE_DOCS").is_some() {
