@@ -19,7 +19,7 @@ const LOAD_MS_MAX = 900_000;
 const QUIET_MS_MAX = 600;
 
 /** The pause between an answer and the next request of its client: without one, each load would take a whole core from the tests beside it. */
-const PAUSE_MS = 4;
+const PAUSE_MS = 10;
 
 /**
  * The results of all requests.
