@@ -169,7 +169,7 @@ impl Engine {
         let Some(ended) = process.ended.clone() else { return };
         let pid = process.child.pid;
         if !self.processes.kill_rest(process, orphans_since, now)
-            && waits_for_rest(now.since(ended.at), self.processes.rest_is_runnable(process, now))
+            && waits_for_rest(now.since(ended.at), || self.processes.rest_is_runnable(process, now))
         {
             return entry.later.plan(now + TREE_LOOK, Later::ClearTree(slot, generation));
         }
