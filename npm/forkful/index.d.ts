@@ -148,7 +148,7 @@ export interface App {
   /** Health check of a worker: a path or URL to request, "tcp", or an object with one of `http`, `tcp` and `command`. */
   health?: string | false | {
     /** Path, or URL of this machine, to request. A status from 200 to 399 is healthy. */ http?: string;
-    /** Port to connect to; `true` for the one that the worker listens on. */ tcp?: number | true;
+    /** Port to connect to; `true` for the port on which the worker listens. */ tcp?: number | true;
     /** Command whose exit code 0 means healthy. */ command?: string | number | (string | number | boolean)[];
     /** Time from one check to the next. */ interval?: number | string;
     /** A check that takes longer has failed. */ timeout?: number | string;

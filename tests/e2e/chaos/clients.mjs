@@ -64,8 +64,8 @@ class Connection {
   }
 
   /**
-   * An open connection, on which nothing was sent. A client without a core for long makes another one: a worker that leaves closes one that
-   * has been quiet for too long.
+   * An open connection, on which nothing was sent. A client that had no core for long makes another connection, because a worker that leaves
+   * closes quiet connections.
    * @param {number} port
    */
   static async open(port) {

@@ -34,7 +34,7 @@ impl Part {
 #[rustfmt::skip]
 const HEALTH: &[Part] = &[
     part("http", || Kind::Text.forms(), "", "Path, or URL of this machine, to request. A status from 200 to 399 is healthy."),
-    part("tcp", port_or_true, "", "Port to connect to; `true` for the one that the worker listens on."),
+    part("tcp", port_or_true, "", "Port to connect to; `true` for the port on which the worker listens."),
     part("command", || Kind::Words.forms(), "", "Command whose exit code 0 means healthy."),
     part("interval", || Kind::Period.forms(), "\"10s\"", "Time from one check to the next."),
     part("timeout", || Kind::Period.forms(), "\"5s\"", "A check that takes longer has failed."),

@@ -10,7 +10,6 @@ mod pending;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use forkful_cluster::WorkerId;
@@ -42,7 +41,7 @@ use crate::code_cache::CodeCache;
 use crate::home::{AgentPlace, Home};
 use crate::starter::Starter;
 pub(super) use pending::Pending;
-use pending::{BeforeStart, LookedAt, Stuck};
+use pending::{BeforeStart, BegunBy, LookedAt, Stuck, waited_by};
 
 /// Signals that are kept for a process that is being started: its stop signal and a few of its user's.
 const SIGNALS_MAX: usize = 16;
@@ -257,12 +256,12 @@ impl Starts {
         let number = self.next_number();
         let flight = Arc::new(Flight::default());
         let looked_at = LookedAt::default();
-        let thread = Arc::new(AtomicU32::new(0));
+        let begun = BegunBy::default();
         let pending = Pending {
             number,
             flight: Arc::clone(&flight),
             looked_at: Arc::clone(&looked_at),
-            thread: Arc::clone(&thread),
+            begun: Arc::clone(&begun),
             known,
             program: plan.program.clone(),
             cwd: plan.cwd.clone(),
@@ -273,7 +272,8 @@ impl Starts {
         let back = self.back.clone();
         let read = script_to_look_into(entry.spec(), slot);
         let order = Box::new(move || {
-            thread.store(procinfo::own_thread(), Ordering::SeqCst);
+            let thread = procinfo::own_thread();
+            let _first = begun.set((thread, waited_by(thread).unwrap_or_default()));
             aids.make(&mut plan);
             let look = |file: Option<BeforeStart>| {
                 *looked_at.lock().unwrap_or_else(PoisonError::into_inner) = file;

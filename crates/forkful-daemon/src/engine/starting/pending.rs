@@ -1,8 +1,8 @@
 //! A start that is under way or was given up: the file or program that it waits for.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use forkful_core::Time;
 #[cfg(test)]
@@ -23,13 +23,20 @@ pub(super) enum BeforeStart {
 /// The file that a start looks at, for as long as it does.
 pub(super) type LookedAt = Arc<Mutex<Option<BeforeStart>>>;
 
+/// The thread that has begun with a start, and for how long that thread had waited for a core before. Nothing is there until one has.
+pub(super) type BegunBy = Arc<OnceLock<(u32, Duration)>>;
+
+/// For how long a thread or a process has waited for a core in its life.
+pub(super) fn waited_by(task: u32) -> Option<Duration> {
+    procinfo::scheduled(task).ok().map(|scheduled| scheduled.waited)
+}
+
 /// A start under way.
 pub(in crate::engine) struct Pending {
     pub(super) number: u64,
     pub(super) flight: Arc<Flight>,
     pub(super) looked_at: LookedAt,
-    /// The thread that has begun with it; 0 before one has.
-    pub(super) thread: Arc<AtomicU32>,
+    pub(super) begun: BegunBy,
     pub(super) known: Known,
     pub(super) program: PathBuf,
     pub(super) cwd: PathBuf,
@@ -76,16 +83,17 @@ impl Pending {
 
     /// How it stands when its time is over. `hang`: all threads are with starts that were given up; `cpu_pressure`: from 0 to 1.
     pub(super) fn as_late(&self, hang: bool, cpu_pressure: Option<f64>, now: Time) -> LateStart {
-        let thread = self.thread.load(Ordering::SeqCst);
         // From the clone to the execution the thread waits for its process.
-        let task = Some(self.flight.pid()).filter(|pid| *pid != 0).unwrap_or(thread);
-        let doing = match (thread, procinfo::scheduled(task)) {
-            (0, _) => Doing::Queued { hang },
-            (_, Ok(scheduled)) => {
+        let task = |thread| match self.flight.pid() {
+            0 => thread,
+            pid => (pid, Duration::ZERO),
+        };
+        let doing = match self.begun.get().copied().map(task) {
+            None => Doing::Queued { hang },
+            Some((task, before)) => waited_by(task).map_or(Doing::Unknown, |waited| {
                 let is_runnable = procinfo::is_running(task).unwrap_or(false);
-                Doing::UnderWay { is_runnable, waited: scheduled.waited }
-            }
-            (_, Err(_)) => Doing::Unknown,
+                Doing::UnderWay { is_runnable, waited: waited.saturating_sub(before) }
+            }),
         };
         LateStart { age: now.since(self.ordered), doing, cpu_pressure }
     }
