@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// A process that survives SIGKILL for this long waits in the kernel and is left alone.
 pub const TREE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// The same while one of them has a core or waits for one: on a machine whose cores are all in use, even the end of a process takes
-/// its time.
+/// The same while a killed process has a core or waits for one: on a machine whose cores are all in use, even the end of a process takes
+/// time.
 pub const RUNNABLE_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Whether to wait on. `since`: time since the end of the worker; `is_runnable`: whether one of the killed processes has a core or waits

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// From the order of a start until its program is executed. A program on a slow network file system takes a second.
 pub const START_DEADLINE: Duration = Duration::from_secs(10);
-/// The time until it is looked at again.
+/// A start that goes on is looked at again after this time.
 pub const MORE: Duration = Duration::from_secs(1);
-/// From this share of time on in which something of the machine waited for a core (`some avg10` of `/proc/pressure/cpu`, from 0 to 1), a
-/// start may wait for others that wait for a core, such as for a lock that they hold.
+/// The machine is short of cores when tasks waited for one in this share of the time (`some avg10` of `/proc/pressure/cpu`, from 0 to 1). A
+/// start may then wait for a lock whose holder has no core.
 pub const PRESSURE_LEAST: f64 = 0.5;
 /// A start that does not wait for a core itself takes no longer on such a machine.
 pub const PRESSURE_WAIT_MAX: Duration = Duration::from_secs(60);
