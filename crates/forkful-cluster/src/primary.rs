@@ -351,6 +351,8 @@ impl Primary {
     /// No worker is left and none will be started: gives up all addresses.
     pub fn close_all(&mut self) {
         self.give_up_own();
+        // The keeper has its copies for a moment longer, and for as long as it has no core.
+        self.listenings.values().for_each(Listening::end);
         // None of this depends on time.
         self.step(Input::CloseAll, Time::default());
     }

@@ -146,10 +146,14 @@ impl Listening {
         Ok(index)
     }
 
-    /// Has none of its sockets listen any more, whoever has copies of them: another socket can have the port at once.
+    /// Has none of its TCP sockets listen any more, whoever has copies of them: clients are refused, and another socket can have the port,
+    /// at once.
     pub(crate) fn end(&self) {
+        if !self.is_tcp() {
+            return;
+        }
         for member in 0..self.watched.len() {
-            // What was no listening TCP socket has nothing to end.
+            // What does not listen has nothing to end.
             let _nothing = listener::end(self.socket(member));
         }
     }

@@ -1,6 +1,6 @@
 //! Workers leave: on request, by themselves, or one server at a time.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -277,6 +277,21 @@ fn an_address_stays_while_no_worker_is_there_until_all_is_given_up() {
     TcpListener::bind(address).unwrap();
     world.advance(Duration::from_secs(3600));
     assert_eq!(world.primary.next_wake(), None);
+}
+
+#[test]
+fn clients_are_refused_once_all_is_given_up_whoever_has_a_copy_of_a_socket() {
+    for balance in [Balance::Direct, Balance::Shared] {
+        let (mut world, workers, address) = serving(balance, 1);
+        let servers = &mut world.worker(workers[0]).servers;
+        let copy = servers.values().flatten().next().unwrap().try_clone().unwrap();
+        world.kill(workers[0]);
+        TcpStream::connect(address).unwrap();
+        world.primary.close_all();
+        TcpStream::connect(address).unwrap_err();
+        TcpListener::bind(address).unwrap();
+        drop(copy);
+    }
 }
 
 #[test]
