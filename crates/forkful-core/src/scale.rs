@@ -74,6 +74,18 @@ impl ScaleTarget {
     }
 }
 
+/// What it means that an app gets more workers than there are cores. `because`: why no more of them can be used.
+pub fn crowding(workers: u16, usable: u16, because: Option<&str>) -> Option<String> {
+    let cores = if usable == 1 { "core" } else { "cores" };
+    let because = because.map_or_else(String::new, |because| format!(" (because {because})"));
+    (workers > usable).then(|| {
+        format!(
+            "{workers} workers, but only {usable} {cores} can be used{because}: \
+             more workers than cores share the same time and answer no faster"
+        )
+    })
+}
+
 impl FromStr for ScaleTarget {
     type Err = InvalidTarget;
 
@@ -127,6 +139,16 @@ impl From<ScaleTarget> for Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_workers_than_cores_are_told() {
+        assert_eq!(crowding(2, 2, None), None);
+        let told = crowding(3, 1, Some("of a quota")).unwrap();
+        assert!(
+            told.starts_with("3 workers, but only 1 core can be used (because of a quota): more"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn a_number_a_change_or_max() {

@@ -370,6 +370,28 @@ pub struct StopPolicy {
     pub whole_tree: bool,
 }
 
+/// How a process is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asking {
+    /// By the message `shutdown`. The signal is for a process that it cannot be sent to.
+    pub by_message: bool,
+    pub signal: i32,
+    /// Whether the signal goes to the processes below it, too.
+    pub to_tree: bool,
+}
+
+impl StopPolicy {
+    /// How a process is asked to end. `of_daemon`: the signal by which the daemon itself was told to end, which it passes on. `lives`:
+    /// whether the process is still there, or only what it has left behind.
+    pub fn asking(&self, of_daemon: Option<i32>, lives: bool) -> Asking {
+        Asking {
+            by_message: self.by_message && of_daemon.is_none() && lives,
+            signal: of_daemon.unwrap_or(self.signal.0),
+            to_tree: self.whole_tree || !lives,
+        }
+    }
+}
+
 /// A signal number that this kernel knows (1 to 64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopSignal(pub i32);
@@ -402,6 +424,28 @@ impl Default for StopPolicy {
             drain_timeout: Duration::from_secs(30),
             by_message: false,
             whole_tree: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_asked_to_end_as_its_app_wants_or_by_the_daemons_signal() {
+        let (int, term) = (2, 15);
+        for (by_message, whole_tree, of_daemon, lives, asked) in [
+            (false, true, None, true, (false, int, true)),
+            (false, false, None, true, (false, int, false)),
+            (true, true, None, true, (true, int, true)),
+            (true, false, Some(term), true, (false, term, false)),
+            (true, false, None, false, (false, int, true)),
+            (false, true, Some(term), false, (false, term, true)),
+        ] {
+            let stop = StopPolicy { by_message, whole_tree, ..StopPolicy::default() };
+            let Asking { by_message, signal, to_tree } = stop.asking(of_daemon, lives);
+            assert_eq!((by_message, signal, to_tree), asked, "{stop:?}, {of_daemon:?}, {lives}");
         }
     }
 }

@@ -39,6 +39,7 @@ impl Dispatcher {
         Sockets {
             has_asked: new.iter().any(|worker| self.has_asked(*worker)),
             shares: !self.addresses_of(new).is_empty(),
+            shares_tcp: new.iter().any(|worker| self.shares_tcp(*worker)),
             own: None,
             lacks_address: !self.missing_of(new, old).is_empty(),
             follows_listener: old.iter().any(|worker| self.has_asked(*worker)),

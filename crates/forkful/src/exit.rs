@@ -133,7 +133,7 @@ impl Failure {
         let error = if target == "all" {
             "there are no apps".to_owned()
         } else {
-            format!("no app or id is called `{target}`")
+            format!("no app or worker `{target}`")
         };
         Self::new(Exit::NoSuchApp, error).hint("`forkful list` shows all apps").see(Page::Targets)
     }

@@ -1,6 +1,7 @@
 //! The number of workers.
 
 use forkful_core::autoscale::ScaleBounds;
+use forkful_core::scale::crowding;
 use forkful_core::spec::{AppSpec, Mode, Runtime};
 use forkful_core::words;
 
@@ -72,17 +73,9 @@ pub(super) fn workers(
             u16::try_from(i64::from(usable) - i64::from(less)).unwrap_or_default().max(1)
         }
     };
-    if count > usable {
-        let cores = if usable == 1 { "core" } else { "cores" };
-        let because = match &context.cores_reason {
-            Some(reason) => format!(" (because {reason})"),
-            None => String::new(),
-        };
+    if let Some(told) = crowding(count, usable, context.cores_reason.as_deref()) {
         let gives = if least.is_some() { "gives up to" } else { "gives" };
-        warn(format!(
-            "{gives} {count} workers, but only {usable} {cores} can be used{because}: \
-             more workers than cores share the same time and answer no faster"
-        ));
+        warn(format!("{gives} {told}"));
     }
     let Some(least) = least else { return Ok(fixed(count)) };
     let min = least.min(count);

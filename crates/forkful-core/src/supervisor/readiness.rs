@@ -61,12 +61,35 @@ pub struct Sockets {
     pub has_asked: bool,
     /// Whether it listens on an address of the primary's.
     pub shares: bool,
+    /// Whether one of these has a port.
+    pub shares_tcp: bool,
     /// What it listens on by itself.
     pub own: Option<OwnSocket>,
     /// Whether it lacks an address on which the process that it follows listens.
     pub lacks_address: bool,
     /// Whether it follows a process that listens, or has asked for an address.
     pub follows_listener: bool,
+}
+
+impl Sockets {
+    /// What counts of it in a mode. A unix socket's file that a process in fork mode is lent may be that of a tool which the process
+    /// uses: alone, it says no more than a socket of the process's own.
+    fn in_mode(self, mode: Mode) -> Self {
+        if self.is_lent_files_alone(mode) {
+            Self { has_asked: false, own: self.shares.then_some(OwnSocket::Unix), ..self }
+        } else {
+            self
+        }
+    }
+
+    fn is_lent_files_alone(self, mode: Mode) -> bool {
+        mode == Mode::Fork && self.has_asked && !self.shares_tcp
+    }
+
+    /// Whether a process that listens on an address is not ready by that, because another address is missing.
+    pub fn lacks_any(&self, mode: Mode) -> bool {
+        self.lacks_address || self.is_lent_files_alone(mode)
+    }
 }
 
 impl Awaited {
@@ -143,6 +166,7 @@ impl Turn<'_> {
     /// The sockets of a process have been looked at.
     pub(super) fn on_sockets(&mut self, slot: u16, generation: Generation, seen: Sockets) {
         let now = self.context.now;
+        let seen = seen.in_mode(self.app.spec.mode);
         let policy = &self.app.policy;
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
         let (awaits, is_cold) = (record.awaits(generation), record.is_cold(generation));

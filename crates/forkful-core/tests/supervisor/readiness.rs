@@ -123,6 +123,28 @@ fn a_process_that_listens_after_its_time_is_found_by_ever_rarer_looks() {
 }
 
 #[test]
+fn a_unix_sockets_file_alone_may_be_a_tools_in_fork_mode() {
+    let file = Sockets { has_asked: true, shares: true, ..Sockets::default() };
+    let port = Sockets { shares_tcp: true, ..file };
+    for (mode, seen, is_ready) in [
+        (Mode::Cluster, file, true),
+        (Mode::Cluster, port, true),
+        (Mode::Fork, file, false),
+        (Mode::Fork, port, true),
+    ] {
+        let mut app = spec("app", 1);
+        app.mode = mode;
+        let (mut driver, _) = Driver::new(app);
+        driver.step(Event::Runs(0, FIRST));
+        driver.pass(Duration::from_millis(80));
+        driver.step(Event::Sockets(0, FIRST, seen));
+        assert_eq!(is_online(&driver, 0), is_ready, "{mode:?}, {seen:?}");
+        assert_eq!(seen.lacks_any(mode), !is_ready, "{mode:?}, {seen:?}");
+        assert!(Sockets { lacks_address: true, ..seen }.lacks_any(mode));
+    }
+}
+
+#[test]
 fn a_cluster_mode_process_can_listen_once_its_agent_has_spoken() {
     let ms = Duration::from_millis;
     let mut app = spec("app", 1);

@@ -10,7 +10,7 @@ use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 
-use super::app::{AppId, Leave, ProcessKey};
+use super::app::{AppId, ProcessKey};
 use super::faults::{Ours, listen_fault, report_text};
 use super::jobs::JobId;
 use super::readiness::SOCKETS_LOOKS;
@@ -187,9 +187,10 @@ impl Engine {
     /// Asks a process to end, in the way that its app wants: by a signal to its tree or to it alone, or by a message.
     fn ask_to_leave(&mut self, app: AppId, slot: u16, generation: Generation, now: Time) {
         let Some(entry) = self.apps.get_mut(app) else { return };
-        match entry.ask_to_leave(slot, generation, self.life.stop.map(|stop| stop.signal), now) {
-            Leave::Asked => {}
-            Leave::SignalTree(signal) => self.order_signal(app, slot, generation, signal),
+        if let Some(signal) =
+            entry.ask_to_leave(slot, generation, self.life.stop.map(|stop| stop.signal), now)
+        {
+            self.order_signal(app, slot, generation, signal);
         }
     }
 

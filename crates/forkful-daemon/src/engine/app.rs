@@ -98,14 +98,6 @@ pub(crate) struct Place {
     pub(crate) combined_file: Option<PathBuf>,
 }
 
-/// How a process is asked to end.
-pub(crate) enum Leave {
-    /// It was.
-    Asked,
-    /// By this signal to its tree.
-    SignalTree(i32),
-}
-
 /// Something to do later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
@@ -231,33 +223,32 @@ impl App {
         }
     }
 
-    /// Asks a process to end, in the way that it wants: by a signal or by a message. `stop_signal` replaces its own.
+    /// Asks a process to end. `stop_signal`: the one by which the daemon was told to end. Gives the signal that its tree is to get.
     pub(crate) fn ask_to_leave(
         &mut self,
         slot: u16,
         generation: Generation,
         stop_signal: Option<i32>,
         now: Time,
-    ) -> Leave {
-        let stop = self.spec().stop;
-        let signal = stop_signal.unwrap_or(stop.signal.0);
-        let process = self.process(slot, generation).filter(|process| process.ended.is_none());
-        let Some(worker) = process.map(|process| process.worker) else { return Leave::SignalTree(signal) };
-        if self.spec().mode == Mode::Cluster {
-            self.primary.stopping(worker, now);
-        }
-        let by_message = stop.by_message && stop_signal.is_none();
-        if by_message && self.primary.send_message(worker, b"\"shutdown\"", now).is_ok() {
-            return Leave::Asked;
-        }
-        match self.process(slot, generation) {
-            Some(process) if !stop.whole_tree => {
-                // It may have ended this moment.
-                let _gone = process.child.signal(signal);
-                Leave::Asked
+    ) -> Option<i32> {
+        let lives = self.process(slot, generation).is_some_and(|process| process.ended.is_none());
+        let asking = self.spec().stop.asking(stop_signal, lives);
+        if let Some(worker) = self.worker(slot, generation).filter(|_| lives) {
+            if self.spec().mode == Mode::Cluster {
+                self.primary.stopping(worker, now);
             }
-            Some(_) | None => Leave::SignalTree(signal),
+            if asking.by_message && self.primary.send_message(worker, b"\"shutdown\"", now).is_ok() {
+                return None;
+            }
         }
+        if asking.to_tree {
+            return Some(asking.signal);
+        }
+        if let Some(process) = self.process(slot, generation) {
+            // It may have ended this moment.
+            let _gone = process.child.signal(asking.signal);
+        }
+        None
     }
 
     /// Sends a signal to the processes of some slots; says what did not get it.

@@ -1,7 +1,7 @@
 //! Why a command failed in a slot, in words, and what to do about it.
 
 use forkful_core::pages::{Hint, Page};
-use forkful_core::slot::{Exit, Fault};
+use forkful_core::slot::{Exit, Fault, State};
 use forkful_core::stderr_excerpt::{Attempt, cause_of, next_step};
 use forkful_core::words::shell_word;
 
@@ -21,6 +21,8 @@ pub(crate) struct SlotFailure {
     pub(crate) killed: Option<String>,
     /// What a process that was not ready in time has not done.
     pub(crate) unready: Option<&'static str>,
+    /// Its slot starts again by itself, until it has ended this often.
+    pub(crate) again: Option<u32>,
 }
 
 impl App {
@@ -33,6 +35,14 @@ impl App {
 }
 
 impl App {
+    /// After how many exits a slot that starts again by itself is given up.
+    pub(super) fn starts_again(&self, failure: &SlotFailure) -> Option<u32> {
+        let (slot, _) = self.places.iter().find(|(_, place)| place.pm_id == failure.pm_id)?;
+        let state = &self.supervisor.slot(*slot)?.slot.state;
+        matches!(state, State::Backoff { .. } | State::Starting { .. })
+            .then_some(self.spec().restart.max_restarts)
+    }
+
     /// What the process of a slot has not done that was not ready in time.
     pub(super) fn unready(&self, failure: &SlotFailure) -> Option<&'static str> {
         let is_late = matches!(failure.fault, Fault::NotReadyInTime { .. });
@@ -59,7 +69,10 @@ pub(super) fn explain(
         return (fault.error, fault.hint.map(|hint| Page::Listening.hint(hint)));
     }
     let logs = || {
-        let text = format!("`forkful logs {pm_id} --err` shows all of the worker's stderr");
+        let again = failure.again.map_or_else(String::new, |most| {
+            format!("Forkful starts it again, and gives up after {most} such exits; ")
+        });
+        let text = format!("{again}`forkful logs {pm_id} --err` shows all of the worker's stderr");
         Some(Page::AppFails.hint(text))
     };
     match &failure.fault {

@@ -143,6 +143,7 @@ impl Part {
                     was_ready: false,
                     killed: None,
                     unready: None,
+                    again: None,
                 });
             }
         }
@@ -356,6 +357,7 @@ impl Jobs {
                 was_ready: false,
                 killed: None,
                 unready: None,
+                again: None,
             });
         }
     }
@@ -424,6 +426,7 @@ impl Jobs {
                 let Some(entry) = apps.get(&app) else { continue };
                 failure.killed = entry.killed_by(failure);
                 failure.unready = entry.unready(failure);
+                failure.again = entry.starts_again(failure);
             }
             tails.push(part.culprit().and_then(|(pm_id, ended)| apps.tail_of(app, pm_id, ended, logs)));
             parts.push(part);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
-use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Event, may_listen};
 use forkful_core::words::shell_word;
 use forkful_os::listener::shared_listeners_of;
@@ -42,10 +41,7 @@ impl App {
             seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
         }
         let listener = self.listener_of(slot, process, generation);
-        if self.is_lent_files_alone(&workers) {
-            // It may belong to a tool.
-            (seen.has_asked, seen.own) = (false, seen.shares.then_some(OwnSocket::Unix));
-        } else if !seen.has_asked
+        if !seen.has_asked
             && may_listen(self.spec(), self.primary.has_agent(listener), now.since(process.spawned))
         {
             seen.own = self.own_socket_at_start(process, processes, now);
@@ -106,18 +102,12 @@ impl App {
         }
     }
 
-    /// Whether a listening process is still not ready because an address is missing: one on which the
-    /// previous process listens, or, in fork mode, any address other than a unix socket's file.
+    /// Whether a process that listens lacks an address, see [`Sockets::lacks_any`](forkful_core::supervisor::Sockets::lacks_any).
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
-        !self.missing(slot, generation).is_empty()
-            || self.is_lent_files_alone(&self.workers_of(slot, generation))
-    }
-
-    /// Whether a process that is lent sockets has none with a port.
-    fn is_lent_files_alone(&self, workers: &[WorkerId]) -> bool {
-        self.spec().mode == Mode::Fork
-            && workers.iter().any(|worker| self.primary.has_asked(*worker))
-            && !workers.iter().any(|worker| self.primary.shares_tcp(*worker))
+        let workers = self.workers_of(slot, generation);
+        let followed = self.followed_by(slot, generation);
+        let old = followed.map(|(generation, _)| self.workers_of(slot, generation)).unwrap_or_default();
+        self.primary.sockets_of(&workers, &old).lacks_any(self.spec().mode)
     }
 
     /// Why successors whose time limit has passed are given up: they listen, but not on all addresses of the

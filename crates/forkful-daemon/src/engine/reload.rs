@@ -22,6 +22,7 @@ impl Part {
             was_ready,
             killed: None,
             unready: None,
+            again: None,
         });
         if failure.as_ref().is_some_and(|failure| !failure.fault.is_by_command()) {
             self.preface = Some(if was_ready {

@@ -112,8 +112,11 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         let daemon = client.daemon_version().to_owned();
         let lines = client.logs(&query).await;
         let lines = lines.map_err(|error| connection::refused_by(&daemon, error, &named))?;
-        show(lines, &shape).await?;
+        let any = show(lines, &shape).await?;
         if args.nostream {
+            if !any && args.lines > 0 {
+                output::note("no line has been written yet");
+            }
             return Ok(Exit::Done);
         }
         // Another daemon goes on with the apps after an update or a crash.
@@ -136,11 +139,13 @@ fn ended() -> Failure {
         .see(Page::Daemon)
 }
 
-/// Prints lines until the daemon ends their stream.
-async fn show(mut lines: LogReader, shape: &LogShape) -> Result<(), Failure> {
+/// Prints lines until the daemon ends their stream; whether there were any.
+async fn show(mut lines: LogReader, shape: &LogShape) -> Result<bool, Failure> {
     let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
     let mut text = String::new();
+    let mut any = false;
     while let Some(next) = next(&mut lines).await? {
+        any = true;
         text.clear();
         append(&next, shape, &mut text);
         written(out.write_all(text.as_bytes()))?;
@@ -149,7 +154,8 @@ async fn show(mut lines: LogReader, shape: &LogShape) -> Result<(), Failure> {
             written(out.flush())?;
         }
     }
-    written(out.flush())
+    written(out.flush())?;
+    Ok(any)
 }
 
 /// Prints the last lines of workers, and new lines as they arrive.

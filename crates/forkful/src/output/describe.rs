@@ -4,7 +4,7 @@ mod settings;
 
 use std::fmt::Write as _;
 
-use forkful_api::types::{AppDefinition, AppView, ModeKind, WorkerView};
+use forkful_api::types::{AppDefinition, AppView, ModeKind, Status, WorkerView};
 use forkful_core::metrics::METRICS;
 use forkful_core::outgoing::{HostLoad, HostUse};
 use forkful_core::words::shell_word;
@@ -81,6 +81,10 @@ pub(crate) fn app(app: &AppView, now_ms: u64, show_env: bool, paint: Paint) -> S
     lines.settings(definition);
     for worker in &app.workers {
         lines.worker(worker, now_ms);
+        if worker.status == Status::Errored {
+            let again = format!("mend the cause, then `forkful restart {}`", shell_word(&definition.name));
+            lines.pair("what to do", &again);
+        }
     }
     lines.text
 }

@@ -195,6 +195,21 @@ fn an_app_that_fails_is_explained_with_its_last_words() {
 }
 
 #[test]
+fn a_start_that_fails_says_whether_there_is_another_and_a_worker_that_was_given_up_what_to_do() {
+    let sandbox = Sandbox::new();
+    sandbox.write("crash.js", "console.error('no database'); process.exit(7);");
+    let told = sandbox.transcript(&["start", "crash.js", "--max-restarts", "2", "--restart-delay", "20s"]);
+    let hint = "Forkful starts it again, and gives up after 2 such exits; `forkful logs 0 --err` shows all of the worker's stderr";
+    assert!(told.contains(hint), "{told}");
+    assert!(!done(&sandbox, &["describe", "crash"]).contains("what to do"));
+    let told = sandbox.transcript(&["restart", "crash", "--max-restarts", "1"]);
+    assert!(!told.contains("starts it again"), "{told}");
+    let described = done(&sandbox, &["describe", "crash"]);
+    let next = "what to do       mend the cause, then `forkful restart crash`\n";
+    assert!(described.contains(next), "{described}");
+}
+
+#[test]
 fn a_reload_to_a_broken_version_keeps_the_old_one() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
@@ -322,6 +337,8 @@ fn logs_of_the_past_in_each_style() {
     | 0 | ticker | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     ");
     assert_eq!(past(&[]), "");
+    let told = sandbox.transcript(&["logs", "ticker", "--nostream"]);
+    assert_eq!(told, "exit: 0\n--- stderr\nnote: no line has been written yet\n");
 }
 
 #[test]

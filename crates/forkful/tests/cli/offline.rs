@@ -35,7 +35,7 @@ fn without_a_daemon_no_target_means_anything() {
     assert_snapshot!(sandbox.transcript(&["stop", "api"]), @"
     exit: 3
     --- stderr
-    error: no app or id is called `api`
+    error: no app or worker `api`
 
     hint: no app is running; `forkful start app.js` starts one
     ");
@@ -283,7 +283,7 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
     assert_snapshot!(sandbox.transcript(&["reload", "a", "--env", "production"]), @"
     exit: 3
     --- stderr
-    error: no app or id is called `a`
+    error: no app or worker `a`
 
     hint: no app is running; `forkful start app.js` starts one
     ");

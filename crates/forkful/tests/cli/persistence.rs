@@ -62,7 +62,7 @@ fn a_daemon_that_was_killed_is_missed_and_one_that_was_told_to_end_is_not() {
     exit: 3
     --- stderr
     warning: the daemon stopped unexpectedly, see [sandbox]/home/daemon.log; 1 process of its apps still runs, and is ended when the next daemon starts; `forkful resurrect` starts its apps again
-    error: no app or id is called `api`
+    error: no app or worker `api`
 
     hint: no app is running; `forkful resurrect` starts the saved apps
     exit: 4
