@@ -28,6 +28,11 @@ impl Stat {
     pub(crate) fn is_living(&self) -> bool {
         !self.is_zombie
     }
+
+    /// Whether it has a core or waits for one.
+    pub(crate) fn is_runnable(&self) -> bool {
+        is_running(self.pid).unwrap_or(false)
+    }
 }
 
 /// Asks for a structure of libproc about a process.

@@ -40,6 +40,11 @@ impl Stat {
         !matches!(self.state, b'Z' | b'X' | b'x') || self.threads > 1
     }
 
+    /// Whether it has a core or waits for one.
+    pub(crate) fn is_runnable(&self) -> bool {
+        self.state == b'R'
+    }
+
     /// Parses the text of a stat file. The name in parentheses may contain anything, also parentheses.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|b| *b == b'(')?;
@@ -169,7 +174,7 @@ pub fn resident(pid: u32) -> io::Result<Resident> {
 
 /// Whether the main thread of the process is running or ready to run; otherwise it waits in the kernel.
 pub fn is_running(pid: u32) -> io::Result<bool> {
-    Ok(read_stat(pid)?.state == b'R')
+    Ok(read_stat(pid)?.is_runnable())
 }
 
 /// The kernel function in which the process waits (`/proc/PID/wchan`); `None` if it runs, or if the kernel

@@ -65,7 +65,7 @@ impl Snapshot {
     /// Whether a process of the worker's tree that was alive at the snapshot had a core or waited for one.
     pub fn any_runnable(&self, child: &Child, mark: Mark) -> bool {
         let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
-        self.search(child.pid, child.start_time, has_mark).iter().any(|found| found.state == b'R')
+        self.search(child.pid, child.start_time, has_mark).iter().any(Stat::is_runnable)
     }
 
     /// Every live process whose environment had `name=value` when it was executed; processes of other users
