@@ -74,8 +74,9 @@ impl ScaleTarget {
     }
 }
 
-/// What it means that an app gets more workers than there are cores. `because`: why no more of them can be used.
-pub fn crowding(workers: u16, usable: u16, because: Option<&str>) -> Option<String> {
+/// What it means when an app gets more workers than there are cores; `None` when there are enough cores. `because`: why no more cores can
+/// be used.
+pub fn oversubscription(workers: u16, usable: u16, because: Option<&str>) -> Option<String> {
     let cores = if usable == 1 { "core" } else { "cores" };
     let because = because.map_or_else(String::new, |because| format!(" (because {because})"));
     (workers > usable).then(|| {
@@ -142,8 +143,8 @@ mod tests {
 
     #[test]
     fn more_workers_than_cores_are_told() {
-        assert_eq!(crowding(2, 2, None), None);
-        let told = crowding(3, 1, Some("of a quota")).unwrap();
+        assert_eq!(oversubscription(2, 2, None), None);
+        let told = oversubscription(3, 1, Some("of a quota")).unwrap();
         assert!(
             told.starts_with("3 workers, but only 1 core can be used (because of a quota): more"),
             "{told}"

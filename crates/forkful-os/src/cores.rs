@@ -51,6 +51,13 @@ impl UsableCores {
     }
 }
 
+impl UsableCores {
+    /// Why there are no more, to be read behind "because": `of a cpuset of 2 of cgroup /`.
+    pub fn reason(&self) -> Option<String> {
+        self.limits.first().map(|limit| format!("of a {limit}"))
+    }
+}
+
 impl CoreLimit {
     /// The limit in cores.
     pub fn cores(&self) -> f64 {

@@ -327,7 +327,7 @@ impl Specs {
             log_rotation: log_rotation(),
             env_name,
             usable_cores: cores.count,
-            cores_reason: cores.limits.first().map(|limit| format!("of a {limit}")),
+            cores_reason: cores.reason(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The number of workers.
 
 use forkful_core::autoscale::ScaleBounds;
-use forkful_core::scale::crowding;
+use forkful_core::scale::oversubscription;
 use forkful_core::spec::{AppSpec, Mode, Runtime};
 use forkful_core::words;
 
@@ -73,7 +73,7 @@ pub(super) fn workers(
             u16::try_from(i64::from(usable) - i64::from(less)).unwrap_or_default().max(1)
         }
     };
-    if let Some(told) = crowding(count, usable, context.cores_reason.as_deref()) {
+    if let Some(told) = oversubscription(count, usable, context.cores_reason.as_deref()) {
         let gives = if least.is_some() { "gives up to" } else { "gives" };
         warn(format!("{gives} {told}"));
     }

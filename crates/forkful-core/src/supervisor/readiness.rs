@@ -61,7 +61,7 @@ pub struct Sockets {
     pub has_asked: bool,
     /// Whether it listens on an address of the primary's.
     pub shares: bool,
-    /// Whether one of these has a port.
+    /// Whether such an address has a port.
     pub shares_tcp: bool,
     /// What it listens on by itself.
     pub own: Option<OwnSocket>,
@@ -72,8 +72,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// What counts of it in a mode. A unix socket's file that a process in fork mode is lent may be that of a tool which the process
-    /// uses: alone, it says no more than a socket of the process's own.
+    /// What it says in a mode. In fork mode, a unix socket that the primary has lent to a process may belong to a tool which the process
+    /// uses. Without a port beside it, such a socket counts as a socket of the process's own.
     fn in_mode(self, mode: Mode) -> Self {
         if self.is_lent_files_alone(mode) {
             Self { has_asked: false, own: self.shares.then_some(OwnSocket::Unix), ..self }

@@ -20,7 +20,7 @@ use super::clock::wall_ms;
 use super::exit_tail::{Tail, known_secrets};
 use super::jobs::JobId;
 use super::metrics::metrics_page;
-use super::resolve::{Resolved, crowding_of};
+use super::resolve::{Resolved, oversubscription_by};
 use super::start_plan::StartPlan;
 use super::targets::{Roster, Selection};
 use super::{Engine, Phase};
@@ -222,7 +222,7 @@ impl Engine {
                 Verb::Scale => {
                     let Some(scaled) = scaled.remove(&app) else { continue };
                     self.jobs.note_scaled(job, app, scaled);
-                    self.jobs.note(job, app, crowding_of(scaled));
+                    self.jobs.note(job, app, oversubscription_by(scaled));
                     self.note_stopped(job, app, scaled.to);
                     self.order(app, Event::Scale { instances: scaled.to, job }, job);
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
 use forkful_core::slot::{Generation, OwnSocket};
-use forkful_core::supervisor::{Event, may_listen};
+use forkful_core::supervisor::{Event, Sockets, may_listen};
 use forkful_core::words::shell_word;
 use forkful_os::listener::shared_listeners_of;
 use forkful_os::procinfo::{self, ListeningSocket};
@@ -31,14 +31,10 @@ impl App {
         now: Time,
     ) -> Option<Event> {
         let process = self.process(slot, generation).filter(|process| process.ended.is_none())?;
-        let followed = self.followed_by(slot, generation);
-        let old = followed.map(|(_, old)| old);
-        let workers = self.workers_of(slot, generation);
-        let old_workers =
-            followed.map(|(generation, _)| self.workers_of(slot, generation)).unwrap_or_default();
-        let mut seen = self.primary.sockets_of(&workers, &old_workers);
+        let mut seen = self.shared_sockets(slot, generation);
         if !seen.follows_listener {
-            seen.follows_listener = old.is_some_and(|old| own_socket(self, old).is_some());
+            let followed = self.followed_by(slot, generation);
+            seen.follows_listener = followed.is_some_and(|(_, old)| own_socket(self, old).is_some());
         }
         let listener = self.listener_of(slot, process, generation);
         if !seen.has_asked
@@ -102,12 +98,16 @@ impl App {
         }
     }
 
-    /// Whether a process that listens lacks an address, see [`Sockets::lacks_any`](forkful_core::supervisor::Sockets::lacks_any).
+    /// Whether a process that listens lacks an address, see [`Sockets::lacks_any`].
     pub(super) fn lacks_address(&self, slot: u16, generation: Generation) -> bool {
-        let workers = self.workers_of(slot, generation);
+        self.shared_sockets(slot, generation).lacks_any(self.spec().mode)
+    }
+
+    /// What the primary knows of a process's sockets, and of those of the process that it follows.
+    fn shared_sockets(&self, slot: u16, generation: Generation) -> Sockets {
         let followed = self.followed_by(slot, generation);
-        let old = followed.map(|(generation, _)| self.workers_of(slot, generation)).unwrap_or_default();
-        self.primary.sockets_of(&workers, &old).lacks_any(self.spec().mode)
+        let old = followed.map(|(old, _)| self.workers_of(slot, old)).unwrap_or_default();
+        self.primary.sockets_of(&self.workers_of(slot, generation), &old)
     }
 
     /// Why successors whose time limit has passed are given up: they listen, but not on all addresses of the

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply, Scaled};
 use forkful_core::pages::Page;
-use forkful_core::scale::{ScaleTarget, crowding};
+use forkful_core::scale::{ScaleTarget, oversubscription};
 use forkful_core::spec::AppSpec;
 use forkful_core::words::shell_word;
 
@@ -28,10 +28,9 @@ pub(super) struct Resolved {
 }
 
 /// What is to be said of more workers than there are cores.
-pub(super) fn crowding_of(Scaled { from, to }: Scaled) -> Option<String> {
+pub(super) fn oversubscription_by(Scaled { from, to }: Scaled) -> Option<String> {
     let cores = forkful_os::cores::usable_cores();
-    let because = cores.limits.first().map(|limit| format!("of a {limit}"));
-    crowding(to, cores.count, because.as_deref()).filter(|_| to > from)
+    oversubscription(to, cores.count, cores.reason().as_deref()).filter(|_| to > from)
 }
 
 impl Apps {

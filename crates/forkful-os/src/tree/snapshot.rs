@@ -51,21 +51,23 @@ impl Snapshot {
     /// Every process of the worker's tree that was alive at the snapshot and is alive now, each with a pidfd
     /// that was verified to be the same process.
     pub fn members(&self, child: &Child, mark: Mark) -> Vec<Member> {
-        let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
-        let found = self.search(child.pid, child.start_time, has_mark);
-        found.into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
+        self.tree(child, mark).into_iter().filter(Stat::is_living).filter_map(|stat| hold(&stat)).collect()
     }
 
     /// The pids of the worker and its descendants; for inspection, not for signalling.
     pub fn pids(&self, child: &Child, mark: Mark) -> Vec<u32> {
-        let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
-        self.search(child.pid, child.start_time, has_mark).iter().map(|process| process.pid).collect()
+        self.tree(child, mark).iter().map(|process| process.pid).collect()
     }
 
     /// Whether a process of the worker's tree that was alive at the snapshot had a core or waited for one.
     pub fn any_runnable(&self, child: &Child, mark: Mark) -> bool {
+        self.tree(child, mark).iter().any(Stat::is_runnable)
+    }
+
+    /// The worker and the processes below it, and what they have left to others, by its mark.
+    fn tree(&self, child: &Child, mark: Mark) -> Vec<Stat> {
         let has_mark = |pid: u32| self.marks().get(&pid).is_some_and(|found| *found == mark);
-        self.search(child.pid, child.start_time, has_mark).iter().any(Stat::is_runnable)
+        self.search(child.pid, child.start_time, has_mark)
     }
 
     /// Every live process whose environment had `name=value` when it was executed; processes of other users

@@ -115,7 +115,7 @@ pub(super) async fn run(home: &Home, args: &LogsArgs) -> Result<Exit, Failure> {
         let any = show(lines, &shape).await?;
         if args.nostream {
             if !any && args.lines > 0 {
-                output::note("no line has been written yet");
+                output::note("there are no lines to show");
             }
             return Ok(Exit::Done);
         }
@@ -139,7 +139,7 @@ fn ended() -> Failure {
         .see(Page::Daemon)
 }
 
-/// Prints lines until the daemon ends their stream; whether there were any.
+/// Prints lines until the daemon ends their stream. Gives whether there were any.
 async fn show(mut lines: LogReader, shape: &LogShape) -> Result<bool, Failure> {
     let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
     let mut text = String::new();

@@ -338,7 +338,7 @@ fn logs_of_the_past_in_each_style() {
     ");
     assert_eq!(past(&[]), "");
     let told = sandbox.transcript(&["logs", "ticker", "--nostream"]);
-    assert_eq!(told, "exit: 0\n--- stderr\nnote: no line has been written yet\n");
+    assert_eq!(told, "exit: 0\n--- stderr\nnote: there are no lines to show\n");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) enum BeforeStart {
 /// The file that a start looks at, for as long as it does.
 pub(super) type LookedAt = Arc<Mutex<Option<BeforeStart>>>;
 
-/// The thread that has begun with a start, and for how long that thread had waited for a core before. Nothing is there until one has.
+/// The thread that has begun with a start, and for how long that thread had waited for a core before. Empty until a thread begins.
 pub(super) type BegunBy = Arc<OnceLock<(u32, Duration)>>;
 
 /// For how long a thread or a process has waited for a core in its life.
