@@ -149,7 +149,7 @@ const KEPT = 12;
 /** Two workers may share twelve kept connections 8 to 4. */
 const KEPT_MAX = 8;
 /** By mode. */
-const RELOADS = { auto: 10, exact: 4, direct: 4 };
+const RELOADS = { auto: 6, exact: 3, direct: 3 };
 
 /** Express; the first request of a process blocks its event loop, as cold code does, until all others have connected elsewhere. */
 function slowAtFirst({ require }) {

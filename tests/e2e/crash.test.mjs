@@ -13,7 +13,7 @@ import { startLoad } from './lib/load.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-const KILLS = 20;
+const KILLS = 8;
 const CLIENTS = { closing: 12, keeping: 4 };
 const PID = /^\d+$/;
 /** A start waits until the workers listen, even on a machine that is too busy for the default of 3 s. */

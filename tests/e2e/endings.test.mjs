@@ -35,7 +35,7 @@ describe('endings', { concurrency: 3 }, () => {
   const remove = (name) => forkful.ok(['delete', name]);
 
   test('a crash at start: the command says so at once, with the last words, and then it is given up', async () => {
-    const { code, stderr, lives } = await begin('at-start', () => { throw new Error('no such database'); }, { max_restarts: 3, restart_delay: 10 });
+    const { code, stderr, lives } = await begin('at-start', () => { throw new Error('no such database'); }, { max_restarts: 3, min_uptime: '60s', restart_delay: 10 });
     assert.equal(code, FAILED);
     assert.match(stderr, /no such database/);
     const end = await until('at-start', 'it to be given up', ({ status }) => status === 'errored');
@@ -143,7 +143,7 @@ describe('endings', { concurrency: 3 }, () => {
   }
 
   test('an unhandled rejection ends a worker, and its text is the message', async () => {
-    const { code, stderr } = await begin('rejection', () => { Promise.reject(new Error('nobody has caught this')); }, { max_restarts: 2, restart_delay: 10 });
+    const { code, stderr } = await begin('rejection', () => { Promise.reject(new Error('nobody has caught this')); }, { max_restarts: 2, min_uptime: '60s', restart_delay: 10 });
     assert.equal(code, FAILED);
     assert.match(stderr, /nobody has caught this/);
     await until('rejection', 'it to be given up', ({ status }) => status === 'errored');

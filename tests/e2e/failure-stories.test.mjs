@@ -211,7 +211,7 @@ describe('failure stories', { concurrency: 3 }, () => {
 
   test('the list says why an app does not run', async () => {
     const path = write('errored.cjs', "throw new Error('no queue');\n");
-    const config = write('errored.config.json', JSON.stringify({ apps: [{ name: 'errored', script: path, interpreter: nodeBinary(NEWEST), max_restarts: 2, restart_delay: 10 }] }));
+    const config = write('errored.config.json', JSON.stringify({ apps: [{ name: 'errored', script: path, interpreter: nodeBinary(NEWEST), max_restarts: 2, min_uptime: '60s', restart_delay: 10 }] }));
     await forkful.fails(['start', config]);
     const { stderr } = await waitUntil('the note', async () => {
       const outcome = await forkful.ok(['list']);

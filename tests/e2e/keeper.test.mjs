@@ -12,6 +12,8 @@ import { isLiving, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 const KILLS = 3;
+/** Answers between two kills: enough for each client to be in the midst of a request. */
+const BUSY = 500;
 const CLOSING = 8;
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 const PID = /^\d+$/;
@@ -74,12 +76,12 @@ for (const [balance, majors] of Object.entries({ direct: MAJORS, exact: [18, NEW
       const load = startLoad({ port, closing: CLOSING, keeping: 8, expect: PID });
       t.after(() => load.stop());
       for (let kill = 1; kill <= KILLS; kill += 1) {
-        const reached = load.counts.success + 2000;
+        const reached = load.counts.success + BUSY;
         await waitUntil('a busy app', () => load.counts.success >= reached || load.failed > KILLS * CLOSING);
         await killDaemon(forkful);
         assert.deepEqual(await workers(), before, `kill ${kill}`);
       }
-      const reached = load.counts.success + 2000;
+      const reached = load.counts.success + BUSY;
       await waitUntil('the app to go on', () => load.counts.success >= reached || load.failed > KILLS * CLOSING);
       const { success, ...failed } = await load.stop();
       assert.ok(success > 0);

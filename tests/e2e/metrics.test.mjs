@@ -221,7 +221,7 @@ test(`no counter falls over ${KILLS} kills of workers and the death of the daemo
 test('all that a worker writes is counted, also by processes that end at once', async (t) => {
   const forkful = await sandbox(t);
   const writes = ({ require }) => { require('fs').writeSync(1, `${'x'.repeat(99)}\n`.repeat(100)); process.exitCode = 1; };
-  await forkful.fails(['start', forkful.script(writes), '--name', 'short', '--max-restarts', '3']);
+  await forkful.fails(['start', forkful.script(writes), '--name', 'short', '--max-restarts', '3', '--min-uptime', '60s']);
   const serves = ({ require }) => {
     process.stdout.write('four\n');
     require('http').createServer((_request, response) => response.end()).listen(Number(process.env.PORT));

@@ -101,19 +101,17 @@ async function tune(forkful, database, workers) {
   return document;
 }
 
-// The second one also where the machine has cores for more workers than the database has places: two workers already want too much.
-for (const { places, workers, fits, beyond } of [{ places: 40, workers: '4,6', fits: 4, beyond: 6 }, { places: 15, workers: '1,2', fits: 1, beyond: 2 }]) {
-  test(`tune stays within the ${places} places of the database`, async (t) => {
-    const database = await postgres(t, { places, queryMs: 5 });
-    const found = await tune(await sandbox(t), database, workers);
-    const host = `localhost:${database.port}`;
-    const told = JSON.stringify(found);
-    assert.ok(database.refused > 0, `${beyond} workers want ${beyond}0`);
-    assert.ok(database.most <= places);
-    assert.deepEqual(found.refused.map((one) => one.workers), [beyond], told);
-    assert.equal(found.refused[0].host.host, host);
-    assert.equal(found.choice.workers, fits, told);
-    assert.equal(found.table.find((row) => row.workers === beyond)?.chosen ?? false, false);
-    assert.match(found.details.join('\n'), new RegExp(`${beyond} workers or more are never chosen: ${host} refused \\d+ connections?`));
-  });
-}
+// Two workers already want too much, whatever number of cores the machine has.
+test('tune stays within the 15 places of a database', async (t) => {
+  const database = await postgres(t, { places: 15, queryMs: 5 });
+  const found = await tune(await sandbox(t), database, '1,2');
+  const host = `localhost:${database.port}`;
+  const told = JSON.stringify(found);
+  assert.ok(database.refused > 0, 'two workers want 20');
+  assert.ok(database.most <= 15);
+  assert.deepEqual(found.refused.map((one) => one.workers), [2], told);
+  assert.equal(found.refused[0].host.host, host);
+  assert.equal(found.choice.workers, 1, told);
+  assert.equal(found.table.find((row) => row.workers === 2)?.chosen ?? false, false);
+  assert.match(found.details.join('\n'), new RegExp(`2 workers or more are never chosen: ${host} refused \\d+ connections?`));
+});

@@ -16,7 +16,7 @@ import { waitUntil, within } from './lib/wait.mjs';
 
 /** The versions that have `reusePort`. */
 const REUSING = MAJORS.filter((major) => major >= 22);
-const ROUNDS = 5;
+const ROUNDS = 3;
 /** At most 200 requests a second. */
 const CLIENTS = { closing: 4, keeping: 4, pauseMs: 40 };
 const PID = /^\d+$/;

@@ -34,7 +34,7 @@ const CORE = {
   ],
   'signals.test.mjs': ['a daemon outlives stray signals', 'a command waits for a daemon that does not answer yet'],
   'crash.test.mjs': [
-    'balance exact: 20 workers killed under load',
+    'balance exact: 8 workers killed under load',
     'balance exact: a blocked worker holds nobody',
     'balance exact: a worker out of descriptors comes back',
     'a worker that is stopped (SIGSTOP) under load',

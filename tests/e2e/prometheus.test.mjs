@@ -42,7 +42,7 @@ test('a Prometheus server takes both pages, and a query gives the right numbers'
   const [app, page, own] = [await freePort(), await freePort(), await freePort()];
   await forkful.start(counting, { name: 'web', instances: 3, options: ['--metrics', 'merge'], env: { PORT: String(app), PROM_CLIENT } });
   await forkful.ok(['start', forkful.script(() => {}), '--name', 'done']);
-  await forkful.fails(['start', forkful.script(() => { throw new Error('broken'); }), '--name', 'broken', '--max-restarts', '1']);
+  await forkful.fails(['start', forkful.script(() => { throw new Error('broken'); }), '--name', 'broken', '--max-restarts', '1', '--min-uptime', '60s']);
   const served = forkful.spawn(['metrics', '--listen', `127.0.0.1:${page}`]);
   await waitUntil('the page', async () => (await get(page, '/metrics')).status === 200);
   for (let at = 0; at < 30; at += 1) await get(app, '/');

@@ -62,7 +62,7 @@ describe('supervision', { concurrency: 3 }, () => {
       require('fs').appendFileSync('lives', 'x');
       throw new Error('no such database');
     });
-    await forkful.run(['start', path, '--name', 'loop', ...NODE, '--max-restarts', '3', '--restart-delay', '1']);
+    await forkful.run(['start', path, '--name', 'loop', ...NODE, '--max-restarts', '3', '--min-uptime', '60s', '--restart-delay', '1']);
     await statusIs('loop', 'errored');
     const { stdout } = await forkful.ok(['describe', 'loop']);
     assert.match(stdout, /no such database/);

@@ -67,6 +67,8 @@ pub enum Event {
     NotHeld(ListeningId),
     /// The app listens on another address of the same port, which cannot be bound beside this one.
     GiveWay(ListeningId),
+    /// Clients no longer reach the address, because the file of its unix socket was removed.
+    Lost(ListeningId),
     /// The worker reports that it is listening.
     Listens {
         worker: WorkerId,

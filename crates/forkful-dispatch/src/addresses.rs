@@ -115,9 +115,9 @@ impl Dispatcher {
         if let Some(member) = member.and_then(|member| listening.members.get_mut(member)) {
             member.owner = Some(id);
         }
-        listening.unheld_until = None;
+        listening.holders.unheld_until = None;
         worker.holds.insert(listening_id, Hold { member, listening: false });
-        listening.shared_once |=
+        listening.holders.shared_once |=
             self.workers.values().filter(|w| w.holds.contains_key(&listening_id)).count() > 1;
         self.refresh(listening_id, now, out);
     }
@@ -125,20 +125,31 @@ impl Dispatcher {
     /// An address that was bound for a query that then failed is released at once.
     pub(crate) fn drop_if_new(&mut self, id: ListeningId, out: &mut Outbox) {
         let held = self.is_held(id);
-        if !held && self.listenings.get(&id).is_some_and(|listening| listening.unheld_until.is_none()) {
+        if !held && self.listenings.get(&id).is_some_and(|listening| listening.holders.unheld_until.is_none())
+        {
             self.remove_listening(id, false, out);
         }
     }
 
     /// Whether the app has closed an address, so that it may be released at once where it is in the way of another one.
     pub fn may_give_way(&self, id: ListeningId, now: Time) -> bool {
-        let unheld_until = self.listenings.get(&id).and_then(|listening| listening.unheld_until);
+        let unheld_until = self.listenings.get(&id).and_then(|listening| listening.holders.unheld_until);
         unheld_until.is_some_and(|until| until <= now + CLOSED_GRACE) && !self.is_held(id)
     }
 
     pub(crate) fn give_way(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         if self.may_give_way(id, now) {
             self.remove_listening(id, false, out);
+        }
+    }
+
+    /// An address that no client reaches any more is released as soon as no worker holds it: clients that wait in its queue learn
+    /// that they are not served.
+    pub(crate) fn on_lost(&mut self, id: ListeningId, out: &mut Outbox) {
+        if !self.is_held(id) {
+            self.remove_listening(id, false, out);
+        } else if let Some(listening) = self.listenings.get_mut(&id) {
+            listening.holders.lost = true;
         }
     }
 
@@ -215,7 +226,8 @@ impl Dispatcher {
             member.owner = None;
         }
         if !still_held {
-            listening.unheld_until = Some(now + grace);
+            let grace = if listening.holders.lost { Duration::ZERO } else { grace };
+            listening.holders.unheld_until = Some(now + grace);
         }
     }
 
@@ -246,7 +258,7 @@ impl Dispatcher {
 
     fn give_up(&mut self, id: ListeningId, is_alone: bool, out: &mut Outbox) {
         let Some(listening) = self.listenings.get(&id) else { return };
-        let told = listening.shared_once || is_alone;
+        let told = listening.holders.shared_once || is_alone;
         for (worker, state) in self.workers.iter() {
             if state.agent && state.stage == Stage::Draining && state.holds.contains_key(&id) {
                 out.push(Action::Tell(*worker, Message::Drain { closes: Some(id) }));
@@ -259,14 +271,18 @@ impl Dispatcher {
     /// to. Without a worker, clients wait for the next one.
     pub(crate) fn drop_unheld(&mut self, now: Time, out: &mut Outbox) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
-        let due: Vec<ListeningId> =
-            self.listenings.iter().filter(|(_, l)| is_due(l.unheld_until)).map(|(id, _)| *id).collect();
+        let due: Vec<ListeningId> = self
+            .listenings
+            .iter()
+            .filter(|(_, l)| is_due(l.holders.unheld_until))
+            .map(|(id, _)| *id)
+            .collect();
         let works = self.workers.values().any(Worker::shows_where_it_listens);
         for id in due {
             if works {
                 self.remove_listening(id, false, out);
             } else if let Some(listening) = self.listenings.get_mut(&id) {
-                listening.unheld_until = Some(now + EXITED_GRACE);
+                listening.holders.unheld_until = Some(now + EXITED_GRACE);
             }
         }
     }

@@ -139,6 +139,7 @@ impl Dispatcher {
             }
             Event::NotHeld(listening) => self.drop_if_new(listening, out),
             Event::GiveWay(listening) => self.give_way(listening, now, out),
+            Event::Lost(listening) => self.on_lost(listening, out),
             Event::Listens { worker, listening } => self.on_listens(worker, listening, now, out),
             Event::Closed { worker, listening } => self.on_closed(worker, listening, now, out),
             Event::Leaves { worker, ack } => self.on_leaves(worker, ack, now, out),
@@ -195,7 +196,7 @@ impl Dispatcher {
 
     /// When the next periodic work is due; `None` if there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
-        let unheld = self.listenings.values().filter_map(|l| l.unheld_until).min();
+        let unheld = self.listenings.values().filter_map(|l| l.holders.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.door.again).min();
         let words =
             self.workers.active().filter_map(|(_, worker)| worker.last_words).map(LastWords::end).min();

@@ -88,6 +88,17 @@ pub(crate) struct Door {
     pub(crate) knock: Option<usize>,
 }
 
+/// The workers that hold an address, as far as it is kept for them.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    /// Whether several have held it at the same time.
+    pub(crate) shared_once: bool,
+    /// If none holds it: until when the sockets are kept.
+    pub(crate) unheld_until: Option<Time>,
+    /// Whether clients no longer reach it, so that nobody will listen on it again.
+    pub(crate) lost: bool,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Listening {
@@ -110,10 +121,7 @@ pub(crate) struct Listening {
     /// The needs for which the watches were last set; `None` if they must be checked.
     pub(crate) watched_for: Option<Need>,
     pub(crate) door: Door,
-    /// Whether several workers have held it at the same time.
-    pub(crate) shared_once: bool,
-    /// If no worker holds it: until when the sockets are kept.
-    pub(crate) unheld_until: Option<Time>,
+    pub(crate) holders: Holders,
     pub(crate) counters: Counters,
 }
 
@@ -133,8 +141,7 @@ impl Listening {
             sampling: None,
             watched_for: None,
             door: Door::default(),
-            shared_once: false,
-            unheld_until: None,
+            holders: Holders::default(),
             counters: Counters::default(),
         }
     }

@@ -68,6 +68,6 @@ impl Dispatcher {
 
     /// Whether any worker holds any address.
     pub fn listens(&self) -> bool {
-        self.listenings.values().any(|listening| listening.unheld_until.is_none())
+        self.listenings.values().any(|listening| listening.holders.unheld_until.is_none())
     }
 }

@@ -78,8 +78,8 @@ impl Dispatcher {
             id: *id,
             new: NewListening { kind: listening.kind, group: listening.group },
             sockets: listening.members.len(),
-            shared_once: listening.shared_once,
-            unheld: listening.unheld_until.is_some(),
+            shared_once: listening.holders.shared_once,
+            unheld: listening.holders.unheld_until.is_some(),
             counters: listening.counters,
         });
         Written {
@@ -96,9 +96,9 @@ impl Dispatcher {
         for of in &written.listenings {
             let mut listening = Listening::new(of.new, self.balance, now);
             listening.members = (0..of.sockets.max(1)).map(|_| Member::default()).collect();
-            listening.shared_once = of.shared_once;
+            listening.holders.shared_once = of.shared_once;
             listening.counters = of.counters;
-            listening.unheld_until = of.unheld.then(|| now + EXITED_GRACE);
+            listening.holders.unheld_until = of.unheld.then(|| now + EXITED_GRACE);
             self.listenings.insert(of.id, listening);
         }
     }
@@ -146,7 +146,7 @@ impl Dispatcher {
             if let Some(listening) = self.listenings.get_mut(&id)
                 && !is_held
             {
-                listening.unheld_until.get_or_insert(now + EXITED_GRACE);
+                listening.holders.unheld_until.get_or_insert(now + EXITED_GRACE);
             }
         }
         self.after_change(now, out);

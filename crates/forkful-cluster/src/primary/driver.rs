@@ -258,6 +258,7 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Held { .. }
         | Event::NotHeld(_)
         | Event::GiveWay(_)
+        | Event::Lost(_)
         | Event::Listens { .. }
         | Event::Closed { .. }
         | Event::Leaves { .. }

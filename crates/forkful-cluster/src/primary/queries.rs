@@ -74,7 +74,11 @@ impl Primary {
         let found = match self.by_key.get(&key).copied() {
             // The process has removed the file of an earlier one, as servers do that find a file left over. Clients reach
             // only a new one.
-            Some(found) if self.config.lends && is_lost(&found) => self.bind(key, query, now)?,
+            Some(found) if self.config.lends && is_lost(&found) => {
+                let new = self.bind(key, query, now)?;
+                self.step(Event::Lost(found), now);
+                new
+            }
             Some(found) if self.dispatcher.holds(id, found) || self.is_kept_from(id, found, query) => {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }

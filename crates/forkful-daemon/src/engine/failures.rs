@@ -70,7 +70,7 @@ pub(super) fn explain(
     }
     let logs = || {
         let again = failure.again.map_or_else(String::new, |most| {
-            format!("Forkful starts it again, and gives up after {most} such exits; ")
+            format!("Forkful starts it again, and gives up after {most} exits within `min_uptime`; ")
         });
         let text = format!("{again}`forkful logs {pm_id} --err` shows all of the worker's stderr");
         Some(Page::AppFails.hint(text))

@@ -36,7 +36,7 @@ pub(crate) struct World {
     outbox: Outbox,
     pub(crate) now: Time,
     pub(crate) processes: BTreeMap<u32, Process>,
-    addresses: BTreeMap<ListeningId, Address>,
+    pub(crate) addresses: BTreeMap<ListeningId, Address>,
     /// The app's address, once a worker has asked for it.
     bound: Option<ListeningId>,
     pub(crate) clients: BTreeMap<u32, Fate>,

@@ -38,6 +38,21 @@ fn connections_of_a_worker_that_is_silent_go_to_the_others() {
 }
 
 #[test]
+fn an_address_that_no_client_reaches_any_more_is_given_up_when_no_worker_holds_it() {
+    for is_held in [false, true] {
+        let (mut world, workers) = serving(Balance::Exact, 1);
+        let address = *world.addresses.keys().next().expect("the worker listens");
+        if !is_held {
+            world.kill(workers[0]);
+        }
+        world.connect(1);
+        world.step(Event::Lost(address));
+        let is_given_up = world.clients.values().all(|fate| *fate == Fate::GivenUp);
+        assert_eq!((is_given_up, world.addresses.contains_key(&address)), (!is_held, is_held));
+    }
+}
+
+#[test]
 fn connections_are_spread_evenly_and_each_is_counted() {
     let (mut world, workers) = serving(Balance::Exact, 4);
     world.connect(64);

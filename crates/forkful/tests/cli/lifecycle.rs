@@ -198,8 +198,17 @@ fn an_app_that_fails_is_explained_with_its_last_words() {
 fn a_start_that_fails_says_whether_there_is_another_and_a_worker_that_was_given_up_what_to_do() {
     let sandbox = Sandbox::new();
     sandbox.write("crash.js", "console.error('no database'); process.exit(7);");
-    let told = sandbox.transcript(&["start", "crash.js", "--max-restarts", "2", "--restart-delay", "20s"]);
-    let hint = "Forkful starts it again, and gives up after 2 such exits; `forkful logs 0 --err` shows all of the worker's stderr";
+    let told = sandbox.transcript(&[
+        "start",
+        "crash.js",
+        "--max-restarts",
+        "2",
+        "--min-uptime",
+        "60s",
+        "--restart-delay",
+        "20s",
+    ]);
+    let hint = "Forkful starts it again, and gives up after 2 exits within `min_uptime`; `forkful logs 0 --err` shows all of the worker's stderr";
     assert!(told.contains(hint), "{told}");
     assert!(!done(&sandbox, &["describe", "crash"]).contains("what to do"));
     let told = sandbox.transcript(&["restart", "crash", "--max-restarts", "1"]);
