@@ -10,12 +10,12 @@ import { describe, test } from 'node:test';
 
 import { differentAnswers, freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
-import { MAJORS, nodeBinary } from './lib/nodes.mjs';
+import { MAJORS, NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { isLiving, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
-/** The versions that have `reusePort`. */
-const REUSING = MAJORS.filter((major) => major >= 22);
+/** The oldest version that has `reusePort`, and the newest. */
+const REUSING = [22, NEWEST];
 const ROUNDS = 3;
 /** At most 200 requests a second. */
 const CLIENTS = { closing: 4, keeping: 4, pauseMs: 40 };

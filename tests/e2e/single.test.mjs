@@ -103,7 +103,7 @@ async function underLoad(t, body, { major, options = [], byNpm = false }) {
 
 const NONE_FAILED = { reset: 0, refused: 0, timeout: 0, unexpected: 0 };
 
-for (const major of MAJORS.filter((each) => each >= 20)) {
+for (const major of [20, NEWEST]) {
   const rounds = major === NEWEST ? ROUNDS : ROUNDS_ELSEWHERE;
 
   test(`${rounds} reloads of \`npm start\` on Node ${major} lose no request, and as many crashes refuse nobody`, async (t) => {

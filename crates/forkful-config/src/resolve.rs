@@ -18,6 +18,7 @@ pub(crate) mod program;
 mod script;
 mod upkeep;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -74,8 +75,15 @@ pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, Conf
 
 /// Resolves all apps that can be resolved, and notes what is wrong with the others.
 pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -> Vec<Resolved> {
-    faults.take(environment::require_block(apps, context));
-    each(apps, context, faults)
+    let mut context = Cow::Borrowed(context);
+    if let Err(fault) = environment::require_block(apps, &context) {
+        faults.add(fault);
+        // The error says it of all apps; a warning for each would say it again.
+        context.to_mut().env_name = None;
+    }
+    let mut resolved = each(apps, &context, faults);
+    names::warn_of_absent(apps, &mut resolved);
+    resolved
 }
 
 /// Resolves apps, and notes what is wrong with them and between them. Names must differ.

@@ -1,11 +1,11 @@
 //! What an app is called, its group, and what it waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forkful_core::spec::{AppName, AppNameFault, Namespace};
 
 use super::{Context, Resolved};
-use crate::error::{ConfigError, Place};
+use crate::error::{ConfigError, Place, Warning};
 use crate::options::AppOptions;
 use crate::tree::quoted;
 
@@ -51,6 +51,24 @@ pub(super) fn depends_on(options: &AppOptions, own: Option<&AppName>) -> Result<
         }
     }
     Ok(names)
+}
+
+/// Warns of apps that come first and are not in the same file: a start is refused unless they run already.
+pub(super) fn warn_of_absent(apps: &[AppOptions], resolved: &mut [Resolved]) {
+    let declared: BTreeMap<String, &AppOptions> =
+        apps.iter().filter_map(|options| Some((options.declared_name()?, options))).collect();
+    let names: BTreeSet<String> = resolved.iter().map(|app| app.spec.name.to_string()).collect();
+    for app in resolved {
+        let is_absent =
+            |name: &&AppName| !names.contains(name.as_str()) && !declared.contains_key(name.as_str());
+        let absent: Vec<String> =
+            app.spec.depends_on.iter().filter(is_absent).map(|name| format!("`{name}`")).collect();
+        let Some(options) = declared.get(app.spec.name.as_str()) else { continue };
+        if !absent.is_empty() {
+            let message = format!("names {}: not in this file, so it must run before", absent.join(", "));
+            app.warnings.push(Warning { place: options.place("depends_on"), message });
+        }
+    }
 }
 
 /// Refuses apps that wait for each other in a circle. What is not in the same file may run already.

@@ -1,6 +1,6 @@
 //! A check finds all errors of a configuration at once, each with its location, and agrees with a start.
 
-use forkful_config::{Format, Report, check, check_text, json_schema, known_keys};
+use forkful_config::{Context, Format, Report, check, check_text, json_schema, known_keys};
 
 use crate::common::{NoEvaluator, Place, app, lines, script, show};
 
@@ -69,6 +69,37 @@ fn a_place_is_the_value_in_every_format() {
         let column = line[..line.find(value).unwrap()].chars().count() + 1;
         assert_eq!(at.column, Some(column), "{format:?}");
     }
+}
+
+#[test]
+fn an_app_that_must_run_before_and_is_not_in_the_file_is_told() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let text = r#"{ "apps": [
+  { "script": "a.js", "name": "web", "depends_on": ["api", "db", "broken"] },
+  { "script": "a.js", "name": "api" },
+  { "script": "missing.js", "name": "broken" }
+] }"#;
+    let report = checked(&place, text, Format::Json);
+    let warnings: Vec<String> =
+        report.warnings.iter().map(|warning| place.neutral(&warning.to_string())).collect();
+    insta::assert_snapshot!(lines(&warnings), @"DIR/f:2:38: apps[0].depends_on names `db`: not in this file, so it must run before");
+}
+
+#[test]
+fn a_block_that_no_app_has_is_told_once() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let text = r#"{ "apps": [{ "script": "a.js", "name": "a", "env_prod": {} }, { "script": "a.js", "name": "b" }] }"#;
+    let context = Context { env_name: Some("prd".to_owned()), ..place.context() };
+    let report = check_text(text.to_owned(), Format::Json, &place.path().join("f"), &context);
+    insta::assert_snapshot!(shown(&place, &report), @"
+    DIR/f: apps has no `env_prd`
+    hint: there is env_prod
+    ");
+    assert_eq!(report.warnings, []);
 }
 
 #[test]

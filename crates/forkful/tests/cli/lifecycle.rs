@@ -4,7 +4,8 @@ use std::process::Stdio;
 
 use crate::metrics::without_metrics;
 use crate::sandbox::{Guarded, Sandbox, done, stdout};
-use insta::{assert_snapshot, with_settings};
+use crate::settled::settled;
+use insta::assert_snapshot;
 use serde_json::Value;
 
 /// An app that listens on a port chosen by the system, and prints it.
@@ -20,36 +21,10 @@ setInterval(() => {}, 1000);
 process.on('SIGUSR2', () => console.error('got SIGUSR2'));
 ";
 
-/// Replaces what differs between runs.
-const FILTERS: [(&str, &str); 8] = [
-    // A worker without a core has not answered in time.
-    (r"blocked \d+s", "online"),
-    (r"\d+\.\d%", "[cpu]"),
-    (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
-    (r"\| \d+ \| \d+s \|", "| [pid] | [uptime] |"),
-    (r"pid  .*\d+", "pid              [pid]"),
-    (r"uptime  .*\d+s,", "uptime           [uptime],"),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[time]"),
-    (r"/\S+/node ", "[node] "),
-];
-
 macro_rules! assert_told {
     ($text:expr, @$expected:literal) => {
-        with_settings!({ filters => FILTERS.to_vec() }, { assert_snapshot!(compact(&$text), @$expected) })
+        assert_snapshot!(settled(&$text), @$expected)
     };
-}
-
-/// A text with its tables independent of column widths.
-fn compact(text: &str) -> String {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        if line.starts_with(['┌', '╞', '└']) {
-            continue;
-        }
-        let cells: Vec<&str> = line.trim_matches('│').split('┆').map(str::trim).collect();
-        lines.push(if cells.len() > 1 { format!("| {} |", cells.join(" | ")) } else { line.to_owned() });
-    }
-    lines.join("\n")
 }
 
 fn jlist(sandbox: &Sandbox) -> Vec<Value> {

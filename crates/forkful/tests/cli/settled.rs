@@ -14,8 +14,12 @@ pub(crate) fn settled(text: &str) -> String {
         (r"\d+\.\d%", "[cpu]"),
         (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
         (r"\| \d+ \| \d+s \|", "| [pid] | [uptime] |"),
-        // A machine that stands still for a moment blocks every worker.
-        (r"\| blocked \d+s \|", "| online |"),
+        // A worker without a core has not answered in time.
+        (r"blocked \d+s", "online"),
+        (r"pid  .*\d+", "pid              [pid]"),
+        (r"uptime  .*\d+s,", "uptime           [uptime],"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[time]"),
+        (r"/\S+/node ", "[node] "),
         (r#""saved_at_ms": \d+"#, r#""saved_at_ms": [time]"#),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
