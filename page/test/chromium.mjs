@@ -1,4 +1,5 @@
-// Where the system has a Chromium; the one without a window is preferred, because it takes half the CPU time. Where it has none the tests say so loudly and are skipped; `FORKFUL_CHROMIUM` names another one.
+// Where the system has a Chromium. The Chromium without a window is preferred, because it takes about half the CPU time. Where there is
+// no Chromium, the tests say so loudly and are skipped; `FORKFUL_CHROMIUM` names another program.
 import { existsSync } from 'node:fs';
 
 const PLACES = [

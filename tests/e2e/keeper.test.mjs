@@ -68,7 +68,7 @@ async function kept(t, body, { major = NEWEST, options = [], instances = 2, env 
   return { forkful, port, workers, pids };
 }
 
-// The conformance tests run on each version; here each mode and each of the oldest and the newest version is enough.
+// The oldest and the newest version: the conformance tests run on each.
 for (const [balance, majors] of Object.entries({ direct: [18, NEWEST], exact: [NEWEST], auto: [18, NEWEST] })) {
   for (const major of majors) {
     test(`Node ${major}, ${balance}: a daemon that is killed under load takes nothing with it`, async (t) => {

@@ -143,8 +143,7 @@ impl Dispatcher {
         }
     }
 
-    /// An address that no client reaches any more is released as soon as no worker holds it: clients that wait in its queue learn
-    /// that they are not served.
+    /// An address that no client reaches any more is released as soon as no worker holds it. That closes the connections in its queue.
     pub(crate) fn on_lost(&mut self, id: ListeningId, out: &mut Outbox) {
         if !self.is_held(id) {
             self.remove_listening(id, false, out);

@@ -49,9 +49,7 @@ impl UsableCores {
         let own = max_millicores.map(|millicores| f64::from(millicores) / 1000.0);
         self.limits.iter().map(CoreLimit::cores).chain(own).fold(f64::from(self.online), f64::min)
     }
-}
 
-impl UsableCores {
     /// Why there are no more, to be read behind "because": `of a cpuset of 2 of cgroup /`.
     pub fn reason(&self) -> Option<String> {
         self.limits.first().map(|limit| format!("of a {limit}"))

@@ -53,20 +53,17 @@ pub(super) fn depends_on(options: &AppOptions, own: Option<&AppName>) -> Result<
     Ok(names)
 }
 
-/// Warns of apps that come first and are not in the same file: a start is refused unless they run already.
+/// Warns of apps that come first and are not in the same file: they may run already.
 pub(super) fn warn_of_absent(apps: &[AppOptions], resolved: &mut [Resolved]) {
     let declared: BTreeMap<String, &AppOptions> =
         apps.iter().filter_map(|options| Some((options.declared_name()?, options))).collect();
     let names: BTreeSet<String> = resolved.iter().map(|app| app.spec.name.to_string()).collect();
-    for app in resolved {
-        let is_absent =
-            |name: &&AppName| !names.contains(name.as_str()) && !declared.contains_key(name.as_str());
-        let absent: Vec<String> =
-            app.spec.depends_on.iter().filter(is_absent).map(|name| format!("`{name}`")).collect();
-        let Some(options) = declared.get(app.spec.name.as_str()) else { continue };
-        if !absent.is_empty() {
-            let message = format!("names {}: not in this file, so it must run before", absent.join(", "));
-            app.warnings.push(Warning { place: options.place("depends_on"), message });
+    for Resolved { spec, warnings } in resolved {
+        let Some(options) = declared.get(spec.name.as_str()) else { continue };
+        let is_here = |name: &str| names.contains(name) || declared.contains_key(name);
+        for name in spec.depends_on.iter().filter(|name| !is_here(name.as_str())) {
+            let message = format!("names `{name}`, which is not in this file: start `{name}` first");
+            warnings.push(Warning { place: options.place("depends_on"), message });
         }
     }
 }

@@ -84,7 +84,7 @@ fn an_app_that_must_run_before_and_is_not_in_the_file_is_told() {
     let report = checked(&place, text, Format::Json);
     let warnings: Vec<String> =
         report.warnings.iter().map(|warning| place.neutral(&warning.to_string())).collect();
-    insta::assert_snapshot!(lines(&warnings), @"DIR/f:2:38: apps[0].depends_on names `db`: not in this file, so it must run before");
+    insta::assert_snapshot!(lines(&warnings), @"DIR/f:2:38: apps[0].depends_on names `db`, which is not in this file: start `db` first");
 }
 
 #[test]
