@@ -137,6 +137,15 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether the app ended because another program has the port.
+    pub(crate) fn is_port_in_use(&self, port: u16) -> bool {
+        let Self::Failed { what, tail, .. } = self else { return false };
+        let output = format!("{what}\n{}", tail.join("\n"));
+        // Node.js prints the first, most other programs the second.
+        let is_in_use = output.contains("EADDRINUSE") || output.contains("ddress already in use");
+        is_in_use && output.contains(&port.to_string())
+    }
+
     /// What the user can do about it, if anything.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

@@ -77,8 +77,24 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers the target with an accepted status.
+    /// Starts a server and waits until it answers the target with an accepted status. If another program takes
+    /// the chosen port before the server, another port is chosen.
     pub(crate) fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
+        let mut attempt = 1;
+        loop {
+            let port = options.port.map_or_else(free_port, Ok)?;
+            match Self::start_at(options, port) {
+                Err(error)
+                    if options.port.is_none() && attempt < START_ATTEMPTS && error.is_port_in_use(port) =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn start_at(options: &StartOptions<'_>, port: u16) -> Result<Self, LabError> {
         let begun = Instant::now();
         let scratch = tempfile::Builder::new()
             .prefix("forkful-lab-")
@@ -86,7 +102,6 @@ impl Server {
             .map_err(LabError::system("cannot make a temporary directory"))?;
         let directory = scratch.path().to_owned();
         let options = Options { start: *options, scratch: &directory };
-        let port = options.port.map_or_else(free_port, Ok)?;
         let command = launch::Command::of(&options, port)?;
         let Launched { tree, manager, ready_file } = launch::launch(&options, &command)?;
         let mut server = Self {
@@ -288,8 +303,10 @@ const PORTS: std::ops::Range<u16> = 12_000..30_000;
 /// How many of [`PORTS`] are tried before the kernel chooses.
 const PORT_ATTEMPTS: usize = 100;
 
-/// A port that is free now, chosen at random, so that two runs at a time do not choose the same one. If
-/// another program takes it before the server, the server reports the error.
+/// How many ports a server is started with, if another program takes the port before the server each time.
+const START_ATTEMPTS: usize = 3;
+
+/// A port that is free now, chosen at random, so that two runs at a time do not choose the same one.
 fn free_port() -> Result<u16, LabError> {
     let random = std::hash::RandomState::new();
     let drawn = (0..PORT_ATTEMPTS)
@@ -303,7 +320,13 @@ fn is_free(port: u16) -> bool {
     let taken = |address: IpAddr| {
         TcpListener::bind((address, port)).is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
     };
-    !taken(Ipv4Addr::LOCALHOST.into()) && !taken(Ipv6Addr::LOCALHOST.into())
+    let addresses: [IpAddr; 4] = [
+        Ipv4Addr::LOCALHOST.into(),
+        Ipv6Addr::LOCALHOST.into(),
+        Ipv4Addr::UNSPECIFIED.into(),
+        Ipv6Addr::UNSPECIFIED.into(),
+    ];
+    !addresses.into_iter().any(taken)
 }
 
 fn kernels_choice() -> Result<u16, LabError> {
@@ -349,7 +372,8 @@ mod tests {
         }
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         assert!(is_free(taken));
-        for address in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv4Addr::LOCALHOST.into()] {
+        let another_host = IpAddr::from([127, 0, 0, 2]);
+        for address in [Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::LOCALHOST.into(), another_host] {
             let other = TcpListener::bind((address, 0)).unwrap();
             assert!(!is_free(other.local_addr().unwrap().port()));
         }

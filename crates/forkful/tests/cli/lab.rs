@@ -1,6 +1,7 @@
 //! `forkful compare` and `forkful tune`: errors are reported, a short run has a complete document, and no
 //! processes or files are left behind. No figure is checked here.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -108,6 +109,35 @@ fn an_app_that_does_not_start_is_told_with_its_last_words() {
     lab.sandbox.write("idle.js", "setInterval(() => {}, 1000);");
     let told = lab.fails(&["compare", "idle.js", "--start-timeout", "300ms"], 1);
     assert!(told.contains("single: the app did not listen on a TCP port"), "{told}");
+}
+
+#[test]
+fn a_server_whose_port_another_program_took_gets_another_port() {
+    let lab = Lab::new();
+    lab.sandbox.write(
+        "late.js",
+        "const fs = require('fs');
+        const file = __dirname + (require('cluster').isWorker ? '/cluster' : '/single');
+        const port = process.env.PORT;
+        fs.appendFileSync(file, port + '\\n');
+        const ports = fs.readFileSync(file, 'utf8').split('\\n');
+        if (process.env.TAKEN === 'all' || port === ports[0]) {
+            throw new Error('listen EADDRINUSE: address already in use :::' + port);
+        }
+        require('./server.js');",
+    );
+    let ports = |arm: &str| -> BTreeSet<String> {
+        let started = fs_err::read_to_string(lab.sandbox.work().join(arm)).unwrap();
+        started.lines().map(str::to_owned).collect()
+    };
+    let base = ["compare", "late.js", "--path", "/fast", "--blocks", "2", "--no-latency", "-i", "2"];
+    let output = lab.run(&base);
+    assert_eq!(output.status.code(), Some(0), "{}", lab.sandbox.told(&output));
+    assert!(ports("single").len() > 1 && ports("cluster").len() > 1);
+    fs_err::remove_file(lab.sandbox.work().join("single")).unwrap();
+    let told = lab.fails(&[&base[..], &["--env", "TAKEN=all"]].concat(), 1);
+    assert!(told.contains("ended with exit code 1") && told.contains("EADDRINUSE"), "{told}");
+    assert_eq!(ports("single").len(), 3);
 }
 
 #[test]
