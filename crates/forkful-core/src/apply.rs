@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{AppSpec, RunningSince, is_same, may_stay};
 
 pub use claims::{Claims, Conflict, Doing};
-pub use planning::{Planned, Refused, plan};
+pub use planning::{Planned, plan};
 
 /// What has to be done to one app, in the order of a plan's steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

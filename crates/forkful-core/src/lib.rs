@@ -1,6 +1,6 @@
-//! Decisions only. What an app is ([`spec`]), what becomes of it and its workers ([`supervisor`]), what a worker may do next ([`slot`], [`leaving`]),
+//! Decisions only. What an app is ([`spec`]), what becomes of it and its workers ([`supervisor`]), what a worker may do next ([`slot`], [`leaving`]), which workers a process has ([`workers`]),
 //! when it is restarted ([`restart`]), in which order a reload goes ([`rollout`]), which workers
-//! get new connections ([`steering`]), what a command's target means ([`targets`]), what a program needs to run a script ([`interpreter`]), what a start means for the apps that exist ([`start`]), when a command is over ([`jobs`]), where output goes
+//! get new connections ([`steering`]), what a command's target means ([`targets`]), what a program needs to run a script ([`interpreter`]), what a request means for the apps that exist ([`request`]), and a start ([`start`]), when a command is over ([`jobs`]), where output goes
 //! ([`logs`]), how times look in it ([`date_format`]), which of a failed worker's last lines say why it
 //! failed ([`stderr_excerpt`]), how a run in the foreground ends ([`foreground`]), what a container's probes are told ([`probes`]), what a profile of a worker says ([`profile`]), where event loops stood still ([`stalls`]), what happens that nobody asked for ([`incidents`]) and who is told of it ([`alerts`]), how memory is divided over workers ([`memory_plan`]), which processes the kernel killed for lack of memory ([`memory_kills`]), how many workers an app has by its load ([`autoscale`]), which connections workers open and what limits them ([`outgoing`]), what apps expect of a primary in JavaScript ([`primary_habits`]), which programs may replace the daemon, and when ([`update`]), and what is different where the system lacks the mechanisms of Linux ([`portable`]).
 //!
@@ -43,6 +43,7 @@ pub mod primary_habits;
 pub mod probes;
 pub mod profile;
 pub mod random;
+pub mod request;
 pub mod restart;
 pub mod rollout;
 pub mod saving;
@@ -63,5 +64,6 @@ pub mod update;
 pub mod upkeep;
 pub mod wakes;
 pub mod words;
+pub mod workers;
 
 pub use time::Time;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::named;
+use crate::spec::AppSpec;
 use crate::targets::Target;
 use crate::words::{count, shell_word};
 
@@ -87,6 +88,13 @@ pub struct Identity<'a> {
     pub name: &'a str,
     pub program: &'a str,
     pub script: Option<&'a str>,
+}
+
+impl<'a> From<&'a AppSpec> for Identity<'a> {
+    fn from(spec: &'a AppSpec) -> Self {
+        let program = spec.launch.program.to_str().unwrap_or_default();
+        Self { name: spec.name.as_str(), program, script: spec.launch.script.as_deref() }
+    }
 }
 
 /// What becomes of an app that is defined.

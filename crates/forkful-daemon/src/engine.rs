@@ -36,7 +36,6 @@ mod closes;
 mod commands;
 mod conversation;
 mod cpu_sample;
-mod dependencies;
 mod exit_tail;
 mod failures;
 mod faults;

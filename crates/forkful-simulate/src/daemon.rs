@@ -21,6 +21,7 @@ use forkful_core::apply::Claims;
 use forkful_core::jobs::OpenJobs;
 use forkful_core::late_start::START_DEADLINE;
 use forkful_core::random::Random;
+use forkful_core::request::{self, Existing};
 use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
@@ -30,6 +31,7 @@ use forkful_core::supervisor::{
 
 use forkful_dispatch::Event as Input;
 
+use crate::definition::first_worker_of;
 use crate::disk::Saved;
 use crate::machine::{Deed, Phase, Pid, Whose};
 use crate::net::Asking;
@@ -98,6 +100,13 @@ impl AsRef<AppSupervisor> for App {
     }
 }
 
+impl Existing for App {
+    fn places(&self) -> impl Iterator<Item = (u16, u32)> {
+        let first = first_worker_of(self.supervisor.spec());
+        self.places.iter().map(move |slot| (*slot, first + u32::from(*slot)))
+    }
+}
+
 impl Daemon {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
@@ -121,7 +130,7 @@ impl Daemon {
     }
 
     pub(crate) fn find(&self, name: &AppName) -> Option<AppId> {
-        self.apps.iter().find(|(_, app)| app.supervisor.spec().name == *name).map(|(id, _)| *id)
+        request::find(&self.apps, name.as_str())
     }
 
     /// Whether an app with this name exists, or is about to be started from the saved state.

@@ -8,6 +8,7 @@ use forkful_core::spec::{
     AppName, AppSpec, Balance, CronPattern, HealthCheck, HealthProbe, Mode, Readiness, Renewal, RestartDelay,
     RestartPolicy, Runtime, StopPolicy, Warmup, Watch,
 };
+use forkful_core::start::IfRunning;
 
 use crate::dice::Dice;
 use crate::net::Port;
@@ -66,6 +67,12 @@ pub(crate) fn quality_of(spec: &AppSpec) -> Quality {
     }
 }
 
+/// The id of the worker in an app's first slot.
+pub(crate) fn first_worker_of(spec: &AppSpec) -> u32 {
+    let app = NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(NAMES.len());
+    app as u32 * 1_000
+}
+
 /// The addresses on which a spec's processes listen, drawn randomly.
 pub(crate) fn ports_of(spec: &AppSpec, process: u64) -> Vec<Port> {
     let number = |at: usize| spec.launch.args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(0);
@@ -98,6 +105,17 @@ fn balance(dice: &mut Dice) -> Balance {
 }
 
 impl Definition {
+    /// What a client that starts the app wants where it exists. It does not depend on the run, so that a step of a script means the
+    /// same when others are left out.
+    pub(crate) fn if_running(&self) -> IfRunning {
+        match Dice::of(&[u64::from(self.version), 9]).below(10) {
+            0..=4 => IfRunning::Refuse,
+            5..=7 => IfRunning::Restart,
+            8 => IfRunning::LeaveExisting,
+            _ => IfRunning::LeaveRunning,
+        }
+    }
+
     pub(crate) fn spec(&self) -> AppSpec {
         let mut dice = Dice::of(&[self.shape, self.app as u64]);
         let mode = if dice.percent(75) { Mode::Cluster } else { Mode::Fork };

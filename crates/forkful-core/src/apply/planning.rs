@@ -1,13 +1,13 @@
 //! What a configuration means for the apps that exist: the steps of its plan, or why it is refused.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Apply, Change, Existing, Step, Version, change};
+use crate::request::Refusal;
 use crate::spec::{AppName, AppSpec, Mode};
-use crate::upkeep::needs::{self, NeedsFault};
+use crate::upkeep::needs;
 use crate::upkeep::order;
 
 /// An app of a plan; `D` is a definition in the driver's form.
@@ -31,24 +31,6 @@ impl<D> Planned<D> {
     }
 }
 
-/// Why a configuration is refused. Nothing has been done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    DefinedTwice,
-    Needs(NeedsFault),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DefinedTwice => f.write_str("an app is defined twice in one request"),
-            Self::Needs(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
 /// The plan that makes the existing apps what the wanted ones are, each given with its definition in the driver's form.
 /// With `prune`, other apps in the namespaces of the wanted ones are removed.
 pub fn plan<D: Clone>(
@@ -56,16 +38,16 @@ pub fn plan<D: Clone>(
     existing: &[Existing<'_>],
     prune: bool,
     describe: impl Fn(&AppSpec) -> D,
-) -> Result<Apply<Planned<D>>, Refused> {
+) -> Result<Apply<Planned<D>>, Refusal> {
     let names: BTreeSet<AppName> = wanted.iter().map(|(spec, _)| spec.name.clone()).collect();
     if names.len() < wanted.len() {
-        return Err(Refused::DefinedTwice);
+        return Err(Refusal::DefinedTwice);
     }
     let removed = if prune { removed(&wanted, &names, existing) } else { Vec::new() };
     let deleted = removed.iter().map(|spec| spec.name.to_string()).collect();
     let needs = wanted.iter().map(|(spec, _)| order::needs_of(spec));
     needs::check(existing.iter().map(|app| order::needs_of(app.spec)), needs, &deleted)
-        .map_err(Refused::Needs)?;
+        .map_err(Refusal::Needs)?;
     order::sort_by_needs(&mut wanted, |(spec, _)| order::needs_of(spec));
     let changes = wanted.into_iter().map(|(spec, definition)| {
         let found = existing.iter().find(|app| app.spec.name == spec.name).copied();

@@ -117,7 +117,7 @@ impl Owners<'_> {
                 }
             }
         }
-        let is_there = |worker| entry.workers.places.contains_key(&WorkerId(worker));
+        let is_there = |worker| entry.workers.process_of(WorkerId(worker)).is_some();
         entry.metrics.own = Collection::resume(&written.counted, is_there);
         entry.primary.taken_up(self.now);
         let slots = entry.supervisor.slots().iter();
@@ -170,7 +170,7 @@ impl Owners<'_> {
         let channels = channels.filter_map(|below| Some((WorkerId(*below), take(Kind::Channel, *below)?)));
         for (below, channel) in channels {
             if attach_below(entry, (below, worker), &of_app.primary, channel, self.now) {
-                entry.workers.add(below, slot, generation);
+                entry.workers.add(below, (slot, generation));
             }
         }
         let group = find_group(self.starts.groups.as_ref(), app, entry, mark);

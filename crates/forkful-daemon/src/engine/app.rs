@@ -11,6 +11,7 @@ use forkful_core::Time;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::memory_kills::MemoryKills;
 use forkful_core::primary_habits::Lack;
+use forkful_core::request::Existing;
 use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode, start_by_clock};
 use forkful_core::stalls::Ledger;
@@ -110,6 +111,12 @@ pub(crate) enum Later {
 impl AsRef<AppSupervisor> for App {
     fn as_ref(&self) -> &AppSupervisor {
         &self.supervisor
+    }
+}
+
+impl Existing for App {
+    fn places(&self) -> impl Iterator<Item = (u16, u32)> {
+        self.places.iter().map(|(slot, place)| (*slot, place.pm_id))
     }
 }
 
@@ -282,13 +289,13 @@ impl App {
 
     /// Finds a process by its worker id.
     pub(crate) fn find_worker(&self, worker: WorkerId) -> Option<(u16, Generation)> {
-        self.workers.places.get(&worker).copied()
+        self.workers.process_of(worker)
     }
 
     /// A process was started in a slot.
     pub(crate) fn add_process(&mut self, slot: u16, generation: Generation, process: Process) {
         let Some(place) = self.places.get_mut(&slot) else { return };
-        self.workers.add(process.worker, slot, generation);
+        self.workers.add(process.worker, (slot, generation));
         let since = process.spawned;
         place.processes.insert(generation, Box::new(process));
         self.note_measurable(since);
@@ -299,7 +306,7 @@ impl App {
     pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Box<Process>> {
         let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
         self.count_ended(slot, generation, &process);
-        for worker in self.workers.of(slot, generation) {
+        for worker in self.workers.of((slot, generation)) {
             self.workers.remove(worker);
         }
         Some(process)
@@ -323,7 +330,7 @@ impl App {
     pub(crate) fn workers_of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
         match self.spec().mode {
             Mode::Cluster => self.worker(slot, generation).into_iter().collect(),
-            Mode::Fork => self.workers.of(slot, generation),
+            Mode::Fork => self.workers.of((slot, generation)),
         }
     }
 
@@ -340,20 +347,21 @@ impl App {
     }
 
     /// Has the workers of a process finish what they have. Gives the addresses that the app has left with them, and whether
-    /// nobody has anything to finish.
+    /// none of them will say that it has finished.
     pub(crate) fn drain(&mut self, slot: u16, generation: Generation, now: Time) -> (Vec<String>, bool) {
-        let (mut left, mut has_none) = (Vec::new(), self.spec().mode == Mode::Fork);
+        let has_agent = |worker| self.primary.has_agent(worker);
+        let none_tells = match self.supervisor.spec().mode {
+            Mode::Cluster => false,
+            Mode::Fork => self.workers.drain((slot, generation), has_agent),
+        };
+        let mut left = Vec::new();
         for worker in self.workers_of(slot, generation) {
-            if self.spec().mode == Mode::Fork && self.primary.has_agent(worker) {
-                self.workers.drains(worker);
-                has_none = false;
-            }
             if self.primary.has_agent(worker) && self.metrics.own.ask_leaving(worker.0, now) {
                 self.primary.ask_for_metrics(worker, now);
             }
             left.extend(self.primary.drain(worker, now));
         }
-        (left, has_none)
+        (left, none_tells)
     }
 
     /// When something of this app is due.

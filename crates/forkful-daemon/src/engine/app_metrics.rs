@@ -80,17 +80,17 @@ impl App {
     /// Asks its workers for what their prom-clients have.
     pub(super) fn ask_for_metrics(&mut self, now: Time) {
         let Self { workers, places, primary, metrics, .. } = self;
-        for (worker, (slot, generation)) in &workers.places {
-            let process = places.get(slot).and_then(|place| place.processes.get(generation));
+        for (worker, (slot, generation)) in workers.all() {
+            let process = places.get(&slot).and_then(|place| place.processes.get(&generation));
             let lives = process.is_some_and(|process| process.ended.is_none());
-            if !lives || !primary.has_agent(*worker) {
+            if !lives || !primary.has_agent(worker) {
                 continue;
             }
             if metrics.own.ask(worker.0, now) {
-                primary.ask_for_metrics(*worker, now);
+                primary.ask_for_metrics(worker, now);
             }
             // The page says for how long a blocked event loop has owed an answer.
-            primary.ask_whether_it_turns(*worker, now);
+            primary.ask_whether_it_turns(worker, now);
         }
     }
 
@@ -104,7 +104,7 @@ impl App {
     /// An agent has answered. What is returned is to be read, and comes back by [`Apps::on_reports`].
     pub(super) fn on_metrics(&mut self, worker: WorkerId, answer: MetricsAnswer) -> Option<Unread> {
         let own = &mut self.metrics.own;
-        if self.workers.places.contains_key(&worker) && own.expects(worker.0) {
+        if self.workers.process_of(worker).is_some() && own.expects(worker.0) {
             match answer {
                 MetricsAnswer::None => own.has_none(worker.0),
                 MetricsAnswer::Failed => own.failed(worker.0),

@@ -12,8 +12,7 @@ use forkful_api::types::{
 };
 use forkful_core::Time;
 use forkful_core::apply::{
-    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Progress, Refused, Step,
-    plan,
+    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Progress, Step, plan,
 };
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
@@ -27,7 +26,7 @@ use super::Back;
 use super::clock::wall_ms;
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
-use super::resolve::into_spec;
+use super::resolve::{into_spec, refused};
 use super::targets::Roster;
 use crate::command::{Command, Reply};
 
@@ -207,13 +206,7 @@ impl Roster<'_> {
         });
         let existing: Vec<Existing<'_>> = existing.collect();
         let describe = |spec: &AppSpec| Box::new(AppDefinition::from(spec));
-        plan(wanted, &existing, prune, describe).map_err(|refused| {
-            let hint = match &refused {
-                Refused::Needs(fault) => fault.hint(),
-                Refused::DefinedTwice => None,
-            };
-            refuse(ErrorCode::BadRequest, &refused.to_string(), hint)
-        })
+        plan(wanted, &existing, prune, describe).map_err(refused)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use forkful_cluster::{Primary, PrimaryConfig};
 use forkful_core::Time;
 use forkful_core::random::Random;
+use forkful_core::request;
 use forkful_core::spec::{AppName, AppSpec, Mode};
 use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
 use forkful_core::wakes::Wakes;
@@ -199,7 +200,7 @@ impl Apps {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<AppId> {
-        self.all.iter().find(|(_, entry)| entry.spec().name.as_str() == name).map(|(id, _)| *id)
+        request::find(&self.all, name)
     }
 
     /// An app's name; nothing when it is gone.

@@ -9,6 +9,7 @@ use forkful_api::types::{
 };
 use forkful_core::doctor::Course;
 use forkful_core::pages::{Hint, Page};
+use forkful_core::request::{Refusal, Selection, check_deletion, in_order};
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
 use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of};
@@ -20,9 +21,9 @@ use super::clock::wall_ms;
 use super::exit_tail::{Tail, known_secrets};
 use super::jobs::JobId;
 use super::metrics::metrics_page;
-use super::resolve::{Resolved, oversubscription_by};
+use super::resolve::{Resolved, oversubscription_by, refused};
 use super::start_plan::StartPlan;
-use super::targets::{Roster, Selection};
+use super::targets::Roster;
 use super::{Engine, Phase};
 use crate::command::{Command, Keep, Reply, Verb};
 use crate::history::HistoryOrder;
@@ -153,7 +154,7 @@ impl Engine {
         let job = self.jobs.begin(waiting);
         self.jobs.note_all_known(job, refused);
         self.jobs.explain(job, meanings, warnings);
-        for (app, slots) in self.apps.in_order(selection) {
+        for (app, slots) in in_order(&self.apps, selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
             self.begin_trial_part(job, app, None, (Course::AtOnce, spec.is_some()));
@@ -184,7 +185,7 @@ impl Engine {
             Ok(resolved) => resolved,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let may_be_done = if verb == Verb::Delete { self.apps.check_deletion(&selection) } else { Ok(()) };
+        let may_be_done = self.check_ending(verb, &selection);
         let may_be_done = may_be_done.and_then(|()| self.apps.check_trial(&selection, request.fix.as_ref()));
         let mut scaled = match may_be_done.and_then(|()| self.apps.scaled(&selection, request.instances)) {
             Ok(scaled) => scaled,
@@ -198,7 +199,7 @@ impl Engine {
             self.stop_in_order(selection, verb, job);
             return self.jobs.answer_at_once(job, at_once);
         }
-        for (app, slots) in self.apps.in_order(selection) {
+        for (app, slots) in in_order(&self.apps, selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
             let alone =
@@ -240,6 +241,14 @@ impl Engine {
             }
         }
         self.jobs.answer_at_once(job, at_once);
+    }
+
+    /// Whether no remaining app needs what a command deletes.
+    fn check_ending(&self, verb: Verb, selection: &Selection) -> Result<(), ErrorReply> {
+        if verb != Verb::Delete {
+            return Ok(());
+        }
+        check_deletion(&self.apps, selection).map_err(|fault| refused(Refusal::Needs(fault)))
     }
 
     /// The stored history of the first app matched by a target.

@@ -193,7 +193,7 @@ impl App {
         let totals = self.metrics.totals.entry(slot).or_default();
         totals.note(generation, &process.metrics.counts());
         totals.end(generation);
-        for worker in self.workers.of(slot, generation) {
+        for worker in self.workers.of((slot, generation)) {
             self.metrics.own.ended(worker.0);
         }
         self.metrics.own.write_down();

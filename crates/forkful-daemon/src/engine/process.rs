@@ -1,6 +1,6 @@
 //! What the engine keeps of a process of a worker, and which workers an app has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use forkful_cluster::WorkerId;
 use forkful_cluster::protocol::incoming::NodeVersion;
 use forkful_core::Time;
 use forkful_core::primary_habits::Lack;
-use forkful_core::slot::{Exit, Generation};
+use forkful_core::slot::Exit;
 use forkful_os::cgroup::WorkerGroup;
 use forkful_os::keeper::Hold;
 use forkful_os::process::Child;
@@ -18,51 +18,7 @@ use forkful_os::process::Child;
 use super::metrics::ProcessMetrics;
 
 /// The processes of an app by the ids of their workers.
-#[derive(Debug, Default)]
-pub(crate) struct Workers {
-    /// How many were ever started; the last one's `cluster.worker.id`.
-    pub(crate) started: u32,
-    pub(super) places: BTreeMap<WorkerId, (u16, Generation)>,
-    /// The same, by their processes.
-    by_process: BTreeSet<(u16, Generation, WorkerId)>,
-    /// Those that finish what they have, where the primary does not disconnect them then: in fork mode.
-    draining: BTreeSet<WorkerId>,
-}
-
-impl Workers {
-    /// A worker of a slot's process: the process itself, or one below it.
-    pub(crate) fn add(&mut self, worker: WorkerId, slot: u16, generation: Generation) {
-        self.remove(worker);
-        self.places.insert(worker, (slot, generation));
-        self.by_process.insert((slot, generation, worker));
-    }
-
-    /// All workers of a process.
-    pub(crate) fn of(&self, slot: u16, generation: Generation) -> Vec<WorkerId> {
-        let all = (slot, generation, WorkerId(0))..=(slot, generation, WorkerId(u32::MAX));
-        self.by_process.range(all).map(|(_, _, worker)| *worker).collect()
-    }
-
-    /// A worker is to finish what it has; [`Self::has_drained`] follows.
-    pub(crate) fn drains(&mut self, worker: WorkerId) {
-        self.draining.insert(worker);
-    }
-
-    /// A worker has finished or gone; gives its process when none of that process's workers has anything to finish any more.
-    pub(crate) fn has_drained(&mut self, worker: WorkerId) -> Option<(u16, Generation)> {
-        let place = self.places.get(&worker).copied().filter(|_| self.draining.remove(&worker))?;
-        let others = self.draining.iter().filter(|other| self.places.get(other) == Some(&place));
-        (others.count() == 0).then_some(place)
-    }
-
-    /// A worker is gone.
-    pub(crate) fn remove(&mut self, worker: WorkerId) {
-        if let Some((slot, generation)) = self.places.remove(&worker) {
-            self.by_process.remove(&(slot, generation, worker));
-        }
-        self.draining.remove(&worker);
-    }
-}
+pub(crate) type Workers = forkful_core::workers::Workers<WorkerId>;
 
 /// Our end of a worker's stdin; outlives the process while somebody writes.
 pub(crate) type Stdin = Rc<tokio::sync::Mutex<std::os::fd::OwnedFd>>;

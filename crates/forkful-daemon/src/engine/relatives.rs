@@ -108,7 +108,7 @@ impl App {
         keep: impl FnOnce(WorkerId) -> KeptSocket,
         now: Time,
     ) -> io::Result<()> {
-        if self.workers.of(slot, generation).len() > RELATIVES_MAX {
+        if self.workers.of((slot, generation)).len() > RELATIVES_MAX {
             return Err(io::Error::from(io::ErrorKind::QuotaExceeded));
         }
         self.workers.started += 1;
@@ -118,7 +118,7 @@ impl App {
         if let Some(leader) = self.worker(slot, generation) {
             self.primary.belongs_to(worker, leader);
         }
-        self.workers.add(worker, slot, generation);
+        self.workers.add(worker, (slot, generation));
         if self.supervisor.slot(slot).is_some_and(|record| record.online() == Some(generation)) {
             self.primary.open(worker, now);
         }

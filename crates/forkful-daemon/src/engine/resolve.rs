@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply, Scaled};
 use forkful_core::pages::Page;
+use forkful_core::request::{Definitions, Refusal, Selection, check_is_new};
 use forkful_core::scale::{ScaleTarget, oversubscription};
 use forkful_core::spec::AppSpec;
 use forkful_core::words::shell_word;
@@ -12,7 +13,7 @@ use forkful_core::words::shell_word;
 use super::app::{App, AppId};
 use super::apps::Apps;
 use super::commands::refuse;
-use super::targets::{Roster, Selection};
+use super::targets::Roster;
 
 /// What an action is about.
 #[derive(Default)]
@@ -104,7 +105,8 @@ impl Roster<'_> {
         let (changes, common): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|change| change.name.is_some());
         let common = self.common_changes(common, &targets)?;
-        let defined: BTreeSet<String> = known.iter().map(|definition| definition.name.clone()).collect();
+        let whole: BTreeSet<AppId> =
+            known.iter().filter_map(|definition| self.find(&definition.name)).collect();
         targets.extend(known.iter().map(|definition| definition.name.clone()));
         let mut selection =
             if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
@@ -115,31 +117,9 @@ impl Roster<'_> {
             selection.insert(id, entry.places.keys().copied().collect());
             add(&mut specs, id, self.changed(id, change)?)?;
         }
-        // An app may already lack another one; a change of something else does not have to mend that.
-        let says_needs = |(id, spec): &(&AppId, &Rc<AppSpec>)| {
-            let existing = self.apps.get(id).map(App::spec);
-            defined.contains(spec.name.as_str())
-                || existing.is_none_or(|existing| existing.depends_on != spec.depends_on)
-        };
-        let changed = specs.iter().filter(says_needs).map(|(_, spec)| &**spec);
-        self.apps.check_needs(new.iter().chain(changed), &BTreeSet::new())?;
-        self.check_names(&specs, &new)?;
+        let definitions = Definitions { changed: &specs, whole: &whole, new: &new };
+        definitions.check(self.apps).map_err(refused)?;
         Ok(Resolved { selection, specs, new, warnings })
-    }
-
-    /// Refuses a request after which two apps would have the same name.
-    fn check_names(self, specs: &BTreeMap<AppId, Rc<AppSpec>>, new: &[AppSpec]) -> Result<(), ErrorReply> {
-        let others = self.apps.keys().filter(|id| !specs.contains_key(id));
-        let others = others.filter_map(|id| self.apps.get(id)).map(App::spec);
-        let mut names = BTreeSet::new();
-        let mut all = others.chain(specs.values().map(|spec| &**spec)).chain(new);
-        match all.find(|spec| !names.insert(spec.name.as_str())) {
-            Some(twice) => {
-                let error = format!("two apps would have the name `{}`", twice.name);
-                Err(refuse(ErrorCode::BadRequest, &error, None))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Changes of all apps of the targets, for each of these apps.
@@ -161,9 +141,7 @@ impl Roster<'_> {
             self.check_is_new(&definition.name)?;
             into_spec(definition)
         };
-        let new: Vec<AppSpec> = definitions.into_iter().map(convert).collect::<Result<_, _>>()?;
-        check_all_differ(&new)?;
-        Ok(new)
+        definitions.into_iter().map(convert).collect()
     }
 
     fn new_specs(
@@ -195,39 +173,15 @@ impl Roster<'_> {
         let entry =
             self.apps.get(&id).ok_or_else(|| refuse(ErrorCode::NoSuchTarget, "the app is gone", None))?;
         let present = AppDefinition::from(entry.spec());
-        let spec = into_spec(change.apply(&present, forkful_os::identity::euid())?)?;
-        if spec.name == entry.spec().name {
-            return Ok(spec);
-        }
-        if self.find(spec.name.as_str()).is_some() {
-            let error = format!("an app named `{}` exists already", spec.name);
-            return Err(refuse(
-                ErrorCode::Conflict,
-                &error,
-                Some(Page::AppExists.hint("choose another name")),
-            ));
-        }
-        let waits = self.apps.values().find(|other| other.spec().depends_on.contains(&entry.spec().name));
-        if let Some(other) = waits {
-            let error = format!("`{}` depends on `{}` by its name", other.spec().name, entry.spec().name);
-            let hint = Page::Start.hint("change its `depends_on` first");
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
-        Ok(spec)
+        into_spec(change.apply(&present, forkful_os::identity::euid())?)
     }
 
     /// Whether neither an app that exists nor a saved app has this name.
     pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
-        let word = shell_word(name);
-        if self.find(name).is_some() {
-            let hint = Page::AppExists.hint(format!(
-                "`forkful restart {word}` or `forkful reload {word}` for new code; another `--name` for a second app"
-            ));
-            let error = format!("an app named `{name}` exists already");
-            return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
-        }
+        check_is_new(self.apps, name).map_err(refused)?;
         if let Some(carried) = self.carried(name) {
             let error = format!("an app named `{name}` is saved already: {}", carried.fault);
+            let word = shell_word(name);
             let hint = format!("`forkful delete {word}` forgets it; another `--name` for a second app");
             let hint = Page::Saved.hint(hint);
             return Err(refuse(ErrorCode::Conflict, &error, Some(hint)));
@@ -247,7 +201,7 @@ struct CommonChanges {
 fn add(specs: &mut BTreeMap<AppId, Rc<AppSpec>>, id: AppId, spec: AppSpec) -> Result<(), ErrorReply> {
     match specs.insert(id, Rc::new(spec)) {
         None => Ok(()),
-        Some(_) => Err(defined_twice()),
+        Some(_) => Err(refused(Refusal::DefinedTwice)),
     }
 }
 
@@ -255,12 +209,7 @@ pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply
     AppSpec::try_from(definition).map_err(ErrorReply::from)
 }
 
-/// Whether a request defines no app twice.
-fn check_all_differ<'a>(specs: impl IntoIterator<Item = &'a AppSpec>) -> Result<(), ErrorReply> {
-    let mut names = BTreeSet::new();
-    if specs.into_iter().all(|spec| names.insert(spec.name.as_str())) { Ok(()) } else { Err(defined_twice()) }
-}
-
-fn defined_twice() -> ErrorReply {
-    refuse(ErrorCode::BadRequest, "an app is defined twice in one request", None)
+pub(super) fn refused(refusal: Refusal) -> ErrorReply {
+    let code = if refusal.is_conflict() { ErrorCode::Conflict } else { ErrorCode::BadRequest };
+    refuse(code, &refusal.to_string(), refusal.hint())
 }

@@ -7,6 +7,7 @@ use forkful_api::stalls::{
 use forkful_api::types::ErrorReply;
 use forkful_cluster::WorkerId;
 use forkful_core::Time;
+use forkful_core::request::Selection;
 use forkful_core::slot::Generation;
 use forkful_core::stalls::{Stall, StallGroup, StallPlace, WorkerStall, place_in_words};
 use forkful_core::steering::blocked::blocked_for;
@@ -14,7 +15,6 @@ use forkful_os::procinfo;
 
 use super::app::{App, AppId};
 use super::apps::Apps;
-use super::targets::Selection;
 
 impl App {
     /// Adds stalls of a worker; returns them for watching clients.

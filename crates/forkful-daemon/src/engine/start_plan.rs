@@ -6,15 +6,15 @@ use forkful_api::types::{
     TargetMeaning,
 };
 use forkful_core::pages::Page;
-use forkful_core::spec::AppSpec;
-use forkful_core::start::{Conflict, Identity, IfRunning, Reading, Step, Written, steps};
+use forkful_core::request::{Selection, as_started};
+use forkful_core::start::{Conflict, IfRunning, Reading, Step, Written, steps};
 use forkful_core::targets::{Target, TargetFault};
 use serde_json::Value;
 
 use super::app::App;
 use super::commands::refuse;
 use super::resolve::Resolved;
-use super::targets::{Roster, Selection};
+use super::targets::Roster;
 
 /// What a start is about.
 pub(super) struct StartPlan {
@@ -47,7 +47,7 @@ impl Roster<'_> {
         let Read { texts, wanted, mut meanings } =
             self.read(request.targets, named.and_then(Value::as_str))?;
         let apps: Vec<_> = wanted.iter().map(|(app, if_running)| (app.identity(), *if_running)).collect();
-        let steps = steps(&apps, |name| self.running(name)).map_err(|twice| {
+        let steps = steps(&apps, |name| as_started(self.apps, name)).map_err(|twice| {
             let hint = Page::AppExists.hint("start them one by one, each with its own `--name`");
             refuse(ErrorCode::BadRequest, &twice.to_string(), Some(hint))
         })?;
@@ -123,23 +123,10 @@ impl Roster<'_> {
         };
         TargetMeaning { reading: Reading::Existing, apps: meant.iter().filter_map(app).collect() }
     }
-
-    /// The app of a name, and how many of its workers run.
-    fn running(&self, name: &str) -> Option<(Identity<'_>, usize)> {
-        let entry = self.find(name).and_then(|id| self.apps.get(&id))?;
-        let runs =
-            |slot: &u16| !entry.supervisor.slot(*slot).is_none_or(|record| record.slot.has_no_process());
-        Some((identity_of(entry.spec()), entry.places.keys().filter(|slot| runs(slot)).count()))
-    }
 }
 
 fn rests(entry: &App, slot: u16) -> bool {
     entry.supervisor.slot(slot).is_none_or(|record| record.slot.is_at_rest())
-}
-
-fn identity_of(spec: &AppSpec) -> Identity<'_> {
-    let program = spec.launch.program.to_str().unwrap_or_default();
-    Identity { name: spec.name.as_str(), program, script: spec.launch.script.as_deref() }
 }
 
 /// Says what becomes of the defined apps.

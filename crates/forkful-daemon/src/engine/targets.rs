@@ -1,23 +1,17 @@
 //! Resolves the clients' targets: a name, an id, a pattern, a script or `all`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use forkful_api::types::{ActionRequest, ErrorCode, ErrorReply};
 use forkful_core::pages::Page;
-use forkful_core::spec::AppSpec;
+use forkful_core::request::{Selection, select};
 use forkful_core::targets::{Target, TargetFault, as_typed};
 use forkful_core::words::shell_word;
 use regex::Regex;
 
-use super::app::{App, AppId};
+use super::app::AppId;
 use super::apps::Apps;
 use super::commands::refuse;
 use super::persistence::Persistence;
 use crate::store::Carried;
-
-/// Resolved targets: apps, each with its slots.
-pub(super) type Selection = BTreeMap<AppId, Vec<u16>>;
 
 /// The existing apps, and the entries that are only saved because they cannot be started.
 #[derive(Clone, Copy)]
@@ -86,41 +80,12 @@ impl<'a> Roster<'a> {
             TargetFault::EmptyPattern(_) => bad_pattern(&fault.to_string()),
             _ => refuse(ErrorCode::NoSuchTarget, &fault.to_string(), None),
         })?;
-        Ok(match &target {
-            Target::All => self.all_of(|_| true),
-            Target::Id(pm_id) => self.worker(*pm_id),
-            Target::Pattern(pattern) => {
-                let pattern = compiled(pattern)?;
-                self.all_of(|spec| pattern.is_match(spec.name.as_str()))
-            }
-            Target::Script(_) | Target::Name(_) | Target::NameOrScript { .. } => {
-                self.named(target.name(), target.script().as_deref())
-            }
-        })
-    }
-
-    /// The app with this name, else the apps in the namespace of that name, else those that run this script.
-    fn named(self, name: Option<&str>, script: Option<&str>) -> Selection {
-        let of_name = |is_meant: fn(&AppSpec, &str) -> bool| {
-            name.map(|name| self.all_of(|spec| is_meant(spec, name))).filter(|meant| !meant.is_empty())
+        let pattern = match &target {
+            Target::Pattern(pattern) => Some(compiled(pattern)?),
+            _ => None,
         };
-        of_name(|spec, name| spec.name.as_str() == name)
-            .or_else(|| of_name(|spec, name| spec.namespace.as_str() == name))
-            .or_else(|| script.map(|script| self.all_of(|spec| runs(spec, script))))
-            .unwrap_or_default()
-    }
-
-    fn all_of(self, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
-        let apps = self.apps.iter().filter(|(_, entry)| is_meant(entry.spec()));
-        apps.map(|(id, entry)| (*id, entry.places.keys().copied().collect())).collect()
-    }
-
-    fn worker(self, pm_id: u32) -> Selection {
-        let place = |(id, entry): (&AppId, &App)| {
-            let (slot, _) = entry.places.iter().find(|(_, place)| place.pm_id == pm_id)?;
-            Some((*id, vec![*slot]))
-        };
-        self.apps.iter().find_map(place).into_iter().collect()
+        let is_match = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.is_match(name));
+        Ok(select(self.apps, &target, is_match))
     }
 
     pub(super) fn no_such(self, text: &str) -> ErrorReply {
@@ -145,14 +110,6 @@ impl<'a> Roster<'a> {
             Ok(Target::Id(_) | Target::Name(_)) | Err(_) => format!("no app or worker `{text}`"),
         };
         refuse(ErrorCode::NoSuchTarget, &error, Some(Page::Targets.hint(hint)))
-    }
-}
-
-/// Whether an app was created from this script. A program that runs itself is its own script.
-fn runs(spec: &AppSpec, path: &str) -> bool {
-    match &spec.launch.script {
-        Some(script) => script == path,
-        None => spec.launch.program == Path::new(path),
     }
 }
 

@@ -4,6 +4,7 @@
 use forkful_api::types::{ErrorCode, ErrorReply, FixNote};
 use forkful_core::doctor::{Course, Refusal, Role, check_step, words};
 use forkful_core::pages::Page;
+use forkful_core::request::Selection;
 
 use super::app::{App, AppId};
 use super::apps::Apps;
@@ -11,7 +12,6 @@ use super::clock::wall_ms;
 use super::commands::refuse;
 use super::conversation::Conversations;
 use super::jobs::{Job, Part};
-use super::targets::Selection;
 use crate::logs::LogService;
 
 /// What a command is for the trial of an app.

@@ -376,7 +376,7 @@ pub(super) fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace
         pid: process.child.pid,
         start_time: process.child.start_time,
         worker: process.worker.0,
-        below: app.workers.of(slot, *generation).into_iter().map(|worker| worker.0).collect(),
+        below: app.workers.of((slot, *generation)).into_iter().map(|worker| worker.0).collect(),
         lacks: process.lacks.clone(),
         mark: process.mark.to_string(),
         cookie: process.kept.cookie,

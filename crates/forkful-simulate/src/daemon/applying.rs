@@ -1,12 +1,13 @@
 //! `forkful apply` in the simulated daemon: performs a plan of `forkful_core::apply`, one command after the
 //! other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forkful_core::apply::{
     Action, Apply, Became, Change, Claims, Doing, Existing, Order, Planned, Progress, Version, plan,
 };
+use forkful_core::request::{Selection, check_deletion};
 use forkful_core::slot::Verb;
 use forkful_core::spec::{AppName, AppSpec, Mode};
 use forkful_core::supervisor::{AppId, Event, FirstStates, JobId, ReloadOrder, Whom};
@@ -174,7 +175,7 @@ impl World {
         let version = |version| app.version(version).cloned();
         let Some(id) = self.daemon.find(&app.name) else {
             let wanted = std::slice::from_ref(&*app.wanted);
-            let refused = self.refusal(wanted).or_else(|| self.lacks(wanted)).is_some();
+            let refused = self.refusal(&BTreeMap::new(), wanted).is_some();
             match order {
                 Order::Start if !refused => self.create((*app.wanted).clone(), job, FirstStates::default()),
                 // An app that was never created is gone.
@@ -197,8 +198,8 @@ impl World {
             Order::Start => self.fail_job(job),
             Order::Stop => self.stop_in_order([(id, slots)].into(), Verb::Stop, job),
             Order::Delete => {
-                let selection = [(id, slots)].into();
-                if self.keeps(&selection) {
+                let selection = Selection::from([(id, slots)]);
+                if check_deletion(&self.daemon.apps, &selection).is_err() {
                     return self.fail_job(job);
                 }
                 self.stop_in_order(selection, Verb::Delete, job);

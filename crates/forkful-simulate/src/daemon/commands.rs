@@ -3,49 +3,69 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use forkful_core::request::{
+    Definitions, Existing, Refusal, Selection, as_started, check_deletion, in_order, select,
+};
 use forkful_core::scale::ScaleTarget;
-use forkful_core::slot;
-use forkful_core::spec::{AppSpec, RunningSince, may_stay};
+use forkful_core::spec::{AppName, AppSpec, RunningSince, may_stay};
+use forkful_core::start::{Identity, Step, steps};
 use forkful_core::supervisor::{
     AppId, AppSupervisor, Event, FirstStates, JobId, ReloadOrder, Whom, dependents_of,
 };
-use forkful_core::upkeep::{needs, order};
+use forkful_core::{slot, targets};
 
 use super::App;
-use crate::definition::{APPS, Definition, name};
+use crate::definition::{Definition, name};
 use crate::net::Primary;
 use crate::script::{ClientAction, Target};
 use crate::world::World;
 
 impl World {
-    /// A client starts apps: new ones, and those that exist and are at rest.
+    /// A client starts apps: new ones, and those that exist, as their definitions say.
     pub(crate) fn start(&mut self, definitions: &[Definition], wait: bool) {
         let request = self.clients.ask();
-        self.start_all(request, definitions.iter().map(Definition::spec).collect(), wait);
+        let specs: Vec<AppSpec> = definitions.iter().map(Definition::spec).collect();
+        let wanted: Vec<_> =
+            specs.iter().zip(definitions).map(|(spec, of)| (Identity::from(spec), of.if_running())).collect();
+        let Ok(steps) = steps(&wanted, |name| as_started(&self.daemon.apps, name)) else {
+            return self.reply(request, "refused: two apps would have the same name");
+        };
+        let (mut known, mut new) = (BTreeMap::new(), Vec::new());
+        for (spec, step) in specs.into_iter().zip(steps) {
+            match step {
+                Step::New(_) => new.push(spec),
+                Step::Again { .. } => {
+                    known.extend(self.daemon.find(&spec.name).map(|app| (app, Rc::new(spec))));
+                }
+                Step::Left | Step::Refused(_) => {}
+            }
+        }
+        if known.is_empty() && new.is_empty() {
+            return self.reply(request, "nothing is to be started");
+        }
+        self.start_all(request, known, new, wait);
     }
 
-    fn start_all(&mut self, request: usize, specs: Vec<AppSpec>, wait: bool) {
-        let at_rest = |spec: &AppSpec| {
-            let id = self.daemon.find(&spec.name)?;
-            self.daemon.apps[&id].supervisor.is_at_rest().then_some(id)
-        };
-        if let Some(refusal) = self.lacks(&specs) {
+    fn start_all(
+        &mut self,
+        request: usize,
+        mut known: BTreeMap<AppId, Rc<AppSpec>>,
+        new: Vec<AppSpec>,
+        wait: bool,
+    ) {
+        if let Some(refusal) = self.refusal(&known, &new) {
             return self.reply(request, refusal);
         }
-        let known = specs.iter().filter_map(|spec| Some((at_rest(spec)?, spec.clone())));
-        let mut known: BTreeMap<AppId, AppSpec> = known.collect();
-        let new: Vec<AppSpec> = specs.iter().filter(|spec| at_rest(spec).is_none()).cloned().collect();
-        if let Some(refusal) = self.refusal(&new) {
-            return self.reply(request, refusal);
-        }
-        specs.iter().for_each(|spec| self.note_change_of(&spec.name));
+        let names = known.values().map(|spec| &spec.name).chain(new.iter().map(|spec| &spec.name));
+        let names: Vec<AppName> = names.cloned().collect();
+        names.iter().for_each(|name| self.note_change_of(name));
         let job = self.new_job(wait.then_some(request));
         let slots = |id: &AppId| (*id, self.daemon.apps[id].places.iter().copied().collect());
         let selection = known.keys().map(slots).collect();
-        for (app, slots) in self.in_order(selection) {
+        for (app, slots) in in_order(&self.daemon.apps, selection) {
             self.watch.forget_order(app);
             self.watch.forget_hour(app, &slots);
-            let spec = known.remove(&app).map(Rc::new);
+            let spec = known.remove(&app);
             self.command_to(app, slots, ClientAction::Restart, spec, job);
         }
         for spec in new {
@@ -57,27 +77,25 @@ impl World {
         self.finish_jobs();
     }
 
-    /// Why new apps cannot be created.
-    pub(super) fn refusal(&self, specs: &[AppSpec]) -> Option<&'static str> {
-        let is_known = specs.iter().any(|spec| self.daemon.is_known(&spec.name));
-        is_known.then_some("refused: an app of this name exists")
-    }
-
-    /// Whether an app that is not deleted depends on an app whose workers would all be deleted.
-    pub(super) fn keeps(&self, selection: &BTreeMap<AppId, Vec<u16>>) -> bool {
-        let whole = selection.iter().filter_map(|(app, slots)| {
-            let entry = self.daemon.apps.get(app).filter(|entry| entry.places.len() == slots.len())?;
-            Some(entry.supervisor.spec().name.to_string())
-        });
-        let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
-        needs::check(existing, [], &whole.collect()).is_err()
-    }
-
-    /// Why apps cannot be started or changed because of their dependencies.
-    pub(super) fn lacks<'a>(&self, wanted: impl IntoIterator<Item = &'a AppSpec>) -> Option<&'static str> {
-        let existing = self.daemon.apps.values().map(|entry| order::needs_of(entry.supervisor.spec()));
-        let fault = needs::check(existing, wanted.into_iter().map(order::needs_of), &BTreeSet::new()).err();
-        fault.map(|_| "refused: a dependency of an app is missing")
+    /// Why apps cannot be made or changed.
+    pub(super) fn refusal(
+        &self,
+        changed: &BTreeMap<AppId, Rc<AppSpec>>,
+        new: &[AppSpec],
+    ) -> Option<&'static str> {
+        // As in the real daemon, an app that is about to come back has its name.
+        if new.iter().any(|spec| self.daemon.is_known(&spec.name)) {
+            return Some("refused: an app of this name exists");
+        }
+        let whole = changed.keys().copied().collect();
+        let refused = Definitions { changed, whole: &whole, new }.check(&self.daemon.apps).err()?;
+        Some(match refused {
+            Refusal::Needs(_) => "refused: a dependency of an app is missing",
+            Refusal::Exists(_) | Refusal::Taken(_) | Refusal::Needed { .. } => {
+                "refused: another app is concerned"
+            }
+            Refusal::DefinedTwice | Refusal::NamedTwice(_) => "refused: two apps would have the same name",
+        })
     }
 
     pub(super) fn create(&mut self, spec: AppSpec, job: JobId, first: FirstStates) {
@@ -106,7 +124,7 @@ impl World {
         let selection = self.select(target);
         if selection.is_empty() {
             return match change {
-                Some(change) => self.start_all(request, vec![change.spec()], wait),
+                Some(change) => self.start_all(request, BTreeMap::new(), vec![change.spec()], wait),
                 None => self.reply(request, "refused: there is no such app"),
             };
         }
@@ -115,7 +133,7 @@ impl World {
         {
             return self.reply(request, "refused: more workers than an app may have");
         }
-        if verb == ClientAction::Delete && self.keeps(&selection) {
+        if verb == ClientAction::Delete && check_deletion(&self.daemon.apps, &selection).is_err() {
             return self.reply(request, "refused: another app depends on it");
         }
         for app in selection.keys() {
@@ -123,7 +141,8 @@ impl World {
             self.note_change_of(&name);
         }
         let spec = change.map(|change| Rc::new(change.spec()));
-        if let Some(refusal) = self.lacks(spec.as_deref()) {
+        let changed = spec.iter().flat_map(|spec| selection.keys().map(|app| (*app, Rc::clone(spec))));
+        if let Some(refusal) = self.refusal(&changed.collect(), &[]) {
             return self.reply(request, refusal);
         }
         let job = self.new_job(wait.then_some(request));
@@ -134,7 +153,7 @@ impl World {
             ClientAction::Stop => self.stop_in_order(selection, slot::Verb::Stop, job),
             ClientAction::Delete => self.stop_in_order(selection, slot::Verb::Delete, job),
             ClientAction::Restart | ClientAction::Reload | ClientAction::Scale(_) | ClientAction::Reset => {
-                for (app, slots) in self.in_order(selection) {
+                for (app, slots) in in_order(&self.daemon.apps, selection) {
                     self.watch.forget_order(app);
                     self.command_to(app, slots, verb, spec.clone(), job);
                 }
@@ -165,11 +184,8 @@ impl World {
                 self.supervise(app, Event::ScaleAsDefined { instances, job });
             }
             ClientAction::Reload => {
-                let several = self.daemon.apps.get(&app).is_some_and(|entry| entry.places.len() > 1);
-                let whom = match slots.as_slice() {
-                    [slot] if several => Whom::Slot(*slot),
-                    _ => Whom::All,
-                };
+                let total = self.daemon.apps.get(&app).map_or(0, |entry| entry.places.len());
+                let whom = Whom::of(&slots, total);
                 self.supervise(app, Event::Reload(ReloadOrder { job: Some(job), spec, whom }));
             }
             ClientAction::Scale(instances) => {
@@ -208,12 +224,7 @@ impl World {
         }
     }
 
-    pub(super) fn stop_in_order(
-        &mut self,
-        selection: BTreeMap<AppId, Vec<u16>>,
-        verb: slot::Verb,
-        job: JobId,
-    ) {
+    pub(super) fn stop_in_order(&mut self, selection: Selection, verb: slot::Verb, job: JobId) {
         let chosen: Vec<AppId> = selection.keys().copied().collect();
         for (app, slots) in selection {
             let first: BTreeSet<AppId> = dependents_of(&self.daemon.apps, app, &chosen);
@@ -228,33 +239,21 @@ impl World {
         }
     }
 
-    fn select(&self, target: Target) -> BTreeMap<AppId, Vec<u16>> {
-        let slots = |app: usize| {
-            let id = self.daemon.find(&name(app))?;
-            Some((id, self.daemon.apps.get(&id)?.places.iter().copied().collect::<Vec<u16>>()))
-        };
-        match target {
-            Target::All => (0..APPS).filter_map(slots).collect(),
-            Target::App(app) => slots(app).into_iter().collect(),
+    fn select(&self, target: Target) -> Selection {
+        let target = match target {
+            Target::All => targets::Target::All,
+            Target::App(app) => targets::Target::Name(name(app)),
             Target::Slot(app, number) => {
-                let one = slots(app).and_then(|(id, slots)| {
-                    let slot = slots.get(usize::from(number) % slots.len().max(1))?;
-                    Some((id, vec![*slot]))
-                });
-                one.into_iter().collect()
+                let entry = self.daemon.find(&name(app)).and_then(|id| self.daemon.apps.get(&id));
+                let workers: Vec<u32> =
+                    entry.into_iter().flat_map(Existing::places).map(|(_, id)| id).collect();
+                match workers.get(usize::from(number) % workers.len().max(1)) {
+                    Some(id) => targets::Target::Id(*id),
+                    None => return Selection::new(),
+                }
             }
-        }
-    }
-
-    fn in_order(&self, selection: BTreeMap<AppId, Vec<u16>>) -> Vec<(AppId, Vec<u16>)> {
-        let mut selection: Vec<_> = selection.into_iter().collect();
-        if selection.len() > 1 {
-            order::sort_by_needs(&mut selection, |(app, _)| {
-                let entry = self.daemon.apps.get(app);
-                entry.map(|entry| order::needs_of(entry.supervisor.spec())).unwrap_or_default()
-            });
-        }
-        selection
+        };
+        select(&self.daemon.apps, &target, |_| false)
     }
 
     /// Workers are replaced without a client's request.
