@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::pages::{Hint, Page};
 use crate::spec::AppSpec;
-use crate::start::Identity;
+use crate::start::{Identity, NamedTwice};
 use crate::supervisor::{AppId, AppSupervisor};
 use crate::targets::Target;
 use crate::upkeep::needs::{self, NeedsFault};
@@ -16,7 +16,7 @@ use crate::upkeep::order;
 use crate::words::shell_word;
 
 /// An app that exists.
-pub trait Existing: AsRef<AppSupervisor> {
+pub trait ExistingApp: AsRef<AppSupervisor> {
     /// Its slots in order, each with the id of its worker.
     fn places(&self) -> impl Iterator<Item = (u16, u32)>;
 }
@@ -33,7 +33,7 @@ pub fn find<A: AsRef<AppSupervisor>>(apps: &Apps<A>, name: &str) -> Option<AppId
 }
 
 /// What a target selects. `is_match` says whether the pattern of the target matches a name.
-pub fn select<A: Existing>(apps: &Apps<A>, target: &Target, is_match: impl Fn(&str) -> bool) -> Selection {
+pub fn select<A: ExistingApp>(apps: &Apps<A>, target: &Target, is_match: impl Fn(&str) -> bool) -> Selection {
     match target {
         Target::All => all_of(apps, |_| true),
         Target::Id(id) => worker(apps, *id),
@@ -45,7 +45,7 @@ pub fn select<A: Existing>(apps: &Apps<A>, target: &Target, is_match: impl Fn(&s
 }
 
 /// The app with this name, else the apps in the namespace of that name, else those that run this script.
-fn named<A: Existing>(apps: &Apps<A>, name: Option<&str>, script: Option<&str>) -> Selection {
+fn named<A: ExistingApp>(apps: &Apps<A>, name: Option<&str>, script: Option<&str>) -> Selection {
     let of_name = |is_meant: fn(&AppSpec, &str) -> bool| {
         name.map(|name| all_of(apps, |spec| is_meant(spec, name))).filter(|meant| !meant.is_empty())
     };
@@ -55,12 +55,12 @@ fn named<A: Existing>(apps: &Apps<A>, name: Option<&str>, script: Option<&str>) 
         .unwrap_or_default()
 }
 
-fn all_of<A: Existing>(apps: &Apps<A>, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
+fn all_of<A: ExistingApp>(apps: &Apps<A>, is_meant: impl Fn(&AppSpec) -> bool) -> Selection {
     let meant = apps.iter().filter(|(_, app)| is_meant(app.as_ref().spec()));
     meant.map(|(id, app)| (*id, app.places().map(|(slot, _)| slot).collect())).collect()
 }
 
-fn worker<A: Existing>(apps: &Apps<A>, id: u32) -> Selection {
+fn worker<A: ExistingApp>(apps: &Apps<A>, id: u32) -> Selection {
     let place = |(app, entry): (&AppId, &A)| {
         let (slot, _) = entry.places().find(|(_, worker)| *worker == id)?;
         Some((*app, vec![slot]))
@@ -88,7 +88,7 @@ pub fn in_order<A: AsRef<AppSupervisor>>(apps: &Apps<A>, selection: Selection) -
 }
 
 /// Whether workers may be deleted: no remaining app may depend on an app that is deleted as a whole.
-pub fn check_deletion<A: Existing>(apps: &Apps<A>, selection: &Selection) -> Result<(), NeedsFault> {
+pub fn check_deletion<A: ExistingApp>(apps: &Apps<A>, selection: &Selection) -> Result<(), NeedsFault> {
     let whole = selection.iter().filter_map(|(app, slots)| {
         let entry = apps.get(app).filter(|entry| entry.places().count() == slots.len())?;
         Some(entry.as_ref().spec().name.to_string())
@@ -131,13 +131,8 @@ pub enum Refusal {
         by: String,
     },
     DefinedTwice,
-    NamedTwice(String),
+    NamedTwice(NamedTwice),
     Needs(NeedsFault),
-}
-
-/// Whether no app has this name.
-pub fn check_is_new<A: AsRef<AppSupervisor>>(apps: &Apps<A>, name: &str) -> Result<(), Refusal> {
-    if find(apps, name).is_some() { Err(Refusal::Exists(name.to_owned())) } else { Ok(()) }
 }
 
 impl Definitions<'_> {
@@ -145,7 +140,9 @@ impl Definitions<'_> {
     pub fn check<A: AsRef<AppSupervisor>>(&self, apps: &Apps<A>) -> Result<(), Refusal> {
         let mut names = BTreeSet::new();
         for spec in self.new {
-            check_is_new(apps, spec.name.as_str())?;
+            if find(apps, spec.name.as_str()).is_some() {
+                return Err(Refusal::Exists(spec.name.to_string()));
+            }
             if !names.insert(spec.name.as_str()) {
                 return Err(Refusal::DefinedTwice);
             }
@@ -171,7 +168,7 @@ impl Definitions<'_> {
         let mut names = BTreeSet::new();
         let mut all = others.chain(self.changed.values().map(|spec| &**spec)).chain(self.new);
         match all.find(|spec| !names.insert(spec.name.as_str())) {
-            Some(twice) => Err(Refusal::NamedTwice(twice.name.to_string())),
+            Some(twice) => Err(Refusal::NamedTwice(NamedTwice(twice.name.to_string()))),
             None => Ok(()),
         }
     }
@@ -226,8 +223,8 @@ impl fmt::Display for Refusal {
             Self::Exists(name) | Self::Taken(name) => write!(f, "an app named `{name}` exists already"),
             Self::Needed { app, by } => write!(f, "`{by}` depends on `{app}` by its name"),
             Self::DefinedTwice => f.write_str("an app is defined twice in one request"),
-            Self::NamedTwice(name) => write!(f, "two apps would have the name `{name}`"),
-            Self::Needs(fault) => write!(f, "{fault}"),
+            Self::NamedTwice(twice) => twice.fmt(f),
+            Self::Needs(fault) => fault.fmt(f),
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The workers of an app by its processes, and when a process that leaves has finished. In cluster mode each process is one worker. In fork mode
-//! processes below it may be workers too, such as the one that listens below `npm start`.
+//! The workers of an app by its processes, and when a process that leaves has finished. In cluster mode each process is one worker.
+//! In fork mode a process may have child processes that are workers too: `npm start` runs the server in a child process.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::slot::Generation;
@@ -16,7 +15,7 @@ pub struct Workers<W> {
     pub started: u32,
     processes: BTreeMap<W, Process>,
     by_process: BTreeMap<Process, BTreeSet<W>>,
-    /// Those that finish what they have, and are not disconnected then: in fork mode.
+    /// Workers that are finishing their requests; in fork mode only.
     draining: BTreeSet<W>,
 }
 
@@ -50,15 +49,15 @@ impl<W: Copy + Ord> Workers<W> {
         self.by_process.get(&process).into_iter().flatten().copied().collect()
     }
 
-    /// A process in fork mode is to finish what it has. Workers with an agent say when they have; gives whether there is none, so that nothing
-    /// is waited for.
+    /// A process in fork mode is told to finish its requests. Each of its workers with an agent reports when it has finished. Returns true if
+    /// no worker has an agent: then there is no report to wait for.
     pub fn drain(&mut self, process: Process, has_agent: impl Fn(W) -> bool) -> bool {
         let finishing: Vec<W> = self.of(process).into_iter().filter(|worker| has_agent(*worker)).collect();
         self.draining.extend(&finishing);
         finishing.is_empty()
     }
 
-    /// A worker has finished or gone; gives its process when none of that process's workers has anything to finish any more.
+    /// A worker has finished or gone. Returns its process if no other worker of the process is still finishing.
     pub fn has_drained(&mut self, worker: W) -> Option<Process> {
         let process = self.process_of(worker).filter(|_| self.draining.remove(&worker))?;
         let is_last = !self.of(process).iter().any(|other| self.draining.contains(other));
@@ -67,12 +66,12 @@ impl<W: Copy + Ord> Workers<W> {
 
     /// A worker is gone.
     pub fn remove(&mut self, worker: W) {
-        if let Some(Entry::Occupied(mut of)) =
-            self.processes.remove(&worker).map(|of| self.by_process.entry(of))
+        if let Some(process) = self.processes.remove(&worker)
+            && let Some(workers) = self.by_process.get_mut(&process)
         {
-            of.get_mut().remove(&worker);
-            if of.get().is_empty() {
-                of.remove();
+            workers.remove(&worker);
+            if workers.is_empty() {
+                self.by_process.remove(&process);
             }
         }
         self.draining.remove(&worker);

@@ -80,15 +80,15 @@ impl Server {
     /// Starts a server and waits until it answers the target with an accepted status. If another program takes
     /// the chosen port before the server, another port is chosen.
     pub(crate) fn start(options: &StartOptions<'_>) -> Result<Self, LabError> {
-        let mut attempt = 1;
+        if let Some(port) = options.port {
+            return Self::start_at(options, port);
+        }
+        let mut attempts_left = START_ATTEMPTS;
         loop {
-            let port = options.port.map_or_else(free_port, Ok)?;
+            let port = free_port()?;
+            attempts_left -= 1;
             match Self::start_at(options, port) {
-                Err(error)
-                    if options.port.is_none() && attempt < START_ATTEMPTS && error.is_port_in_use(port) =>
-                {
-                    attempt += 1;
-                }
+                Err(error) if attempts_left > 0 && error.is_port_in_use(port) => {}
                 result => return result,
             }
         }
@@ -303,7 +303,7 @@ const PORTS: std::ops::Range<u16> = 12_000..30_000;
 /// How many of [`PORTS`] are tried before the kernel chooses.
 const PORT_ATTEMPTS: usize = 100;
 
-/// How many ports a server is started with, if another program takes the port before the server each time.
+/// Maximum starts of a server, each with another port, if other programs take its ports.
 const START_ATTEMPTS: usize = 3;
 
 /// A port that is free now, chosen at random, so that two runs at a time do not choose the same one.

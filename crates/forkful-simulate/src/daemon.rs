@@ -21,7 +21,7 @@ use forkful_core::apply::Claims;
 use forkful_core::jobs::OpenJobs;
 use forkful_core::late_start::START_DEADLINE;
 use forkful_core::random::Random;
-use forkful_core::request::{self, Existing};
+use forkful_core::request::{self, ExistingApp};
 use forkful_core::saving::Saving;
 use forkful_core::slot::{Event, Exit, Generation, OwnSocket, ReadySign};
 use forkful_core::spec::{AppName, Mode};
@@ -100,7 +100,7 @@ impl AsRef<AppSupervisor> for App {
     }
 }
 
-impl Existing for App {
+impl ExistingApp for App {
     fn places(&self) -> impl Iterator<Item = (u16, u32)> {
         let first = first_worker_of(self.supervisor.spec());
         self.places.iter().map(move |slot| (*slot, first + u32::from(*slot)))

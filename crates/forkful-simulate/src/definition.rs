@@ -67,16 +67,20 @@ pub(crate) fn quality_of(spec: &AppSpec) -> Quality {
     }
 }
 
+/// The index of a spec's app, below [`APPS`].
+fn index_of(spec: &AppSpec) -> usize {
+    NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(0)
+}
+
 /// The id of the worker in an app's first slot.
 pub(crate) fn first_worker_of(spec: &AppSpec) -> u32 {
-    let app = NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(NAMES.len());
-    app as u32 * 1_000
+    index_of(spec) as u32 * 1_000
 }
 
 /// The addresses on which a spec's processes listen, drawn randomly.
 pub(crate) fn ports_of(spec: &AppSpec, process: u64) -> Vec<Port> {
     let number = |at: usize| spec.launch.args.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(0);
-    let app = NAMES.iter().position(|name| *name == spec.name.as_str()).unwrap_or(0);
+    let app = index_of(spec);
     let mut dice = Dice::of(&[number(2), app as u64, 7]);
     // Occasionally a version listens on other ports.
     let mut moved = Dice::of(&[number(0), 8]);
@@ -105,8 +109,8 @@ fn balance(dice: &mut Dice) -> Balance {
 }
 
 impl Definition {
-    /// What a client that starts the app wants where it exists. It does not depend on the run, so that a step of a script means the
-    /// same when others are left out.
+    /// What a start does with the app if the app exists. The version alone decides, so that a step of a script means the same when other
+    /// steps are left out.
     pub(crate) fn if_running(&self) -> IfRunning {
         match Dice::of(&[u64::from(self.version), 9]).below(10) {
             0..=4 => IfRunning::Refuse,

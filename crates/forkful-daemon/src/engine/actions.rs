@@ -216,8 +216,8 @@ impl Engine {
 
     fn drain(&mut self, app: AppId, slot: u16, generation: Generation, job: Option<JobId>, now: Time) {
         let Some(entry) = self.apps.get_mut(app) else { return };
-        let (left, none_tells) = entry.drain(slot, generation, now);
-        if none_tells {
+        let (left, none_reports) = entry.drain(slot, generation, now);
+        if none_reports {
             self.tell(app, drained((slot, generation)));
         }
         if let Some(job) = job {

@@ -11,7 +11,7 @@ use forkful_core::Time;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::memory_kills::MemoryKills;
 use forkful_core::primary_habits::Lack;
-use forkful_core::request::Existing;
+use forkful_core::request::ExistingApp;
 use forkful_core::slot::{Exit, Generation, State};
 use forkful_core::spec::{AppSpec, Mode, start_by_clock};
 use forkful_core::stalls::Ledger;
@@ -114,7 +114,7 @@ impl AsRef<AppSupervisor> for App {
     }
 }
 
-impl Existing for App {
+impl ExistingApp for App {
     fn places(&self) -> impl Iterator<Item = (u16, u32)> {
         self.places.iter().map(|(slot, place)| (*slot, place.pm_id))
     }
@@ -346,11 +346,11 @@ impl App {
         workers.rev().find(|worker| self.primary.has_asked(*worker)).unwrap_or(process.worker)
     }
 
-    /// Has the workers of a process finish what they have. Gives the addresses that the app has left with them, and whether
-    /// none of them will say that it has finished.
+    /// Tells the workers of a process to finish their requests. Returns the addresses that the app has left with them, and whether
+    /// none of them will report that it has finished.
     pub(crate) fn drain(&mut self, slot: u16, generation: Generation, now: Time) -> (Vec<String>, bool) {
         let has_agent = |worker| self.primary.has_agent(worker);
-        let none_tells = match self.supervisor.spec().mode {
+        let none_reports = match self.supervisor.spec().mode {
             Mode::Cluster => false,
             Mode::Fork => self.workers.drain((slot, generation), has_agent),
         };
@@ -361,7 +361,7 @@ impl App {
             }
             left.extend(self.primary.drain(worker, now));
         }
-        (left, none_tells)
+        (left, none_reports)
     }
 
     /// When something of this app is due.

@@ -195,7 +195,9 @@ impl Roster<'_> {
         let wanted: Vec<(AppSpec, Box<AppDefinition>)> =
             apps.into_iter().map(convert).collect::<Result<_, ErrorReply>>()?;
         let names = wanted.iter().map(|(spec, _)| spec.name.as_str());
-        names.filter(|name| self.find(name).is_none()).try_for_each(|name| self.check_is_new(name))?;
+        names
+            .filter(|name| self.find(name).is_none())
+            .try_for_each(|name| self.check_is_not_carried(name))?;
         let existing = self.apps.values().map(|entry| Existing {
             spec: entry.spec(),
             is_at_rest: entry.is_at_rest(),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use forkful_api::types::{ActionRequest, AppChange, AppDefinition, ErrorCode, ErrorReply, Scaled};
 use forkful_core::pages::Page;
-use forkful_core::request::{Definitions, Refusal, Selection, check_is_new};
+use forkful_core::request::{Definitions, Refusal, Selection};
 use forkful_core::scale::{ScaleTarget, oversubscription};
 use forkful_core::spec::AppSpec;
 use forkful_core::words::shell_word;
@@ -138,7 +138,7 @@ impl Roster<'_> {
 
     fn check_all_new(self, definitions: Vec<AppDefinition>) -> Result<Vec<AppSpec>, ErrorReply> {
         let convert = |definition: AppDefinition| {
-            self.check_is_new(&definition.name)?;
+            self.check_is_not_carried(&definition.name)?;
             into_spec(definition)
         };
         definitions.into_iter().map(convert).collect()
@@ -176,9 +176,8 @@ impl Roster<'_> {
         into_spec(change.apply(&present, forkful_os::identity::euid())?)
     }
 
-    /// Whether neither an app that exists nor a saved app has this name.
-    pub(super) fn check_is_new(self, name: &str) -> Result<(), ErrorReply> {
-        check_is_new(self.apps, name).map_err(refused)?;
+    /// Whether no entry that is only saved has this name.
+    pub(super) fn check_is_not_carried(self, name: &str) -> Result<(), ErrorReply> {
         if let Some(carried) = self.carried(name) {
             let error = format!("an app named `{name}` is saved already: {}", carried.fault);
             let word = shell_word(name);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forkful_core::request::{
-    Definitions, Existing, Refusal, Selection, as_started, check_deletion, in_order, select,
+    Definitions, ExistingApp, Refusal, Selection, as_started, check_deletion, in_order, select,
 };
 use forkful_core::scale::ScaleTarget;
 use forkful_core::spec::{AppName, AppSpec, RunningSince, may_stay};
@@ -83,7 +83,7 @@ impl World {
         changed: &BTreeMap<AppId, Rc<AppSpec>>,
         new: &[AppSpec],
     ) -> Option<&'static str> {
-        // As in the real daemon, an app that is about to come back has its name.
+        // A saved app that is about to be started again has its name.
         if new.iter().any(|spec| self.daemon.is_known(&spec.name)) {
             return Some("refused: an app of this name exists");
         }
@@ -92,7 +92,7 @@ impl World {
         Some(match refused {
             Refusal::Needs(_) => "refused: a dependency of an app is missing",
             Refusal::Exists(_) | Refusal::Taken(_) | Refusal::Needed { .. } => {
-                "refused: another app is concerned"
+                "refused: another app has the name, or depends on it"
             }
             Refusal::DefinedTwice | Refusal::NamedTwice(_) => "refused: two apps would have the same name",
         })
@@ -246,7 +246,7 @@ impl World {
             Target::Slot(app, number) => {
                 let entry = self.daemon.find(&name(app)).and_then(|id| self.daemon.apps.get(&id));
                 let workers: Vec<u32> =
-                    entry.into_iter().flat_map(Existing::places).map(|(_, id)| id).collect();
+                    entry.into_iter().flat_map(ExistingApp::places).map(|(_, id)| id).collect();
                 match workers.get(usize::from(number) % workers.len().max(1)) {
                     Some(id) => targets::Target::Id(*id),
                     None => return Selection::new(),
