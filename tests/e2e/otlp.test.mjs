@@ -75,10 +75,13 @@ test('each worker is an instance, by the semantic conventions, and counters go o
   assert.equal(new Set(found.map(({ attributes }) => attributes['service.instance.id'])).size, 3);
   for (const { attributes, points } of found) {
     assert.match(attributes['process.runtime.version'], /^\d+\.\d+\.\d+$/);
-    // An agent begins with all that it measures a while after the first request.
-    await waitUntil('all values', () => VALUES.every((name) => collector.posts.some((sent) => instances(sent).some((one) => (
-      one.attributes['service.instance.id'] === attributes['service.instance.id'] && Number.isFinite(one.points[name]?.asDouble)
-    )))));
+    // An agent begins with all that it measures a while after the first request, and a worker that was busy until now may have had none.
+    await waitUntil('all values', async () => {
+      await get(port, '/');
+      return VALUES.every((name) => collector.posts.some((sent) => instances(sent).some((one) => (
+        one.attributes['service.instance.id'] === attributes['service.instance.id'] && Number.isFinite(one.points[name]?.asDouble)
+      ))));
+    });
     assert.equal(points['process.cpu.time user'].isMonotonic, true);
     assert.equal(points['process.memory.usage'].isMonotonic, false);
     const duration = points['http.server.request.duration'];
