@@ -7,6 +7,9 @@ const LATENCY_BOUNDS_MS = [
   0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10000,
 ];
 
+/** With so many requests under way, those that will not be answered are looked for between two reports, too. */
+const UNDER_WAY_LOOK = 1024;
+
 /** Four decimals are enough, and shorter. */
 const short = (value) => Math.round(value * 1e4) / 1e4;
 
@@ -100,58 +103,9 @@ class Requests {
   }
 }
 
-/** The requests of a connection over HTTP/1 that have not ended. They end in their order. */
-class Connection {
-  /**
-   * @param {any} socket
-   * @param {any} response to its first request that counts
-   */
-  constructor(socket, response) {
-    /** How many count. */
-    this.underWay = 0;
-    /** When the first of these requests came. Not 0 at the beginning: V8 compiles other code for integers. */
-    this.startedAt = Number.NaN;
-    /** When each of the other requests came: a client that pipelines does not wait for answers. @type {number[]} */
-    this.later = [];
-    /** The response to the last request. */
-    this.newest = null;
-    /** A response in progress whose request came before the count began. */
-    this.earlier = socket._httpMessage === response ? null : socket._httpMessage;
-  }
-
-  begin(response, at) {
-    this.newest = response;
-    this.underWay += 1;
-    if (this.underWay === 1) this.startedAt = at;
-    else this.later.push(at);
-  }
-
-  /** When the request of a response that has ended came; undefined if it does not count. */
-  end(response) {
-    if (this.underWay === 0) return undefined;
-    if (this.earlier !== null && this.earlier === response) {
-      this.earlier = null;
-      return undefined;
-    }
-    const { startedAt } = this;
-    this.underWay -= 1;
-    if (this.underWay > 0) this.startedAt = this.later.shift() ?? Number.NaN;
-    else this.newest = null;
-    return startedAt;
-  }
-
-  /** The connection is closed. Returns how many requests will not be answered. */
-  close() {
-    const { underWay } = this;
-    this.underWay = 0;
-    this.newest = null;
-    return underWay;
-  }
-}
-
 /**
  * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
- * response has no end. Of HTTP/2, the sessions tell of their streams.
+ * response has no end, which is found out before each report. Of HTTP/2, the sessions tell of their streams.
  * @param {import('./agent.cjs').Agent} agent
  * @param {{ performance: any }} clocks
  * @param {() => void} wake called at a request
@@ -161,25 +115,31 @@ function watchRequests(agent, { performance }, wake) {
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
   /**
-   * The requests of each connection. They are not kept in properties of Node.js' responses: a new property changes the shape of a response, and V8
-   * then discards compiled code of Node.js and of the app.
-   * @type {WeakMap<any, Connection>}
+   * When each request under way came, by its response. Properties of Node.js' responses would change their shape, and V8 would then discard
+   * compiled code of Node.js and of the app. A listener and a weak entry for each connection cost a request on a connection of its own 2 %.
+   * @type {Map<any, number>}
    */
-  const connections = new WeakMap();
-  const meet = (socket, response) => {
-    const connection = new Connection(socket, response);
-    connections.set(socket, connection);
-    socket.on('close', () => { counts.aborted += connection.close(); });
-    return connection;
+  const underWay = new Map();
+  let looksAt = UNDER_WAY_LOOK;
+  /** Requests whose connection has closed will not be answered. */
+  const look = () => {
+    for (const response of underWay.keys()) {
+      const socket = (response.req ?? response).socket;
+      if ((!socket || socket.destroyed) && underWay.delete(response)) counts.aborted += 1;
+    }
+    looksAt = Math.max(UNDER_WAY_LOOK, 2 * underWay.size);
   };
   const onStart = ({ response, socket }, at) => {
-    const connection = connections.get(socket) ?? meet(socket, response);
+    const { size } = underWay;
+    underWay.set(response, at);
     // `meet` of the reporter has counted this request.
-    if (connection.newest === response) return;
+    if (underWay.size === size) return;
     counts.requests += 1;
     wake();
-    connection.begin(response, at);
-    if (connection.underWay > 1) agent.pipelined.set(socket, response);
+    // A client that pipelines does not wait for answers.
+    const current = socket._httpMessage;
+    if (current !== null && current !== undefined && current !== response) agent.pipelined.set(socket, response);
+    if (size >= looksAt) look();
   };
   const done = (ms, status) => {
     counts.ended += 1;
@@ -187,8 +147,13 @@ function watchRequests(agent, { performance }, wake) {
     latency.add(ms);
   };
   const onFinish = ({ response, socket }, at) => {
-    const started = connections.get(socket)?.end(response);
-    if (started !== undefined) done(at - started, response.statusCode);
+    const started = underWay.get(response);
+    // A request that came before the count began.
+    if (started === undefined) return;
+    underWay.delete(response);
+    // The app answers a client that has gone.
+    if (socket.destroyed) counts.aborted += 1;
+    else done(at - started, response.statusCode);
   };
   listenToRequests('reports', { onStart, onFinish });
   const endStreams = watchStreams(agent, { performance }, { counts, done, wake });
@@ -197,6 +162,7 @@ function watchRequests(agent, { performance }, wake) {
     latency,
     onStart,
     read() {
+      look();
       const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
       counts.classes.forEach((count, at) => { values[`http_responses_${at + 1}xx_total`] = count; });
       return values;

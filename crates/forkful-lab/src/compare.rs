@@ -11,6 +11,7 @@ mod overload;
 pub(crate) mod pilot;
 mod trial;
 mod trust;
+pub(crate) mod warming;
 mod words;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use crate::target::Target;
 use forkful_core::random::Random;
 use pilot::Pilot;
 pub(crate) use trial::{AtRate, Trial, TrialPlan, at_rate, run_trial, run_trials};
+use warming::Warmup;
 
 /// The input of a comparison.
 #[derive(Debug, Clone)]
@@ -114,7 +116,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
         looks: plan.looks.clone(),
         connections: pilot.connections,
         keep_alive: setup.keep_alive,
-        warmup_s: plan.warmed(pilot.warmup_max()).as_secs_f64(),
+        warmup_s: plan.warmed_for(pilot.warmup_max()).as_secs_f64(),
         window_s: plan.window.as_secs_f64(),
         latency_window_s: plan.latency_window.as_secs_f64(),
         restarts: "every server is started anew for every block".to_owned(),
@@ -229,7 +231,7 @@ fn run_block(
     let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
     for indices in order.chunks(group.max(1)) {
         let warmed = |index: usize| (&setup.arms[index], plan.warmed(pilot.warmups[index]));
-        let arms: Vec<(&Arm, Duration)> = indices.iter().map(|index| warmed(*index)).collect();
+        let arms: Vec<(&Arm, Warmup)> = indices.iter().map(|index| warmed(*index)).collect();
         for (index, trial) in indices.iter().zip(run_trials(setup, &arms, &trial_plan, &mut began)?) {
             trials[*index] = Some(trial);
         }

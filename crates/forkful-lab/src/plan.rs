@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::LabError;
-use crate::compare::{Setup, pilot::Pilot};
+use crate::compare::{Setup, pilot::Pilot, warming::Warmup};
 use crate::measure::samples_min;
 
 /// With fewer blocks a signed-rank test cannot be significant.
@@ -30,6 +30,9 @@ const MEASURED_MAX: Duration = Duration::from_secs(4);
 /// The maximum without latency windows.
 const MEASURED_MAX_WITHOUT_LATENCY: Duration = Duration::from_secs(2);
 
+/// A trial that may take its time measures for at least the warm-up divided by this.
+const MEASURED_OF_WARMUP: u32 = 4;
+
 /// Share of the measured time for the window at saturation; the rest is for the two rates.
 const WINDOW_SHARE: f64 = 0.46;
 
@@ -46,7 +49,7 @@ const SAMPLES_SPARE_OF_FEW: f64 = 1.3;
 /// Minimum answers of one worker in a window, so that one more or less does not matter.
 const ANSWERS_MIN: u32 = 25;
 
-/// The minimum share of the warm-up, however small the budget is.
+/// The minimum share of the warm-up, however small a budget is that is kept.
 const WARMTH_MIN: f64 = 0.75;
 
 /// A warm-up shorter than this is not reduced.
@@ -74,6 +77,8 @@ pub(crate) struct Facts {
     pub blocks: Option<usize>,
     /// A self-test needs many short blocks.
     pub is_self_test: bool,
+    /// The run must end within the budget.
+    pub keeps_budget: bool,
 }
 
 impl Facts {
@@ -85,11 +90,13 @@ impl Facts {
             overhead: pilot.overhead,
             answer: pilot.answer,
             weakest: pilot.weakest,
-            warmup: pilot.warmups.iter().sum::<Duration>() / setup.arms.len().max(1) as u32,
+            warmup: pilot.warmups.iter().map(|warmup| warmup.time).sum::<Duration>()
+                / setup.arms.len().max(1) as u32,
             disturbed: pilot.disturbed,
             with_latency: setup.with_latency,
             blocks: setup.blocks,
             is_self_test: setup.self_test,
+            keeps_budget: setup.keeps_budget,
         }
     }
 }
@@ -107,6 +114,8 @@ pub(crate) struct Plan {
     pub window: Duration,
     /// Length of each window at a fixed rate; zero if there are none.
     pub latency_window: Duration,
+    /// The run ends within the budget.
+    pub keeps_budget: bool,
     /// This plan, the smallest that is meaningful, exceeds the budget.
     pub exceeds_budget: bool,
     /// Total time, without repeated blocks.
@@ -124,8 +133,15 @@ impl Plan {
         self.warmup + self.window + 2 * self.latency_window
     }
 
-    /// The warm-up that an arm gets, from the warm-up that it needs.
-    pub(crate) fn warmed(&self, needed: Duration) -> Duration {
+    /// The warm-up that an arm gets, from the warm-up that it needs. A budget that is kept has no time for
+    /// more than was planned.
+    pub(crate) fn warmed(&self, needed: Warmup) -> Warmup {
+        let requests = if self.keeps_budget { 0 } else { needed.requests };
+        Warmup { time: self.warmed_for(needed.time), requests }
+    }
+
+    /// The time of [`Plan::warmed`].
+    pub(crate) fn warmed_for(&self, needed: Duration) -> Duration {
         needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
     }
 
@@ -193,6 +209,7 @@ pub(crate) fn plan(facts: &Facts) -> Plan {
         warmth,
         window,
         latency_window,
+        keeps_budget: facts.keeps_budget,
         exceeds_budget: false,
         takes: Duration::ZERO,
     };
@@ -240,9 +257,12 @@ pub(crate) fn repeats_max(blocks: usize) -> usize {
     blocks / 2
 }
 
-/// How much of the warm-up fits, together with the minimum of measured time and blocks: a budget set by the
-/// user is kept if possible.
+/// How much of the warm-up fits, together with the minimum of measured time and blocks, in a budget that is
+/// kept.
 fn warmth(facts: &Facts) -> f64 {
+    if !facts.keeps_budget {
+        return 1.0;
+    }
     let for_block = facts.left / facts.blocks.unwrap_or(BLOCKS_MIN).max(1) as u32;
     let for_trial = for_block.saturating_sub(facts.overhead) / facts.arms.max(1) as u32;
     let for_warmup = for_trial.saturating_sub(least_measured(facts));
@@ -253,10 +273,12 @@ fn warmth(facts: &Facts) -> f64 {
     for_warmup.clamp(least, facts.warmup).as_secs_f64() / facts.warmup.as_secs_f64()
 }
 
-/// A slow route needs longer windows for enough answers.
+/// A slow route needs longer windows for enough answers. After a long warm-up, longer windows cost little.
 fn least_measured(facts: &Facts) -> Duration {
     let share_of_window = if facts.with_latency { WINDOW_SHARE } else { 1.0 };
-    MEASURED_MIN.max((facts.answer * ANSWERS_MIN).div_f64(share_of_window))
+    let after_warmup = if facts.keeps_budget { Duration::ZERO } else { facts.warmup / MEASURED_OF_WARMUP };
+    let enough = MEASURED_MIN.max(after_warmup.min(MEASURED_MAX_WITHOUT_LATENCY));
+    enough.max((facts.answer * ANSWERS_MIN).div_f64(share_of_window))
 }
 
 fn blocks_within(facts: &Facts, measured: Duration) -> usize {

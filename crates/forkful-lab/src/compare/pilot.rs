@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Setup;
+use super::warming::{self, Need, Warmup};
 use crate::LabError;
 use crate::arms::Arm;
 use crate::document::CapacityPoint;
@@ -11,24 +12,6 @@ use crate::measure::{self, Subject, Window};
 use crate::plan;
 use crate::progress::{Observer, Stage};
 use crate::statistics::steadiness::{MachineUse, disturbance};
-
-/// Length of a warm-up step; after each step the throughput is checked.
-const WARMUP_STEP: Duration = Duration::from_millis(500);
-
-/// Maximum steps: an app that is not steady by then does not become steady by load alone.
-const WARMUP_STEPS_MAX: usize = 16;
-
-/// Minimum steps: growth shows between the first two and the next two.
-const WARMUP_STEPS_LEAST: usize = 4;
-
-/// Share of the budget for all warm-up steps.
-const WARMUP_SHARE: f64 = 0.2;
-
-/// Throughput is steady if it grows by less than this factor from two steps to the next two.
-const STEADY: f64 = 1.04;
-
-/// At this share of the steady throughput the app is warm.
-const WARM: f64 = 0.97;
 
 /// Approximate lead-ins of a trial: two slices at saturation, one at each of two rates.
 const LEAD_INS: u32 = 4;
@@ -62,9 +45,8 @@ pub(crate) struct Pilot {
     pub(crate) overhead: Duration,
     /// The slowest arm's response time for a single request.
     pub(crate) answer: Duration,
-    /// For each arm, the full load that it needs until it reaches its final speed. A cluster compiles once in
-    /// each worker, on cores that its other workers need, and so takes longer than one process.
-    pub(crate) warmups: Vec<Duration>,
+    /// For each arm, the full load that it needs until it reaches its final speed.
+    pub(crate) warmups: Vec<Warmup>,
     /// Connections that saturate every arm.
     pub(crate) connections: usize,
     /// Capacity of the slowest arm.
@@ -104,20 +86,10 @@ impl Quiet {
     }
 }
 
-/// Evens out the measured warm-up times: arms with more workers need at least as long as those with fewer,
-/// and each arm at least half of the longest. Each time is a single measurement on a machine that may be
-/// shared, and an arm that is measured cold looks slow in every block.
-fn evened(needs: &[(u16, Duration)]) -> Vec<Duration> {
-    let longest = needs.iter().map(|(_, need)| *need).max().unwrap_or_default();
-    let of_smaller =
-        |workers: u16| needs.iter().filter(move |(other, _)| *other <= workers).map(|(_, need)| *need);
-    needs.iter().map(|(workers, _)| of_smaller(*workers).fold(longest / 2, Duration::max)).collect()
-}
-
 impl Pilot {
     /// The warm-up of the arm that needs the longest.
     pub(crate) fn warmup_max(&self) -> Duration {
-        self.warmups.iter().copied().max().unwrap_or_default()
+        self.warmups.iter().map(|warmup| warmup.time).max().unwrap_or_default()
     }
 }
 
@@ -134,6 +106,7 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         curve: Vec::new(),
     };
     let begun = Instant::now();
+    let mut needs = Vec::new();
     for (index, arm) in setup.arms.iter().enumerate() {
         let share = PILOT_SHARE * (index + 1) as f64 / setup.arms.len() as f64;
         let until = begun + setup.budget.mul_f64(share);
@@ -142,15 +115,14 @@ pub(crate) fn run(setup: &Setup, observer: &mut dyn Observer) -> Result<Pilot, L
         let is_known = setup.self_test && !pilot.curve.is_empty();
         if is_known {
             pilot.overhead *= 2;
-            pilot.warmups.resize(setup.arms.len(), pilot.warmup_max());
+            needs.resize(setup.arms.len(), needs[0]);
             break;
         }
-        one(setup, arm, until, &mut pilot, &mut quiet)?;
+        needs.push(one(setup, arm, until, &mut pilot, &mut quiet)?);
     }
     pilot.weakest = weakest(&pilot.curve);
     pilot.disturbed = quiet.disturbed(setup.arms.len());
-    let needs = setup.arms.iter().map(|arm| arm.runner.workers()).zip(pilot.warmups).collect::<Vec<_>>();
-    pilot.warmups = evened(&needs);
+    pilot.warmups = warming::evened(&needs);
     if setup.connections.is_none() {
         pilot.connections = chosen(&pilot.curve, setup.workers_max());
     }
@@ -164,7 +136,7 @@ fn one(
     until: Instant,
     pilot: &mut Pilot,
     quiet: &mut Quiet,
-) -> Result<(), LabError> {
+) -> Result<Need, LabError> {
     let begun = Instant::now();
     let subject = Subject::start(setup, arm)?;
     let started = begun.elapsed();
@@ -174,15 +146,16 @@ fn one(
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
-    let steps_max = warmup_steps_max(setup);
-    let (needed, steady) =
-        warm_up(&subject, counts[counts.len() / 2], stretched(WARMUP_STEP, 2), steps_max, quiet)?;
-    pilot.warmups.push(needed);
+    let time_max = warming::time_max(setup.keeps_budget.then_some(setup.budget), setup.arms.len());
+    let two_answers = stretched(Duration::ZERO, 2);
+    let need = warming::pilot(&subject, counts[counts.len() / 2], two_answers, time_max, &mut |window| {
+        quiet.saw(window);
+    })?;
     let alone = subject.closed(1, stretched(ALONE, 2))?;
     let answer = Duration::from_nanos(alone.report.response.value_at_quantile(0.5));
     pilot.answer = pilot.answer.max(if answer.is_zero() { server.first_answer() } else { answer });
     for connections in counts {
-        let lead_in = measure::lead_in(connections, steady);
+        let lead_in = measure::lead_in(connections, need.per_second);
         let window = subject.closed_as_at_rates(connections, lead_in, stretched(POINT, 4))?;
         let quantile_ms = |quantile| window.report.response.value_at_quantile(quantile) as f64 / 1e6;
         pilot.curve.push(CapacityPoint {
@@ -201,52 +174,7 @@ fn one(
     let ending = Instant::now();
     drop(subject);
     pilot.overhead += started + ending.elapsed();
-    Ok(())
-}
-
-/// Maximum warm-up steps, so that all arms together take only a part of the budget.
-fn warmup_steps_max(setup: &Setup) -> usize {
-    let each = setup.budget.mul_f64(WARMUP_SHARE) / setup.arms.len().max(1) as u32;
-    ((each.as_secs_f64() / WARMUP_STEP.as_secs_f64()) as usize).clamp(WARMUP_STEPS_LEAST, WARMUP_STEPS_MAX)
-}
-
-/// Loads a fresh server until its throughput stops growing. Returns how much of the load was needed, and that
-/// throughput.
-fn warm_up(
-    subject: &Subject<'_>,
-    connections: usize,
-    step: Duration,
-    steps_max: usize,
-    quiet: &mut Quiet,
-) -> Result<(Duration, f64), LabError> {
-    let mut rates = Vec::new();
-    loop {
-        let window = subject.closed(connections, step)?;
-        quiet.saw(&window);
-        rates.push(window.per_second());
-        // JIT compilation does not speed up a route that takes seconds.
-        if step > WARMUP_STEP || is_steady(&rates) || rates.len() >= steps_max {
-            return Ok((step * steps_needed(&rates), steady(&rates)));
-        }
-    }
-}
-
-fn is_steady(rates: &[f64]) -> bool {
-    let Some([a, b, c, d]) = rates.last_chunk::<4>() else { return false };
-    c + d <= STEADY * (a + b)
-}
-
-/// The throughput of the last two steps.
-fn steady(rates: &[f64]) -> f64 {
-    let last = &rates[rates.len().saturating_sub(2)..];
-    last.iter().sum::<f64>() / last.len().max(1) as f64
-}
-
-/// Steps until the throughput was close to that of the last two steps; at least one.
-fn steps_needed(rates: &[f64]) -> u32 {
-    let steady = steady(rates);
-    let cold = rates.iter().take_while(|rate| **rate < WARM * steady).count();
-    cold.max(1) as u32
+    Ok(need)
 }
 
 /// Numbers of connections to try, ascending: the user's number, or from few to twice the expected number.
@@ -311,31 +239,6 @@ mod tests {
 
     fn point(arm: &str, connections: usize, per_second: f64) -> CapacityPoint {
         CapacityPoint { arm: arm.to_owned(), connections, per_second, p50_ms: 1.0, p99_ms: 2.0 }
-    }
-
-    #[test]
-    fn what_gets_faster_is_warmed_up_until_it_does_no_more() {
-        let express = [1200.0, 2400.0, 3800.0, 4400.0, 5300.0, 5600.0, 5500.0, 5700.0];
-        let steady_at = (1..=express.len()).find(|steps| is_steady(&express[..*steps]));
-        assert_eq!(steady_at, Some(8));
-        assert_eq!(steps_needed(&express), 5);
-        assert!(is_steady(&[9000.0, 9100.0, 9050.0, 8990.0]));
-        assert_eq!(steps_needed(&[9000.0, 9100.0, 9050.0, 8990.0]), 1);
-        assert!(!is_steady(&[9000.0, 9000.0, 9000.0]));
-        assert_eq!(steps_needed(&[0.5]), 1);
-    }
-
-    #[test]
-    fn one_reading_does_not_leave_an_arm_cold() {
-        let half_seconds = |needs: &[(u16, u32)]| {
-            let needs: Vec<_> = needs.iter().map(|(workers, need)| (*workers, WARMUP_STEP * *need)).collect();
-            evened(&needs).iter().map(|need| need.as_millis() / 500).collect::<Vec<_>>()
-        };
-        assert_eq!(half_seconds(&[(1, 2), (2, 4)]), [2, 4], "each its own");
-        assert_eq!(half_seconds(&[(1, 1), (2, 6)]), [3, 6]);
-        assert_eq!(half_seconds(&[(1, 4), (2, 1)]), [4, 4], "two workers compile twice");
-        assert_eq!(half_seconds(&[(2, 1), (2, 5)]), [5, 5], "equals are treated equally");
-        assert_eq!(half_seconds(&[]), [0; 0]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use forkful_load::Histogram;
 
 use super::Setup;
 use super::overload::Supply;
+use super::warming::Warmup;
 use crate::LabError;
 use crate::arms::Arm;
 use crate::measure::{self, Subject, Window};
@@ -97,7 +98,7 @@ pub(crate) fn is_seen(percentile: f64, unfinished: u64, response: &Histogram) ->
 }
 
 pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Trial, LabError> {
-    let mut trials = run_trials(setup, &[(arm, plan.warmup)], plan, &mut |_| {})?;
+    let mut trials = run_trials(setup, &[(arm, Warmup::of(plan.warmup))], plan, &mut |_| {})?;
     Ok(trials.remove(0))
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn run_trial(setup: &Setup, arm: &Arm, plan: &TrialPlan) -> Result<Tr
 /// are in the order of the arms.
 pub(crate) fn run_trials(
     setup: &Setup,
-    arms: &[(&Arm, Duration)],
+    arms: &[(&Arm, Warmup)],
     plan: &TrialPlan,
     began: &mut dyn FnMut(&Arm),
 ) -> Result<Vec<Trial>, LabError> {
@@ -113,8 +114,8 @@ pub(crate) fn run_trials(
     for (arm, warmup) in arms {
         began(arm);
         let subject = Subject::start(setup, arm)?;
-        let warm = subject.closed(plan.connections, *warmup)?;
-        turns.push(Turn { subject, lead_in: measure::lead_in(plan.connections, warm.per_second()) });
+        let per_second = warmup.run(&subject, plan.connections)?;
+        turns.push(Turn { subject, lead_in: measure::lead_in(plan.connections, per_second) });
     }
     let lead_in = turns.iter().map(|turn| turn.lead_in).max().unwrap_or_default();
     let full = alternate(&turns, plan.window, 2 * lead_in, began, |turn, slice, _| {

@@ -11,7 +11,7 @@ use forkful_load::report::{Check, Level};
 
 use crate::document::{Comparison, Trust};
 use crate::plan::{BLOCKS_MIN, Facts};
-use crate::statistics::steadiness::{drift, is_drifting};
+use crate::statistics::steadiness::{DRIFT_MAX, drift, is_drifting};
 
 /// Allowed deviation from Little's law.
 const LITTLE_MAX: f64 = 0.05;
@@ -136,7 +136,8 @@ fn drifts(trust: &mut Trust, setup: &Setup, blocks: &[Block]) {
                 "{}: throughput changed by {percent:+.1} % from the first third of a window to the last: {why}",
                 arm.name
             );
-            trust.note(Level::Note, "drift", text);
+            let is_large = (found.ratio - 1.0).abs() > DRIFT_MAX;
+            trust.note(if is_large { Level::Warning } else { Level::Note }, "drift", text);
         }
         trust.checks.push(
             Check::judged(format!("drift of {}", arm.name), Some(!is_drifting(&found)))

@@ -8,6 +8,9 @@ use super::paired::{Interval, t_interval};
 /// A smaller drift does not matter.
 pub(crate) const DRIFT_MIN: f64 = 0.02;
 
+/// With a larger drift, a figure depends on when it was measured.
+pub(crate) const DRIFT_MAX: f64 = 0.2;
+
 /// If the hypervisor takes a larger share of the cores' time, a block counts as disturbed.
 pub(crate) const STOLEN_MAX: f64 = 0.01;
 
