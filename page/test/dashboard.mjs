@@ -77,7 +77,7 @@ export class Daemon {
 
   start(name, instances) {
     const env = { ...this.env, SOCKET: path.join(this.folder, `${name}.sock`) };
-    execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances)], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+    execFileSync(binary, ['start', 'app.js', '--name', name, '-i', String(instances), '--listen-timeout', '100s'], { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
   }
 
   /** Restarts an app as a deployment of a version. */

@@ -35,7 +35,7 @@ async function start(forkful, name, alerts) {
     else throw new Error('never');
   });
   const config = join(forkful.directory, `${name}.json`);
-  const app = { name, script, instances: 1, interpreter: nodeBinary(NEWEST), max_restarts: 6, min_uptime: '10m', env: { PAGER_TOKEN: 'of-the-pager' }, exp_backoff_restart_delay: 10, alerts };
+  const app = { name, script, instances: 1, interpreter: nodeBinary(NEWEST), max_restarts: 6, min_uptime: '10m', listen_timeout: '100s', env: { PAGER_TOKEN: 'of-the-pager' }, exp_backoff_restart_delay: 10, alerts };
   writeFileSync(config, JSON.stringify({ apps: [app] }));
   await forkful.fails(['start', config]);
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 
 import { Contract } from './lib/contract.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
-import { waitUntil } from './lib/wait.mjs';
+import { waitUntil, within } from './lib/wait.mjs';
 
 /** Sends and receives messages, reports a metric, and has an action of `@pm2/io`. */
 function app({ require, report }) {
@@ -33,7 +33,7 @@ describe('the API is what openapi.json says', () => {
   before(async () => {
     forkful = await sandbox(null);
     const env = { SOCKET: join(forkful.directory, 'app.sock'), API_TOKEN: 'of nobody' };
-    await forkful.start(app, { name: 'api', instances: 1, env, options: ['--max-memory-restart', '900M', '--cron-restart', '0 3 1 1 *'] });
+    await forkful.start(app, { name: 'api', instances: 1, env, options: ['--listen-timeout', '100s', '--max-memory-restart', '900M', '--cron-restart', '0 3 1 1 *'] });
     api = new Contract(join(forkful.home, 'forkful.sock'));
   });
   after(() => forkful.close());
@@ -125,7 +125,7 @@ describe('the API is what openapi.json says', () => {
     })();
     await act('restart');
     await act('signal', { signal: 12 });
-    await done;
+    await within('the lines and events', done);
     response.destroy();
     assert.ok(names.has('process:event online') && names.has('process:event exit'), [...names].join());
     await waitUntil('the lines to be written', async () => {

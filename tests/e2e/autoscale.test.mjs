@@ -46,7 +46,7 @@ test('busy workers get another one, a reload keeps it, and it goes when the load
 
   const load = startLoad({ port, path: '/heavy', closing: 4, keeping: 2, expect: PID });
   t.after(() => load.stop());
-  await waitUntil('two workers to answer', async () => load.answers.size === 2 && (await online(forkful)).length === 2);
+  await waitUntil('two workers to answer', async () => load.answers.size === 2 && (await online(forkful)).length === 2, SLOW_MS_MAX);
   const [up] = await waitUntil('the event', async () => { const found = await events(forkful, 'scaled_up'); return found.length > 0 && found; });
   assert.match(up.reason, /% busy.* for \d+ s$/);
   assert.equal(up.next, 'from 1 to 2 workers');

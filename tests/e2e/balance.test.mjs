@@ -270,7 +270,7 @@ test('-i max is the number of processors that this process may use', async (t) =
   const pinned = forkful.spawn(['-c', processor, binary(), ...start('pinned', 'max')], { program: 'taskset', env: { PORT: String(port) } });
   assert.equal((await pinned.outcome).code, 0);
   assert.equal((await forkful.jlist('pinned')).length, 1);
-  assert.match((await get(port)).body, /^\d+$/);
+  assert.match((await waitUntil('the app to serve', () => get(port))).body, /^\d+$/);
   await forkful.ok(['delete', 'pinned']);
 
   await forkful.ok(start('wide', 'max'), { env: { PORT: String(port) } });

@@ -72,7 +72,7 @@ test('messages on WebSockets come back, and the server has counted the same', as
 });
 
 test('a reload closes WebSockets with code 1012, and the load connects again', async (t) => {
-  const { forkful, port } = await started(t, { instances: 2, options: ['--drain-timeout', '3s'] });
+  const { forkful, port } = await started(t, { instances: 2, options: ['--drain-timeout', '8s'] });
   const load = forkful.spawn(['bench', `ws://127.0.0.1:${port}/socket`, '-c', '6', '-d', '1h', '--rate', '100', '--json']);
   const isLoaded = async () => Number((await get(port)).body) > 0;
   // All connections are open before the first message is sent.

@@ -56,7 +56,7 @@ describe('endings', { concurrency: 3 }, () => {
         require('net').createServer().listen({ path, exclusive: true }, () => {
           setTimeout(() => { console.error('the port is taken'); process.exit(1); }, 600);
         });
-      }, { exec_mode: mode, max_restarts: 1, min_uptime: '60s' });
+      }, { exec_mode: mode, listen_timeout: '100s', max_restarts: 1, min_uptime: '60s' });
       assert.equal(code, FAILED);
       assert.match(stderr, /the port is taken/);
       await remove(name);
@@ -103,7 +103,7 @@ describe('endings', { concurrency: 3 }, () => {
   });
 
   test('an app that ends with 0 right after its start is finished', async () => {
-    const { code, stdout, lives } = await begin('once', () => { setTimeout(() => process.exit(0), 20); });
+    const { code, stdout, lives } = await begin('once', () => { setTimeout(() => process.exit(0), 20); }, { min_uptime: '60s' });
     assert.equal(code, 0);
     assert.match(stdout, /once finished/);
     const end = await until('once', 'its end', ({ status }) => status === 'finished');

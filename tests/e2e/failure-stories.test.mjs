@@ -119,17 +119,17 @@ describe('failure stories', { concurrency: 3 }, () => {
   });
 
   test('an address that no machine has', async () => {
-    const outcome = await start('foreign', "require('http').createServer(() => {}).listen(24004, '192.0.2.7');\n", ['-i', '2']);
+    const outcome = await start('foreign', "require('http').createServer(() => {}).listen(24004, '192.0.2.7');\n", ['-i', '2', '--listen-timeout', '100s']);
     tells(outcome, { code: FAILED, cause: /^error: foreign: cannot listen on 192\.0\.2\.7:24004: it is no address of this machine$/, step: /^hint: listen on 127\.0\.0\.1, or on 0\.0\.0\.0 for all addresses/ });
   });
 
   test('a start again, after the mistake was corrected', async () => {
     const path = write('corrected.cjs', 'const port = ;\n');
-    const order = ['start', path, '--name', 'corrected', '--restart-delay', '10m', ...NODE];
+    const order = ['start', path, '--name', 'corrected', '--restart-delay', '10m', '--min-uptime', '60s', ...NODE];
     const broken = await forkful.run(order);
     tells(broken, { code: FAILED, cause: /^error: corrected: .*SyntaxError: /, step: /^hint: correct the syntax error at the place shown above, then start the app again$/ });
     await waitUntil('the wait', async () => (await forkful.jlist('corrected'))[0].pm2_env.status === 'waiting restart');
-    write('corrected.cjs', 'setInterval(() => {}, 1000);\n');
+    write('corrected.cjs', "require('http').createServer().listen(0);\n");
     await forkful.ok(order);
     const [{ pid, pm2_env: env }] = await forkful.jlist('corrected');
     assert.ok(pid > 0);
@@ -151,7 +151,7 @@ describe('failure stories', { concurrency: 3 }, () => {
 
   test('a reload to a broken version', async () => {
     const path = write('reloaded.cjs', "require('http').createServer((q, r) => r.end('one')).listen(0);\n");
-    await forkful.ok(['start', path, '--name', 'reloaded', '-i', '2', ...NODE]);
+    await forkful.ok(['start', path, '--name', 'reloaded', '-i', '2', '--listen-timeout', '100s', ...NODE]);
     const before = (await forkful.jlist('reloaded')).map(({ pid }) => pid);
     write('reloaded.cjs', "throw new TypeError('broken on purpose');\n");
     const outcome = await forkful.run(['reload', 'reloaded']);

@@ -9,7 +9,7 @@ import { MAJORS, NEWEST } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-const ONCE = ['--no-autorestart'];
+const ONCE = ['--no-autorestart', '--listen-timeout', '100s'];
 
 /** Writes a secret and throws when it gets a signal. */
 function throws({ require }) {
@@ -90,7 +90,7 @@ test('what was asked for is no incident, and a loop of crashes ends with one of 
   const forkful = await sandbox(t, NEWEST);
   await forkful.start(serves, { name: 'calm', instances: 2 });
   for (const verb of ['reload', 'restart', 'stop', 'delete']) await forkful.ok([verb, 'calm']);
-  await forkful.fails(['start', forkful.script(() => { throw new Error('never'); }), '--name', 'loop', '-i', '1', '--max-restarts', '3', '--min-uptime', '60s', '--exp-backoff-restart-delay', '10']);
+  await forkful.fails(['start', forkful.script(() => { throw new Error('never'); }), '--name', 'loop', '-i', '1', '--max-restarts', '3', '--min-uptime', '60s', '--exp-backoff-restart-delay', '10', '--listen-timeout', '100s']);
   const found = await incidents(forkful, 'loop', 3);
   assert.deepEqual(found.map(({ kind }) => kind), ['crash', 'crash', 'crash_loop']);
   assert.deepEqual([found[0].next, found[2].next], ['restart at once', 'given up: 3 unstable exits in 10 min']);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { printsLike } from './lib/elsewhere.mjs';
-import { freePort, get } from './lib/http.mjs';
+import { freePort, get, isListenedOn } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
@@ -45,7 +45,10 @@ async function limited(t, major, attributes, body = leaking) {
   };
   writeFileSync(file, JSON.stringify({ apps: [app] }));
   const outcome = await forkful.run(['start', file]);
-  if (outcome.code === 0) return { forkful, port, told: outcome.stdout + outcome.stderr };
+  if (outcome.code === 0) {
+    await waitUntil('a listener', () => isListenedOn(port));
+    return { forkful, port, told: outcome.stdout + outcome.stderr };
+  }
   assert.match(outcome.stderr, /lets the daemon make no control group|cannot set its memory limit/);
   t.skip(`no memory limit can be set here: ${outcome.stderr}`);
   return null;

@@ -138,7 +138,7 @@ test('ports below 1024 are for the apps of others that are allowed them', { skip
   const script = join(forkful.directory, 'low.cjs');
   writeFileSync(script, `require('http').createServer((_q, r) => r.end('low')).listen(+process.env.LOW, '127.0.0.1');`);
   const low = await freeLowPort();
-  const options = ['-i', '2', '--uid', String(NOBODY), '--env', `LOW=${low}`];
+  const options = ['-i', '2', '--uid', String(NOBODY), '--env', `LOW=${low}`, '--listen-timeout', '100s'];
   const refused = await forkful.fails(['start', script, '--name', 'refused', ...options]);
   assert.match(refused.stderr, /permission denied/);
   assert.match(refused.stderr, /low_ports: true/);

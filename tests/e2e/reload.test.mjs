@@ -15,6 +15,7 @@ import WebSocket from 'ws';
 import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { nodeBinary } from './lib/nodes.mjs';
+import { failedReload } from './lib/reloads.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil, within } from './lib/wait.mjs';
 
@@ -115,16 +116,16 @@ for (const [name, body, major] of [['plain http', plain, 18], ['plain http', pla
   });
 }
 
-for (const [name, body, reason] of [
-  ['that crashes at its start', crashing, /the new version is broken/],
-  ['that never listens', neverListening, /listen|ready/],
+for (const [name, body, reason, options] of [
+  ['that crashes at its start', crashing, /the new version is broken/, []],
+  ['that never listens', neverListening, /listen|ready/, ['--listen-timeout', '2s']],
 ]) {
   test(`a new version ${name} is given up: the old one stays, and no request is lost`, async (t) => {
-    const { forkful, path, settle, answered, pids } = await underLoad(t, plain, { major: 24, options: ['--listen-timeout', '2s'] });
+    const { forkful, path, settle, answered, pids } = await underLoad(t, plain, { major: 24 });
     const old = await pids();
     await answered(2000);
     forkful.script(body, path.split('/').at(-1));
-    const { code, stdout, stderr } = await forkful.fails(['reload', 'app']);
+    const { code, stdout, stderr } = await forkful.fails(['reload', 'app', ...options]);
     assert.equal(code, FAILED);
     assert.match(stdout + stderr, reason);
     assert.deepEqual(await pids(), old);
@@ -209,11 +210,11 @@ test('a new version replaces the old one when it listens wherever that one does,
 
 test('a new version that listens for administrators but never for clients is given up, and told why', async (t) => {
   const env = { ADMIN_PORT: String(await freePort()) };
-  const { forkful, path, port, settle, answered, pids } = await underLoad(t, onTwoPorts, { major: 24, env, options: ['--listen-timeout', '2s'] });
+  const { forkful, path, port, settle, answered, pids } = await underLoad(t, onTwoPorts, { major: 24, env });
   const old = await pids();
   await answered(1000);
   forkful.script(lateForClients, path.split('/').at(-1));
-  const { code, stderr } = await forkful.fails(['reload', 'app']);
+  const { code, stderr } = await failedReload(forkful, 'app', /worker 0 listens on/);
   assert.equal(code, FAILED);
   assert.match(stderr, new RegExp(`the old one serves on: worker 0 listens on tcp://\\S+:${env.ADMIN_PORT}, but not on tcp://\\S+:${port}, where the old one listens`));
   assert.match(stderr, /hint: .*forkful restart app.*wait_ready/s);
@@ -256,7 +257,7 @@ test('a new version may listen on less when it says that it is ready, and where 
     createServer().listen(Number(process.env.ADMIN_PORT), () => {
       createServer().listen(Number(process.env.PORT), () => process.send?.('ready'));
     });
-  }, { name: 'says', instances: 1, env: ports, options: ['--wait-ready'] });
+  }, { name: 'says', instances: 1, env: ports, options: ['--wait-ready', '--listen-timeout', '100s'] });
   forkful.script(({ require }) => {
     require('http').createServer().listen(Number(process.env.PORT), () => process.send?.('ready'));
   }, says.path.split('/').at(-1));
@@ -317,7 +318,7 @@ const HELD_MS_MAX = 240_000;
 
 for (const when of ['before', 'after']) {
   test(`a scale-down ${when} the new worker of its slot is ready takes both away gently`, async (t) => {
-    const { forkful, path, port, loads, settle, answered, pids, newIn } = await underLoad(t, holding, { major: 24 });
+    const { forkful, path, port, loads, settle, answered, pids, newIn } = await underLoad(t, holding, { major: 24, options: ['--listen-timeout', '100s', '--drain-timeout', '200s'] });
     const first = await waitUntil('both workers', () => {
       const living = forkful.control.living(path);
       return living.length === 2 && living;
@@ -376,7 +377,7 @@ test("a worker that says 'ready' and listens on nothing is ready", async (t) => 
 test('a reload of an app that never ran does not say that an old version serves', async (t) => {
   const forkful = await sandbox(t, 24);
   const path = forkful.script(crashing);
-  const options = ['--name', 'broken', '-i', '2', '--max-restarts', '0'];
+  const options = ['--name', 'broken', '-i', '2', '--max-restarts', '0', '--listen-timeout', '100s'];
   assert.equal((await forkful.fails(['start', path, ...options])).code, FAILED);
   const { code, stderr } = await forkful.fails(['reload', 'broken']);
   assert.equal(code, FAILED);
@@ -481,7 +482,7 @@ test('connections that are not HTTP/1: sessions and upgrades leave an old worker
     name: 'protocols',
     instances: 1,
     env: { H2: String(h2), WS: String(ws), WS_MODULE: fileURLToPath(new URL('node_modules/ws', import.meta.url)) },
-    options: ['--drain-timeout', '3s'],
+    options: ['--drain-timeout', '10s'],
   });
   const [old] = await app.workers();
   const session = http2.connect(`http://127.0.0.1:${h2}`);

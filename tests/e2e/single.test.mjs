@@ -14,6 +14,7 @@ import { promisify } from 'node:util';
 import { freePort, get } from './lib/http.mjs';
 import { startLoad } from './lib/load.mjs';
 import { MAJORS, NEWEST, nodeBinary } from './lib/nodes.mjs';
+import { failedReload } from './lib/reloads.mjs';
 import { FAILED, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
@@ -209,7 +210,7 @@ test('a server that removes the file of its unix socket before it listens is rea
   });
   const reached = async (what) => {
     const [{ pid }] = await forkful.jlist('app');
-    assert.equal(await answered(), pid, what);
+    await waitUntil(what, async () => (await answered()) === pid);
     return pid;
   };
   await reached('the start');
@@ -282,7 +283,7 @@ test('reloads of one instance with a second process that listens lose no request
     require('http').createServer().listen(Number(process.env.PORTS.split(' ')[0]));
     require('child_process').spawn('sleep', ['1000']);
   }, basename(path));
-  const { code, stdout, stderr } = await forkful.fails(['reload', 'app', '--listen-timeout', '3s']);
+  const { code, stdout, stderr } = await failedReload(forkful, 'app', /listens on/);
   assert.equal(code, FAILED);
   assert.match(stdout + stderr, new RegExp(`listens on \\S+:${ports[0]}, but not on \\S+:${ports[1]}`));
   for (const load of loads) {
@@ -380,7 +381,7 @@ test('an app that disconnects from its parent once it listens serves on, also af
       process.disconnect();
     });
   });
-  await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--interpreter', nodeBinary(NEWEST)], { env });
+  await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--listen-timeout', '100s', '--interpreter', nodeBinary(NEWEST)], { env });
   const pid = async () => (await forkful.jlist())[0]?.pid;
   const serves = async () => assert.equal((await get(Number(env.PORT))).body, `${await pid()} false`);
   await serves();
@@ -425,7 +426,7 @@ test('a server that the app sends to its child processes is served by them, also
         }
       });
     });
-    await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--interpreter', nodeBinary(NEWEST)], { env });
+    await forkful.ok(['start', path, '--name', 'app', '--wait-ready', '--listen-timeout', '100s', '--interpreter', nodeBinary(NEWEST)], { env });
     const answer = () => new Promise((resolve, reject) => {
       net.connect(Number(env.PORT), '127.0.0.1').on('data', (text) => resolve(String(text))).on('error', reject);
     });

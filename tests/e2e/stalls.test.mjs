@@ -83,7 +83,7 @@ test('a daemon that goes on after another one was killed knows the stalls of bef
 test('with a threshold of 0 nothing is noted', async (t) => {
   const forkful = await sandbox(t);
   const socket = join(forkful.directory, 'app.sock');
-  await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket }, options: ['--stall-threshold', '0'] });
+  await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket }, options: ['--stall-threshold', '0', '--listen-timeout', '100s'] });
   for (let number = 0; number < 3; number += 1) await get(socket, '/report/1');
   assert.match((await forkful.ok(['stalls'])).stdout, /^api: stalls are not recorded, because `stall_threshold` is 0$/m);
 });
@@ -95,7 +95,7 @@ for (const [path, what, doing] of [
   test(`a loop that stands now is shown with what the kernel knows: ${what}`, async (t) => {
     const forkful = await sandbox(t);
     const socket = join(forkful.directory, 'app.sock');
-    await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket } });
+    await forkful.start(app, { name: 'api', instances: 1, env: { SOCKET: socket }, options: ['--listen-timeout', '100s'] });
     const gone = get(socket, path).catch(() => {});
     await forkful.control.seen.at(-1).reported(what);
     const shown = await waitUntil('the loop to be known to stand', async () => {

@@ -30,7 +30,8 @@ for (const [kind, instances] of [['two workers', 2], ['one instance', null], ['f
     const forkful = await sandbox(t);
     const port = await freePort();
     const path = forkful.script(counting);
-    const options = instances === 2 ? ['-i', '2'] : instances === 'own' ? ['--no-agent'] : [];
+    // In fork mode a process that is only alive for `min_uptime` counts as ready, and is not warmed up any more.
+    const options = instances === 2 ? ['-i', '2'] : ['--min-uptime', '60s', ...(instances === 'own' ? ['--no-agent'] : [])];
     await forkful.ok(['start', path, '--name', 'app', '--warmup', '/first?page=1', '--interpreter', nodeBinary(24), ...options], { env: { PORT: String(port) } });
     const pids = new Set((await forkful.jlist('app')).map(({ pid }) => pid));
     const load = startLoad({ port, closing: 4, expect: /^\d+ \d+$/ });
@@ -68,7 +69,7 @@ test('several paths, a number and a time: a worker that does not answer serves a
   });
   const config = join(dirname(path), 'forkful.config.json');
   const define = (warmup) => writeFileSync(config, JSON.stringify({
-    apps: [{ name: 'app', script: path, instances: 1, exec_mode: 'cluster', interpreter: nodeBinary(24), env: { PORT: port }, warmup }],
+    apps: [{ name: 'app', script: path, instances: 1, exec_mode: 'cluster', interpreter: nodeBinary(24), env: { PORT: port }, listen_timeout: '100s', warmup }],
   }));
   define({ paths: ['/a', '/bad'], requests: 2 });
   const started = await forkful.ok(['start', config]);

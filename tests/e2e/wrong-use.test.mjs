@@ -267,7 +267,7 @@ describe('a home in a bad state', { concurrency: 2 }, () => {
     const script = forkful.script(({ require }) => {
       require('http').createServer((_q, r) => r.end(String(process.pid))).listen(process.env.SOCKET);
     });
-    const start = (name) => ['start', script, '--name', name, '-i', '2', ...NODE, '--max-restarts', '0'];
+    const start = (name) => ['start', script, '--name', name, '-i', '2', ...NODE, '--max-restarts', '0', '--listen-timeout', '100s'];
     const env = { SOCKET: path };
     await forkful.ok(start('app'), { env });
     const workers = (await forkful.jlist('app')).map(({ pid }) => pid);

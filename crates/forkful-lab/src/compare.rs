@@ -49,6 +49,9 @@ pub struct Setup {
     /// Whether the budget is a hard limit because the user set it. Otherwise a run may take longer to reach a
     /// result.
     pub keeps_budget: bool,
+    /// The run takes as long as a result needs on this machine: servers are warmed up until they have their final
+    /// speed, however slow it is.
+    pub extends: bool,
     /// Number of blocks; `None`: derived from the budget.
     pub blocks: Option<usize>,
     /// Connections of the closed loop; `None`: found by searching the saturation point.

@@ -29,8 +29,10 @@ const LEAD_IN_MAX: Duration = Duration::from_secs(2);
 /// With a larger share of failed requests a window is refused.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
-/// A request that is answered later than this is not only slow.
+/// A request that is answered later than this, and later than some turns of all connections take, is not only
+/// slow.
 const UNANSWERED_MIN: Duration = Duration::from_secs(3);
+const UNANSWERED_TURNS: u32 = 3;
 
 /// With fewer samples a 99th percentile is a guess.
 pub(crate) const P99_SAMPLES_MIN: u64 = 1_000;
@@ -183,7 +185,7 @@ impl<'a> Subject<'a> {
         self.must_live()?;
         self.must_be_right(&report)?;
         if let Load::Closed { .. } = plan.load {
-            self.must_have_answered(&report)?;
+            self.must_have_answered(plan, &report)?;
         }
         let machine = machine_use(&report, server_cpu.mul_f64(counted_share(&report)));
         Ok(Window { report, server_cpu, machine })
@@ -215,14 +217,15 @@ impl<'a> Subject<'a> {
     }
 
     /// Refuses a closed loop in which requests got no answer, even after its end: what was answered is not
-    /// what the app does under this load. In a short window they may only be slow; in an open loop they are a
-    /// sign of too high a rate.
-    fn must_have_answered(&self, report: &Report) -> Result<(), LabError> {
+    /// what the app does under this load. In a short window, or with many connections to a slow app, they may
+    /// only be slow; in an open loop they are a sign of too high a rate.
+    fn must_have_answered(&self, plan: &Plan, report: &Report) -> Result<(), LabError> {
         let unanswered = report.counts.unfinished + report.warmup.unfinished;
         let total = report.counts.started + report.warmup.unfinished;
+        let bearable = bearable(plan.connections, requests(report), report.elapsed + plan.drain);
         // Those of the warm-up began before the window.
-        let is_old = report.warmup.unfinished > 0 && report.elapsed >= UNANSWERED_MIN
-            || u128::from(report.censored.max()) >= UNANSWERED_MIN.as_nanos();
+        let is_old = report.warmup.unfinished > 0 && report.elapsed >= bearable
+            || u128::from(report.censored.max()) >= bearable.as_nanos();
         if !is_old || unanswered as f64 <= FAILED_SHARE_MAX * total as f64 {
             return Ok(());
         }
@@ -257,6 +260,13 @@ impl<'a> Subject<'a> {
     fn load_failed(&self) -> impl FnOnce(LoadError) -> LabError {
         LabError::load(&self.arm.name)
     }
+}
+
+/// How long a request may take before it counts as unanswered: a request waits for those of all other
+/// connections.
+fn bearable(connections: usize, answered: u64, within: Duration) -> Duration {
+    let turn = within.mul_f64(connections as f64 / answered.max(1) as f64);
+    UNANSWERED_MIN.max(turn * UNANSWERED_TURNS)
 }
 
 /// How long a closed loop fills at its beginning: until the first answers on all connections have arrived,
@@ -318,6 +328,14 @@ mod tests {
         assert_eq!(percentile_ms(&histogram, 99.9), None);
         assert_eq!(percentile_ms(&Histogram::default(), 50.0), None);
         assert_eq!([50.0, 90.0, 95.0, 97.5, 99.0, 99.9].map(samples_min), [1, 100, 200, 1000, 1000, 10_000]);
+    }
+
+    #[test]
+    fn a_request_that_waits_for_many_others_is_not_unanswered() {
+        let seconds = Duration::from_secs;
+        assert_eq!(bearable(64, 4_000, seconds(4)), UNANSWERED_MIN);
+        assert_eq!(bearable(64, 32, seconds(4)), seconds(24), "each turn takes 8 s");
+        assert_eq!(bearable(64, 0, seconds(1)), seconds(192));
     }
 
     #[test]

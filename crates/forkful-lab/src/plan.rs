@@ -49,7 +49,7 @@ const SAMPLES_SPARE_OF_FEW: f64 = 1.3;
 /// Minimum answers of one worker in a window, so that one more or less does not matter.
 const ANSWERS_MIN: u32 = 25;
 
-/// The minimum share of the warm-up, however small a budget is that is kept.
+/// The minimum share of the warm-up, however small the budget is.
 const WARMTH_MIN: f64 = 0.75;
 
 /// A warm-up shorter than this is not reduced.
@@ -77,8 +77,8 @@ pub(crate) struct Facts {
     pub blocks: Option<usize>,
     /// A self-test needs many short blocks.
     pub is_self_test: bool,
-    /// The run must end within the budget.
-    pub keeps_budget: bool,
+    /// The run takes as long as it has to.
+    pub extends: bool,
 }
 
 impl Facts {
@@ -96,7 +96,7 @@ impl Facts {
             with_latency: setup.with_latency,
             blocks: setup.blocks,
             is_self_test: setup.self_test,
-            keeps_budget: setup.keeps_budget,
+            extends: setup.extends,
         }
     }
 }
@@ -114,8 +114,8 @@ pub(crate) struct Plan {
     pub window: Duration,
     /// Length of each window at a fixed rate; zero if there are none.
     pub latency_window: Duration,
-    /// The run ends within the budget.
-    pub keeps_budget: bool,
+    /// The run takes as long as it has to.
+    pub extends: bool,
     /// This plan, the smallest that is meaningful, exceeds the budget.
     pub exceeds_budget: bool,
     /// Total time, without repeated blocks.
@@ -133,10 +133,10 @@ impl Plan {
         self.warmup + self.window + 2 * self.latency_window
     }
 
-    /// The warm-up that an arm gets, from the warm-up that it needs. A budget that is kept has no time for
-    /// more than was planned.
+    /// The warm-up that an arm gets, from the warm-up that it needs. Within a budget there is no time for more
+    /// than was planned.
     pub(crate) fn warmed(&self, needed: Warmup) -> Warmup {
-        let requests = if self.keeps_budget { 0 } else { needed.requests };
+        let requests = if self.extends { needed.requests } else { 0 };
         Warmup { time: self.warmed_for(needed.time), requests }
     }
 
@@ -209,7 +209,7 @@ pub(crate) fn plan(facts: &Facts) -> Plan {
         warmth,
         window,
         latency_window,
-        keeps_budget: facts.keeps_budget,
+        extends: facts.extends,
         exceeds_budget: false,
         takes: Duration::ZERO,
     };
@@ -257,10 +257,10 @@ pub(crate) fn repeats_max(blocks: usize) -> usize {
     blocks / 2
 }
 
-/// How much of the warm-up fits, together with the minimum of measured time and blocks, in a budget that is
-/// kept.
+/// How much of the warm-up fits, together with the minimum of measured time and blocks, into the budget: it is
+/// kept if possible.
 fn warmth(facts: &Facts) -> f64 {
-    if !facts.keeps_budget {
+    if facts.extends {
         return 1.0;
     }
     let for_block = facts.left / facts.blocks.unwrap_or(BLOCKS_MIN).max(1) as u32;
@@ -276,7 +276,7 @@ fn warmth(facts: &Facts) -> f64 {
 /// A slow route needs longer windows for enough answers. After a long warm-up, longer windows cost little.
 fn least_measured(facts: &Facts) -> Duration {
     let share_of_window = if facts.with_latency { WINDOW_SHARE } else { 1.0 };
-    let after_warmup = if facts.keeps_budget { Duration::ZERO } else { facts.warmup / MEASURED_OF_WARMUP };
+    let after_warmup = if facts.extends { facts.warmup / MEASURED_OF_WARMUP } else { Duration::ZERO };
     let enough = MEASURED_MIN.max(after_warmup.min(MEASURED_MAX_WITHOUT_LATENCY));
     enough.max((facts.answer * ANSWERS_MIN).div_f64(share_of_window))
 }

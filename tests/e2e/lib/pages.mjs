@@ -67,12 +67,18 @@ function isWellFormed(language, text) {
 export const pages = () => readdirSync(DOCS).filter((file) => file.endsWith('.md')).sort();
 
 /**
- * On a busy machine an app may listen later than a command waits, so that a refused connection (7) is retried, and the figures of a load may not be
- * reliable (6).
+ * On a busy machine an app may listen later than a command waits, so that a start is followed by a wait for it, a refused connection (7) is retried,
+ * and the figures of a load may not be reliable (6).
  */
 const PATIENCE = `
 curl() { local n code; for n in {1..240}; do command curl "$@" && return; code=$?; [ $code = 7 ] || return $code; sleep 0.5; done; return 7; }
-forkful() { local code=0; command forkful "$@" || code=$?; [ $code = 6 ] || return $code; }
+forkful() {
+  local n code=0; command forkful "$@" || code=$?
+  case "$code $*" in '0 start'*) for n in {1..360}; do
+    case "$(command forkful list --json)" in *'does not listen on any port'*) sleep 0.5;; *) break;; esac
+  done;; esac
+  [ $code = 6 ] || return $code
+}
 `;
 
 /** What the containers of a Dockerfile or a manifest run, as lines of a shell. @param {string} language @param {string} text */

@@ -148,7 +148,7 @@ export class Sandbox {
   }
 
   /**
-   * Runs a command that must succeed. After the start of apps with a `PORT`, it waits until they listen with all their workers: on a slow or
+   * Runs a command that must succeed. After the start of apps with a `PORT` or a `SOCKET`, it waits until they listen with all their workers: on a slow or
    * busy machine that may be after the end of `start`, which waits 3 s for workers of a cluster, and 1 s in fork mode.
    * @param {string[]} args @param {Parameters<Sandbox['run']>[1]} [options]
    */
@@ -159,14 +159,15 @@ export class Sandbox {
     return outcome;
   }
 
-  /** Waits until apps listen that are given a port. @param {string[]} args @param {Outcome} outcome @param {Parameters<Sandbox['run']>[1]} [options] */
+  /** Waits until apps listen that are given a port or a socket. @param {string[]} args @param {Outcome} outcome @param {Parameters<Sandbox['run']>[1]} [options] */
   async #listening(args, outcome, options) {
     const told = `${outcome.stdout}${outcome.stderr}`;
     const port = Number(options?.env?.PORT ?? 0);
     if (port > 0) await waitUntil(`a listener on port ${port}\n${told}`, () => isListenedOn(port));
     const late = [...told.matchAll(/^note: (.+): it runs, but has not listened on any port yet/gm)].map(([, name]) => name);
     const path = resolve(options?.cwd ?? this.directory, args[1]);
-    if (late.length > 0 && (port > 0 || namesPorts(path))) await waitUntil(`all workers of ${late} to listen`, () => this.#listen(late));
+    const listens = port > 0 || options?.env?.SOCKET !== undefined || namesPorts(path);
+    if (late.length > 0 && listens) await waitUntil(`all workers of ${late} to listen`, () => this.#listen(late));
   }
 
   /** Whether all workers of these apps listen. @param {string[]} names */

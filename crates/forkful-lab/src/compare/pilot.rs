@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Setup;
-use super::warming::{self, Need, Warmup};
+use super::warming::{self, Limits, Need, Warmup};
 use crate::LabError;
 use crate::arms::Arm;
 use crate::document::CapacityPoint;
@@ -146,9 +146,9 @@ fn one(
     let stretched =
         |least: Duration, answers: u32| least.max((server.first_answer() * answers).min(STRETCHED_MAX));
     let counts = counts(setup);
-    let time_max = warming::time_max(setup.keeps_budget.then_some(setup.budget), setup.arms.len());
+    let limits = Limits::of(setup);
     let two_answers = stretched(Duration::ZERO, 2);
-    let need = warming::pilot(&subject, counts[counts.len() / 2], two_answers, time_max, &mut |window| {
+    let need = warming::pilot(&subject, counts[counts.len() / 2], two_answers, limits, &mut |window| {
         quiet.saw(window);
     })?;
     let alone = subject.closed(1, stretched(ALONE, 2))?;

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::Setup;
 use crate::LabError;
 use crate::measure::{Subject, Window};
 
@@ -22,8 +23,11 @@ const STEPS_MAX: u32 = 16;
 /// Minimum steps: growth shows between the first two and the next two.
 const STEPS_LEAST: u32 = 4;
 
-/// Share of a budget that is kept for the steps of all arms.
+/// Share of the budget for the steps of all arms, unless a run takes as long as it has to.
 const BUDGET_SHARE: f64 = 0.2;
+
+/// A warm-up is at most so many times as long as the longest that an arm needed.
+const LONGER_MAX: u32 = 2;
 
 /// Throughput is steady if it grows by less than this factor from two steps to the next two.
 const STEADY: f64 = 1.04;
@@ -34,6 +38,8 @@ const WARM: f64 = 0.97;
 /// The load that an arm needed in the pilot until it had its final speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Need {
+    /// The index of the app that the arm runs.
+    pub(super) app: usize,
     pub(super) workers: u16,
     pub(super) time: Duration,
     /// Requests that were answered in this time.
@@ -74,38 +80,61 @@ impl Warmup {
     }
 }
 
-/// The warm-up of each arm: as many requests for each worker as the arm that needs the most, and at least as
-/// much time as arms with fewer workers. Each need is a single measurement on a machine that may be shared,
-/// and an arm that is measured cold looks slow in every block.
+/// The warm-up of each arm: as many requests for each worker as the arm of the same app that needs the most,
+/// at least as much time as arms with fewer workers, and at least half of the longest. Each need is a single
+/// measurement on a machine that may be shared, and an arm that is measured cold looks slow in every block.
 pub(super) fn evened(needs: &[Need]) -> Vec<Warmup> {
     let of_each = |need: &Need| need.requests.div_ceil(u64::from(need.workers.max(1)));
-    let most = needs.iter().map(of_each).max().unwrap_or_default();
-    let longest = |workers: u16| {
-        let of_smaller = needs.iter().filter(move |other| other.workers <= workers);
-        of_smaller.map(|need| need.time).max().unwrap_or_default()
+    let longest_of = |is_one: &dyn Fn(&Need) -> bool| {
+        needs.iter().filter(|need| is_one(need)).map(|need| need.time).max().unwrap_or_default()
     };
+    let longest = longest_of(&|_| true);
     let warmup = |need: &Need| {
-        let requests = most * u64::from(need.workers.max(1));
+        let of_app = needs.iter().filter(|other| other.app == need.app);
+        let requests = of_app.map(of_each).max().unwrap_or_default() * u64::from(need.workers.max(1));
         let more = requests.saturating_sub(need.requests) as f64 / need.per_second.max(f64::MIN_POSITIVE);
-        let time = need.time + Duration::try_from_secs_f64(more).unwrap_or_default();
-        Warmup { time: time.max(longest(need.workers)), requests }
+        let time = need.time + Duration::try_from_secs_f64(more).unwrap_or(longest);
+        let least = longest_of(&|other| other.workers <= need.workers).max(longest / 2);
+        Warmup { time: time.min(longest * LONGER_MAX).max(least), requests }
     };
     needs.iter().map(warmup).collect()
 }
 
-/// The maximum time of an arm's steps. A budget that is kept is shared by all arms.
-pub(super) fn time_max(kept_budget: Option<Duration>, arms: usize) -> Duration {
-    let share = kept_budget.map(|budget| budget.mul_f64(BUDGET_SHARE) / arms.max(1) as u32);
-    share.map_or(STEP_MAX * STEPS_MAX / 2, |share| share.clamp(STEP * STEPS_LEAST, STEP * STEPS_MAX))
+/// How long an arm may take in the pilot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// All steps.
+    time: Duration,
+    step: Duration,
 }
 
-/// Loads a fresh server until its throughput stops growing, for `time_max` at most. `answer` is how long a
-/// request takes.
+impl Limits {
+    pub(super) fn of(setup: &Setup) -> Self {
+        Self::within(setup.extends, setup.budget, setup.arms.len())
+    }
+
+    fn within(extends: bool, budget: Duration, arms: usize) -> Self {
+        if extends {
+            return Self { time: STEP_MAX * STEPS_MAX / 2, step: STEP_MAX };
+        }
+        let share = budget.mul_f64(BUDGET_SHARE) / arms.max(1) as u32;
+        Self { time: share.clamp(STEP * STEPS_LEAST, STEP * STEPS_MAX), step: STEP }
+    }
+
+    /// The length of the next step. Steps never get shorter, so that their rates can be compared.
+    fn next_step(self, step: Duration, per_second: f64, workers: u16) -> Duration {
+        let wish = Duration::try_from_secs_f64(STEP_ANSWERS * f64::from(workers) / per_second);
+        wish.unwrap_or(self.step).min(self.step).max(step)
+    }
+}
+
+/// Loads a fresh server until its throughput stops growing, within `limits`. `answer` is how long a request
+/// takes.
 pub(super) fn pilot(
     subject: &Subject<'_>,
     connections: usize,
     answer: Duration,
-    time_max: Duration,
+    limits: Limits,
     saw: &mut dyn FnMut(&Window),
 ) -> Result<Need, LabError> {
     let workers = subject.arm.runner.workers();
@@ -119,25 +148,20 @@ pub(super) fn pilot(
         spent.push(step);
         // JIT compilation does not speed up a route that takes seconds.
         let is_slow = answer > STEP;
-        let is_over = spent.iter().sum::<Duration>() + step > time_max || rates.len() >= STEPS_MAX as usize;
+        let is_over =
+            spent.iter().sum::<Duration>() + step > limits.time || rates.len() >= STEPS_MAX as usize;
         if is_slow || is_steady(&rates) || is_over {
             let cold = steps_needed(&rates);
             return Ok(Need {
+                app: subject.arm.app,
                 workers,
                 time: spent[..cold].iter().sum(),
                 requests: answered[..cold].iter().sum(),
                 per_second: steady(&rates),
             });
         }
-        step = next_step(step, window.per_second(), workers, time_max);
+        step = limits.next_step(step, window.per_second(), workers);
     }
-}
-
-/// A step never gets shorter, so that the rates of two steps can be compared.
-fn next_step(step: Duration, per_second: f64, workers: u16, time_max: Duration) -> Duration {
-    let wish =
-        Duration::try_from_secs_f64(STEP_ANSWERS * f64::from(workers) / per_second).unwrap_or(STEP_MAX);
-    wish.min(STEP_MAX).min(time_max / STEPS_LEAST).max(step)
 }
 
 fn is_steady(rates: &[f64]) -> bool {
@@ -184,6 +208,7 @@ mod tests {
     fn need(workers: u16, seconds: u64) -> Need {
         let per_second = 2000 * u64::from(workers);
         Need {
+            app: 0,
             workers,
             time: Duration::from_secs(seconds),
             requests: per_second * seconds,
@@ -201,7 +226,13 @@ mod tests {
         assert_eq!(evened(&[need(1, 4), need(2, 1)]), [(4, 4), (4, 8)], "two workers compile twice");
         assert_eq!(evened(&[need(2, 1), need(2, 5)]), [(5, 10), (5, 10)], "equals are treated equally");
         let slower = Need { per_second: 1000.0, requests: 4000, ..need(2, 4) };
-        assert_eq!(evened(&[need(1, 3), slower]), [(3, 3), (12, 6)], "a slower arm needs longer for as many");
+        assert_eq!(
+            evened(&[need(1, 3), slower]),
+            [(3, 3), (8, 6)],
+            "longer, but not more than twice as long"
+        );
+        let other = Need { app: 1, per_second: 20.0, requests: 20, ..need(1, 1) };
+        assert_eq!(evened(&[need(1, 6), other]), [(6, 6), (6, 0)], "another app compiles other code");
         assert_eq!(evened(&[Need { per_second: 0.0, requests: 0, ..need(1, 1) }, need(1, 2)])[0].1, 2);
         assert_eq!(evened(&[]), []);
     }
@@ -216,14 +247,14 @@ mod tests {
 
     #[test]
     fn steps_are_longer_on_a_slow_machine_and_fit_a_budget() {
-        let (half, long) = (Duration::from_millis(500), time_max(None, 3));
-        assert_eq!(next_step(half, 6000.0, 1, long), half);
-        assert_eq!(next_step(half, 1600.0, 2, long), Duration::from_millis(1250));
-        assert_eq!(next_step(half, 0.0, 2, long), STEP_MAX);
-        assert_eq!(next_step(Duration::from_secs(3), 6000.0, 1, long), Duration::from_secs(3));
-        let kept = time_max(Some(Duration::from_secs(10)), 3);
-        assert_eq!(kept, Duration::from_secs(2));
-        assert_eq!(next_step(half, 100.0, 2, kept), half);
-        assert_eq!(time_max(Some(Duration::from_secs(60)), 2), Duration::from_secs(6));
+        let (half, minute) = (STEP, Duration::from_secs(60));
+        let patient = Limits::within(true, minute, 3);
+        assert_eq!(patient.next_step(half, 6000.0, 1), half);
+        assert_eq!(patient.next_step(half, 1600.0, 2), Duration::from_millis(1250));
+        assert_eq!(patient.next_step(half, 0.0, 2), STEP_MAX);
+        assert_eq!(patient.next_step(Duration::from_secs(3), 6000.0, 1), Duration::from_secs(3));
+        let within = |seconds| Limits::within(false, Duration::from_secs(seconds), 2);
+        assert_eq!([10, 60, 600].map(|seconds| within(seconds).time.as_secs()), [2, 6, 8]);
+        assert_eq!(within(60).next_step(half, 100.0, 2), half);
     }
 }

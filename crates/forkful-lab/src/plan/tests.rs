@@ -18,7 +18,7 @@ fn facts(left: u64) -> Facts {
         with_latency: true,
         blocks: None,
         is_self_test: false,
-        keeps_budget: true,
+        extends: false,
     }
 }
 
@@ -96,16 +96,16 @@ fn a_long_warm_up_is_cut_by_a_quarter_at_most_to_keep_the_budget() {
     assert!(cut.takes <= seconds(60) && cut.takes > seconds(56), "{cut:?}");
     assert_eq!(cut.trial() - cut.warmup, MEASURED_MIN);
     assert_eq!(cut.block() * 6, cut.takes);
-    let whole = plan(&Facts { warmup: seconds(4), keeps_budget: false, ..facts(20) });
+    let whole = plan(&Facts { warmup: seconds(4), extends: true, ..facts(20) });
     assert_eq!((whole.warmup, whole.warmth, whole.looks.as_slice()), (seconds(4), 1.0, [6].as_slice()));
     assert_eq!(whole.trial() - whole.warmup, MEASURED_MIN);
-    let slow = plan(&Facts { warmup: seconds(6), keeps_budget: false, ..facts(20) });
+    let slow = plan(&Facts { warmup: seconds(6), extends: true, ..facts(20) });
     assert_eq!(slow.trial() - slow.warmup, Duration::from_millis(1500), "a quarter of the warm-up");
     let need = Warmup { time: seconds(4), requests: 9000 };
     assert_eq!(
         (whole.warmed(need), cut.warmed(need).requests),
         (need, 0),
-        "no more than planned in a kept budget"
+        "no more than planned within a budget"
     );
 }
 

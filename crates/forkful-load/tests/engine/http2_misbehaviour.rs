@@ -11,7 +11,7 @@ use forkful_load::{
 
 /// For servers that send nothing or half an answer: all twelve requests wait at the same time. For other
 /// servers, a timeout would only mean a busy machine.
-const SHORT: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_secs(3);
 /// Far longer than a run of twelve requests takes; a run that exceeds it hangs.
 const HANG: Duration = Duration::from_secs(60);
 const DATA: u8 = 0;
@@ -284,7 +284,7 @@ fn a_server_that_allows_no_more_requests_on_a_connection_ends_with_a_name_and_no
     for load in [Load::Closed { think: Think::None }, open] {
         let server = holds_back(None);
         let mut plan = plan(&server);
-        (plan.load, plan.timeout) = (load, SHORT / 2);
+        (plan.load, plan.timeout) = (load, SHORT * 10);
         let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
         let (completed, failed) = (report.counts.completed, report.counts.failed);
         assert_eq!((report.counts.started, completed + failed), (12, 12), "{load:?}: {:?}", report.counts);

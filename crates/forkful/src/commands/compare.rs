@@ -125,6 +125,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let setup = lab::setup(&args.lab, target, &script, apps, arms, BUDGET, stop)?;
     let mut setup = Setup {
         keeps_budget: setup.keeps_budget && !args.extend,
+        extends: args.extend,
         blocks: args.blocks,
         with_latency: !args.no_latency && !args.aa,
         self_test: args.aa,

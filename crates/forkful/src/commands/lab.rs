@@ -143,6 +143,7 @@ pub(super) fn setup(
         start_timeout: args.app.other.start_timeout,
         budget: args.budget.unwrap_or(budget),
         keeps_budget: args.budget.is_some(),
+        extends: false,
         blocks: None,
         connections: args.request.connections,
         keep_alive: !args.request.no_keep_alive,

@@ -381,7 +381,7 @@ fn an_app_s_workers_are_told_apart_and_their_requests_add_up() {
         "require('node:http').createServer((_, answer) => answer.end('hello')).listen(0, '127.0.0.1');";
     let sandbox = Sandbox::new();
     sandbox.write("app.js", SERVER);
-    let started = sandbox.run(&["start", "app.js", "-i", "2", "--name", "api"]);
+    let started = sandbox.run(&["start", "app.js", "-i", "2", "--name", "api", "--listen-timeout", "60s"]);
     assert_eq!(code(&started), 0, "{}", text(&started.stderr));
     let list = json(&sandbox.run(&["list", "--json"]));
     let address = list["apps"][0]["listening"][0].as_str().unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::sandbox::{Guarded, Sandbox};
-use crate::settled::settled;
+use crate::settled::{settled, wait_until};
 use insta::assert_snapshot;
 
 /// A socket that receives the notifications, like a service manager.
@@ -63,14 +63,16 @@ fn values_that_are_not_saved_come_from_the_file_environment_that_the_daemon_read
     let token = || fs_err::read_to_string(sandbox.work().join("token")).unwrap_or_default();
     let mut start = sandbox.command(&["start", "server.js", "--name", "api"]);
     assert!(start.env("TOKEN", "of-the-caller").output().unwrap().status.success());
-    assert_eq!(token(), "of-the-caller");
+    wait_until(|| token() == "of-the-caller");
     sandbox.run(&["kill"]);
     let environment = sandbox.home().join("environment");
     let ear = ear(&sandbox);
     let boot = || {
+        fs_err::remove_file(sandbox.work().join("token")).unwrap();
         let mut service = sandbox.command(&["daemon", "--resurrect"]);
         let service = Guarded::spawn(service.env("NOTIFY_SOCKET", sandbox.work().join("notify")));
         assert_eq!(heard(&ear), "READY=1\nSTATUS=1 apps started");
+        wait_until(|| !token().is_empty());
         let told = token();
         sandbox.run(&["kill"]);
         while heard(&ear) != "STOPPING=1" {}

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, stdout};
-use crate::settled::settled;
+use crate::settled::{eventually, settled};
 
 /// Answers with its environment; each start also prints it to the log.
 const APP: &str = "
@@ -37,25 +37,29 @@ fn definition(sandbox: &Sandbox, name: &str) -> Value {
     app.unwrap()["definition"].clone()
 }
 
-/// The last output of the latest process.
-fn said(sandbox: &Sandbox, name: &str) -> String {
-    let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
-    lines.lines().last().unwrap_or_default().trim_end().to_owned()
+/// Waits until this is the last output of the latest process.
+#[track_caller]
+fn says(sandbox: &Sandbox, name: &str, line: &str) {
+    let said = || {
+        let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
+        lines.lines().last().unwrap_or_default().trim_end().to_owned()
+    };
+    assert_eq!(eventually(said, |said| said == line), line);
 }
 
 #[test]
 fn the_environment_stays_unless_it_is_asked_for() {
     let sandbox = app();
-    assert_eq!(said(&sandbox, "api"), "A=1 B=1 C=undefined  x");
+    says(&sandbox, "api", "A=1 B=1 C=undefined  x");
     done(&sandbox, &["restart", "api"], &[("A", "2"), ("C", "2")]);
-    assert_eq!(said(&sandbox, "api"), "A=1 B=1 C=undefined  x");
+    says(&sandbox, "api", "A=1 B=1 C=undefined  x");
     let told = done(&sandbox, &["restart", "api", "--update-env"], &[("A", "2"), ("C", "2")]);
-    assert_eq!(said(&sandbox, "api"), "A=2 B=1 C=2  x");
+    says(&sandbox, "api", "A=2 B=1 C=2  x");
     assert!(told.contains("note: api: environment: added C; changed A\n"), "{told}");
     done(&sandbox, &["reload", "api", "--env", "B=3"], &[("A", "3")]);
-    assert_eq!(said(&sandbox, "api"), "A=2 B=3 C=2  x");
+    says(&sandbox, "api", "A=2 B=3 C=2  x");
     done(&sandbox, &["reload", "api", "-a", "--env", "B=4"], &[("A", "4"), ("B", "5")]);
-    assert_eq!(said(&sandbox, "api"), "A=4 B=4 C=2  x");
+    says(&sandbox, "api", "A=4 B=4 C=2  x");
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn options_change_what_they_name_and_nothing_else() {
     note: api: exec_mode: fork → cluster
     note: api: max_memory_restart: none → 200M
     ");
-    assert_eq!(said(&sandbox, "0"), "A=1 B=1 C=undefined --no-warnings y");
+    says(&sandbox, "0", "A=1 B=1 C=undefined --no-warnings y");
     let after = definition(&sandbox, "api");
     let changed: Vec<&String> = after
         .as_object()
@@ -165,7 +169,7 @@ fn an_app_can_be_renamed() {
     done(&sandbox, &["start", "other.js"], &[]);
     let told = done(&sandbox, &["reload", "0", "--name", "web"], &[]);
     assert!(told.contains("note: api: name: api → web\n"), "{told}");
-    assert_eq!(said(&sandbox, "web"), "A=1 B=1 C=undefined  x");
+    says(&sandbox, "web", "A=1 B=1 C=undefined  x");
     let refused = [
         sandbox.transcript(&["restart", "web", "--name", "other"]),
         sandbox.transcript(&["restart", "all", "--name", "other"]),
@@ -210,7 +214,7 @@ fn a_file_is_the_truth_also_with_options() {
     sandbox.write("forkful.config.json", config);
     let told =
         done(&sandbox, &["reload", "forkful.config.json", "--max-memory-restart", "100M"], &[("A", "9")]);
-    assert_eq!(said(&sandbox, "api"), "A=9 B=undefined C=file  z");
+    says(&sandbox, "api", "A=9 B=undefined C=file  z");
     assert!(told.contains("environment: added C; removed B; changed A\n"), "{told}");
     let after = definition(&sandbox, "api");
     // The command line once set 9 seconds; the file does not.

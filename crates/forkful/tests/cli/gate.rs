@@ -75,7 +75,7 @@ impl Repository {
 fn a_commit_that_answers_more_slowly_fails_the_gate() {
     let repository = Repository::new(&[SERVER, SLOW_SERVER]);
     let before = repository.state();
-    let args = ["main~1", "main", "server.js", "--path", "/fast", "--no-latency", "--json"];
+    let args = ["main~1", "main", "server.js", "--path", "/fast", "--no-latency", "--json", "-c", "4"];
     let output = repository.compare(&[&args[..], &["--blocks", "6"]].concat());
     let told = repository.lab.sandbox.told(&output);
     let document: Value = serde_json::from_str(&stdout(&output)).expect(&told);

@@ -64,8 +64,8 @@ fn started(config: &str) -> (Sandbox, String, BTreeMap<u64, Value>) {
 #[test]
 fn of_two_workers_the_stuck_one_is_ended_with_a_report_and_the_other_left_alone() {
     let (sandbox, address, before) = started(
-        r#"{ "apps": [{ "name": "api", "script": "app.js", "instances": 2, "kill_timeout": 100,
-             "health": { "interval": 200, "start_period": 0, "stuck_limit": "1s" } }] }"#,
+        r#"{ "apps": [{ "name": "api", "script": "app.js", "instances": 2, "kill_timeout": 100, "listen_timeout": "60s",
+             "health": { "interval": 200, "start_period": 0, "stuck_limit": "5s" } }] }"#,
     );
     assert_eq!(before.len(), 2);
     let stuck = ask(&address, "/stick");
@@ -87,7 +87,7 @@ fn of_two_workers_the_stuck_one_is_ended_with_a_report_and_the_other_left_alone(
 #[test]
 fn without_a_limit_a_stuck_worker_is_left_alone() {
     let (sandbox, address, before) = started(
-        r#"{ "apps": [{ "name": "api", "script": "app.js", "instances": 2, "kill_timeout": 100 }] }"#,
+        r#"{ "apps": [{ "name": "api", "script": "app.js", "instances": 2, "kill_timeout": 100, "listen_timeout": "60s" }] }"#,
     );
     let stuck = ask(&address, "/stick");
     // New connections go to the other worker, which answers each; meanwhile nothing happens to it.

@@ -130,11 +130,15 @@ fn attach_shows_what_a_worker_writes_and_lets_go_of_it() {
     kill_process(Pid::from_raw(attached.child.id() as i32).unwrap(), Signal::INT).unwrap();
     assert_eq!(attached.child.wait().unwrap().code(), Some(0));
     // The answer to the last line of a pipe is shown before the command ends.
-    let mut attached = attach(&sandbox, &["attach", "reader"]);
-    writeln!(attached.child.stdin.as_mut().unwrap(), "three").unwrap();
-    drop(attached.child.stdin.take());
-    assert_eq!(attached.next_line(), "read three\n");
-    assert_eq!(attached.child.wait().unwrap().code(), Some(0));
+    // An answer that comes later is not waited for.
+    wait_until(|| {
+        let mut attached = attach(&sandbox, &["attach", "reader"]);
+        writeln!(attached.child.stdin.as_mut().unwrap(), "three").unwrap();
+        drop(attached.child.stdin.take());
+        let line = attached.next_line();
+        assert_eq!(attached.child.wait().unwrap().code(), Some(0));
+        line == "read three\n"
+    });
     // With a custom separator, and until the end of the typed input.
     let mut attached = attach(&sandbox, &["attach", "0", ";"]);
     writeln!(attached.child.stdin.as_mut().unwrap(), "a\nb").unwrap();

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use crate::metrics::without_metrics;
 use crate::sandbox::{Guarded, Sandbox, done, stdout};
-use crate::settled::settled;
+use crate::settled::{settled, wait_until};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -16,9 +16,9 @@ server.listen(0, '127.0.0.1', () => console.log('listening'));
 
 /// An app that does not listen; it writes to stderr when it exits.
 const TICKER: &str = "
-console.log('ticking');
 setInterval(() => {}, 1000);
 process.on('SIGUSR2', () => console.error('got SIGUSR2'));
+console.log('ticking');
 ";
 
 macro_rules! assert_told {
@@ -39,7 +39,19 @@ fn pids(sandbox: &Sandbox) -> Vec<u64> {
 fn an_app_on_two_workers_from_start_to_kill() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
-    let start = sandbox.transcript(&["start", "server.js", "-i", "2", "--name", "api", "--", "a b", "--x"]);
+    let start = sandbox.transcript(&[
+        "start",
+        "server.js",
+        "-i",
+        "2",
+        "--name",
+        "api",
+        "--listen-timeout",
+        "60s",
+        "--",
+        "a b",
+        "--x",
+    ]);
     assert_told!(start, @"
     exit: 0
     --- stdout
@@ -150,7 +162,7 @@ fn an_app_on_two_workers_from_start_to_kill() {
 fn an_app_that_fails_is_explained_with_its_last_words() {
     let sandbox = Sandbox::new();
     sandbox.write("crash.js", "console.error('no database'); process.exit(7);");
-    let args = ["start", "crash.js", "--no-autorestart"];
+    let args = ["start", "crash.js", "--no-autorestart", "--min-uptime", "60s"];
     assert_told!(sandbox.transcript(&args), @"
     exit: 1
     --- stderr
@@ -214,7 +226,8 @@ fn a_taken_port_is_named_with_its_owner() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     sandbox.write("server.js", &SERVER.replace("listen(0", &format!("listen({port}")));
-    let told = sandbox.transcript(&["start", "server.js", "-i", "2", "--no-autorestart"]);
+    let told =
+        sandbox.transcript(&["start", "server.js", "-i", "2", "--no-autorestart", "--listen-timeout", "60s"]);
     assert!(told.starts_with("exit: 1\n"), "{told}");
     let owner = format!("127.0.0.1:{port}: it is taken by pid {}", std::process::id());
     assert!(told.contains(&owner), "{told}");
@@ -289,6 +302,7 @@ fn logs_of_the_past_in_each_style() {
     let sandbox = Sandbox::new();
     sandbox.write("ticker.js", TICKER);
     done(&sandbox, &["start", "ticker.js"]);
+    wait_until(|| done(&sandbox, &["logs", "ticker", "--nostream", "--out"]).contains("ticking"));
     done(&sandbox, &["signal", "usr2", "ticker"]);
     let mut follower = follow(&sandbox, &["logs", "--err", "--raw"]);
     assert_eq!(follower.next_line(), "got SIGUSR2\n");

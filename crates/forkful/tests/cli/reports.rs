@@ -12,8 +12,8 @@ fn two_saved_runs_are_compared_and_what_was_not_the_same_is_named() {
         let output = sandbox.run(&[
             "bench",
             "--json",
-            "-n",
-            "300",
+            "-d",
+            "1s",
             "-c",
             connections,
             &server.url("/fast?token=s3cret"),

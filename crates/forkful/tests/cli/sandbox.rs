@@ -68,7 +68,7 @@ impl Sandbox {
     pub(crate) fn told(&self, output: &Output) -> String {
         let mut text = format!("exit: {}\n", output.status.code().unwrap_or(-1));
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
-            let told = without_pages(&without_core_warning(bytes));
+            let told = without_pages(&without_words_of_the_machine(bytes));
             if !told.is_empty() {
                 write!(text, "--- {name}\n{told}").unwrap();
             }
@@ -93,11 +93,17 @@ fn without_pages(told: &str) -> String {
     text
 }
 
-/// A command's output without the warning about more workers than cores, which depends on the machine.
-pub(crate) fn without_core_warning(bytes: &[u8]) -> String {
+/// A command's output without what depends on the machine: a warning about more workers than cores, and notes
+/// that something takes long on a busy one.
+pub(crate) fn without_words_of_the_machine(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut left_out = false;
     let is_said = |line: &&str| {
+        if line.starts_with("note: the daemon has not answered yet")
+            || line.contains("it runs, but has not listened on any port yet")
+        {
+            return false;
+        }
         // The excerpt of the file below the warning is removed too.
         let is_excerpt = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).starts_with('|');
         left_out = line.contains("more workers than cores share") || left_out && is_excerpt;

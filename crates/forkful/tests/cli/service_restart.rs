@@ -119,8 +119,9 @@ fn who_connects_while_the_service_is_restarted_or_has_crashed_is_served_afterwar
     sandbox.write("server.js", &script);
     let mut manager = Manager::new(&sandbox);
     let mut service = manager.start(&sandbox);
-    sandbox.run(&["start", "server.js", "--name", "api", "-i", "2"]);
+    sandbox.run(&["start", "server.js", "--name", "api", "-i", "2", "--listen-timeout", "60s"]);
     sandbox.run(&["save"]);
+    manager.hear_until(|text| text.starts_with("FDSTORE=1"));
     manager.hear_the_rest();
     assert_eq!(manager.stored.len(), 1, "one socket for each address");
     let connect = || TcpStream::connect(("127.0.0.1", port));

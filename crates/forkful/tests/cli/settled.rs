@@ -1,5 +1,7 @@
 //! Transcripts with everything replaced that differs between runs, and waiting with a timeout.
 
+use std::time::{Duration, Instant};
+
 use regex::Regex;
 
 /// A text without process ids, times and amounts; tables independent of column widths.
@@ -13,11 +15,11 @@ pub(crate) fn settled(text: &str) -> String {
     for (pattern, replacement) in [
         (r"\d+\.\d%", "[cpu]"),
         (r"\d+\.\d MiB|\d+ KiB", "[mem]"),
-        (r"\| \d+ \| \d+s \|", "| [pid] | [uptime] |"),
+        (r"\| \d+ \| \d+[sm] \|", "| [pid] | [uptime] |"),
         // A worker without a core has not answered in time.
-        (r"blocked \d+s", "online"),
+        (r"blocked \d+[sm]", "online"),
         (r"pid  .*\d+", "pid              [pid]"),
-        (r"uptime  .*\d+s,", "uptime           [uptime],"),
+        (r"uptime  .*\d+[sm],", "uptime           [uptime],"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[time]"),
         (r"/\S+/node ", "[node] "),
         (r#""saved_at_ms": \d+"#, r#""saved_at_ms": [time]"#),
@@ -25,6 +27,17 @@ pub(crate) fn settled(text: &str) -> String {
         text = Regex::new(pattern).unwrap().replace_all(&text, replacement).into_owned();
     }
     text
+}
+
+/// Asks until the answer is the expected one, for a minute at most, and returns the last answer.
+pub(crate) fn eventually<T>(ask: impl Fn() -> T, is_expected: impl Fn(&T) -> bool) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = ask();
+        if is_expected(&answer) || Instant::now() > end {
+            return answer;
+        }
+    }
 }
 
 /// Waits until a condition holds.

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, stdout, succeeded};
-use crate::settled::settled;
+use crate::settled::{eventually, settled};
 
 const APP: &str = "
 console.log(`A=${process.env.A} ${process.argv.slice(2)}`);
@@ -39,10 +39,14 @@ fn online(sandbox: &Sandbox) -> Vec<String> {
     list.iter().filter(is_online).map(|worker| worker["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The last output of the latest process.
-fn said(sandbox: &Sandbox, name: &str) -> String {
-    let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
-    lines.lines().last().unwrap_or_default().trim_end().to_owned()
+/// Waits until this is the last output of the latest process.
+#[track_caller]
+fn says(sandbox: &Sandbox, name: &str, line: &str) {
+    let said = || {
+        let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
+        lines.lines().last().unwrap_or_default().trim_end().to_owned()
+    };
+    assert_eq!(eventually(said, |said| said == line), line);
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn options_and_the_environment_change_what_is_started() {
     let started =
         sandbox.command(&["start", "mail", "--update-env", "--", "x"]).env("A", "1").output().unwrap();
     assert!(started.status.success(), "{}", sandbox.told(&started));
-    assert_eq!(said(&sandbox, "mail"), "A=1 x");
+    says(&sandbox, "mail", "A=1 x");
     assert_snapshot!(settled(&done(&sandbox, &["start", "api-1", "-i", "3", "--kill-timeout", "9s"])), @"
     exit: 0
     --- stdout
@@ -115,7 +119,7 @@ fn options_and_the_environment_change_what_is_started() {
     assert_eq!(online(&sandbox), ["api-1", "mail", "api-1", "api-1"]);
     // Everything else is unchanged.
     done(&sandbox, &["start", "mail", "--env", "A=2"]);
-    assert_eq!(said(&sandbox, "mail"), "A=2 x");
+    says(&sandbox, "mail", "A=2 x");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::sandbox::{Sandbox, done, exists, stdout, without_core_warning};
+use crate::sandbox::{Sandbox, done, exists, stdout, without_words_of_the_machine};
 use crate::settled::wait_until;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::Value;
@@ -21,7 +21,7 @@ const ASKED: &str = "
 const leave = (how) => { require('node:fs').appendFileSync('asked', how + '\\n'); process.exit(0); };
 process.on('message', (message) => { if (message === 'shutdown') leave('message'); });
 process.on('SIGINT', () => leave('signal'));
-require('node:http').createServer().listen(0, '127.0.0.1');
+require('node:http').createServer().listen(0, '127.0.0.1', () => process.send('ready'));
 ";
 
 #[test]
@@ -38,7 +38,7 @@ fn an_app_that_wants_a_message_is_stopped_by_one() {
         sandbox.write(
             "apps.json",
             &format!(
-                r#"[{{ "name": "a", "script": "app.js", "exec_mode": "{mode}", "shutdown_with_message": {wants_message}, "kill_timeout": "20s" }}]"#
+                r#"[{{ "name": "a", "script": "app.js", "exec_mode": "{mode}", "shutdown_with_message": {wants_message}, "kill_timeout": "20s", "wait_ready": true, "listen_timeout": "60s" }}]"#
             ),
         );
         done(&sandbox, &["start", "apps.json"]);
@@ -48,7 +48,10 @@ fn an_app_that_wants_a_message_is_stopped_by_one() {
         fs_err::remove_file(&asked).unwrap();
     }
     // The command line's option, also at a restart.
-    done(&sandbox, &["start", "app.js", "--shutdown-with-message"]);
+    done(
+        &sandbox,
+        &["start", "app.js", "--shutdown-with-message", "--wait-ready", "--listen-timeout", "60s"],
+    );
     done(&sandbox, &["restart", "app"]);
     assert_eq!(read(&asked), "message\n");
 }
@@ -112,7 +115,7 @@ fn a_pid_file_holds_the_process_that_runs() {
     let held = || files.iter().map(|file| read(file).trim().parse().unwrap_or(0)).collect::<Vec<u64>>();
     let validated = sandbox.run(&["validate", "apps.json"]);
     assert!(
-        validated.status.success() && without_core_warning(&validated.stderr).is_empty(),
+        validated.status.success() && without_words_of_the_machine(&validated.stderr).is_empty(),
         "{}",
         sandbox.told(&validated)
     );

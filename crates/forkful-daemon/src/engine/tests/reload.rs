@@ -86,7 +86,7 @@ fn a_plain_restart_that_overtakes_a_reload_starts_what_the_app_is_then() {
         let mut world = World::new();
         let app = world.start_spec(version("1001", 3)).await;
         let mut next = version("1002", 3);
-        next.stop.drain_timeout = Duration::from_millis(300);
+        next.stop.drain_timeout = Duration::from_secs(2);
         world.define(Verb::Reload, &next);
         // While those replaced drain, the third waits for its turn.
         let leaving = |engine: &Engine| {

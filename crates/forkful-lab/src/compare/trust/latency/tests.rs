@@ -114,7 +114,7 @@ fn too_few_requests_are_told_with_the_budget_that_has_enough() {
         with_latency: true,
         blocks: None,
         is_self_test: false,
-        keeps_budget: true,
+        extends: false,
     };
     let told = |count: u64, weakest: f64, budget: u64| {
         let mut trust = Trust::default();
