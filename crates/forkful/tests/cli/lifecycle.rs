@@ -39,19 +39,7 @@ fn pids(sandbox: &Sandbox) -> Vec<u64> {
 fn an_app_on_two_workers_from_start_to_kill() {
     let sandbox = Sandbox::new();
     sandbox.write("server.js", SERVER);
-    let start = sandbox.transcript(&[
-        "start",
-        "server.js",
-        "-i",
-        "2",
-        "--name",
-        "api",
-        "--listen-timeout",
-        "60s",
-        "--",
-        "a b",
-        "--x",
-    ]);
+    let start = sandbox.transcript(&["start", "server.js", "-i", "2", "--name", "api", "--", "a b", "--x"]);
     assert_told!(start, @"
     exit: 0
     --- stdout
