@@ -119,7 +119,7 @@ fn compared(setup: &Setup, observer: &mut dyn Observer) -> Result<CompareDocumen
         looks: plan.looks.clone(),
         connections: pilot.connections,
         keep_alive: setup.keep_alive,
-        warmup_s: plan.warmed_for(pilot.warmup_max()).as_secs_f64(),
+        warmup_s: plan.warmed(pilot.warmup_max()).as_secs_f64(),
         window_s: plan.window.as_secs_f64(),
         latency_window_s: plan.latency_window.as_secs_f64(),
         restarts: "every server is started anew for every block".to_owned(),
@@ -233,8 +233,13 @@ fn run_block(
     let group = if together { order.len() } else { 1 };
     let mut trials: Vec<Option<Trial>> = setup.arms.iter().map(|_| None).collect();
     for indices in order.chunks(group.max(1)) {
-        let warmed = |index: usize| (&setup.arms[index], plan.warmed(pilot.warmups[index]));
-        let arms: Vec<(&Arm, Warmup)> = indices.iter().map(|index| warmed(*index)).collect();
+        let warmed = |index: &usize| {
+            let needed = pilot.warmups[*index];
+            // A budget has no time for more than was planned.
+            let requests = if setup.extends { needed.requests } else { 0 };
+            (&setup.arms[*index], Warmup { time: plan.warmed(needed.time), requests })
+        };
+        let arms: Vec<(&Arm, Warmup)> = indices.iter().map(warmed).collect();
         for (index, trial) in indices.iter().zip(run_trials(setup, &arms, &trial_plan, &mut began)?) {
             trials[*index] = Some(trial);
         }

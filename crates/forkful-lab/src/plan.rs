@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::LabError;
-use crate::compare::{Setup, pilot::Pilot, warming::Warmup};
+use crate::compare::{Setup, pilot::Pilot};
 use crate::measure::samples_min;
 
 /// With fewer blocks a signed-rank test cannot be significant.
@@ -114,8 +114,6 @@ pub(crate) struct Plan {
     pub window: Duration,
     /// Length of each window at a fixed rate; zero if there are none.
     pub latency_window: Duration,
-    /// The run takes as long as it has to.
-    pub extends: bool,
     /// This plan, the smallest that is meaningful, exceeds the budget.
     pub exceeds_budget: bool,
     /// Total time, without repeated blocks.
@@ -133,15 +131,8 @@ impl Plan {
         self.warmup + self.window + 2 * self.latency_window
     }
 
-    /// The warm-up that an arm gets, from the warm-up that it needs. Within a budget there is no time for more
-    /// than was planned.
-    pub(crate) fn warmed(&self, needed: Warmup) -> Warmup {
-        let requests = if self.extends { needed.requests } else { 0 };
-        Warmup { time: self.warmed_for(needed.time), requests }
-    }
-
-    /// The time of [`Plan::warmed`].
-    pub(crate) fn warmed_for(&self, needed: Duration) -> Duration {
+    /// How long the warm-up of an arm is, from how long it needs to be.
+    pub(crate) fn warmed(&self, needed: Duration) -> Duration {
         needed.mul_f64(self.warmth).max(needed.min(WARMUP_MIN))
     }
 
@@ -209,7 +200,6 @@ pub(crate) fn plan(facts: &Facts) -> Plan {
         warmth,
         window,
         latency_window,
-        extends: facts.extends,
         exceeds_budget: false,
         takes: Duration::ZERO,
     };

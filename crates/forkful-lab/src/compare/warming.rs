@@ -17,16 +17,19 @@ const STEP_MAX: Duration = Duration::from_secs(2);
 /// Answers of each worker in a step: on a slow machine, half a second is too short for growth to show.
 const STEP_ANSWERS: f64 = 1_000.0;
 
-/// Maximum steps: an app that is not steady by then does not become steady by load alone.
+/// Maximum number of steps: more load does not make an app steady that is not steady by then.
 const STEPS_MAX: u32 = 16;
 
 /// Minimum steps: growth shows between the first two and the next two.
 const STEPS_LEAST: u32 = 4;
 
-/// Share of the budget for the steps of all arms, unless a run takes as long as it has to.
+/// Maximum time of an arm's steps in a run that takes as long as it has to.
+const EXTENDED_MAX: Duration = Duration::from_secs(16);
+
+/// Share of the budget for the steps of all arms in other runs.
 const BUDGET_SHARE: f64 = 0.2;
 
-/// A warm-up is at most so many times as long as the longest that an arm needed.
+/// No warm-up is longer than this multiple of the longest time that an arm needed in the pilot.
 const LONGER_MAX: u32 = 2;
 
 /// Throughput is steady if it grows by less than this factor from two steps to the next two.
@@ -115,7 +118,7 @@ impl Limits {
 
     fn within(extends: bool, budget: Duration, arms: usize) -> Self {
         if extends {
-            return Self { time: STEP_MAX * STEPS_MAX / 2, step: STEP_MAX };
+            return Self { time: EXTENDED_MAX, step: STEP_MAX };
         }
         let share = budget.mul_f64(BUDGET_SHARE) / arms.max(1) as u32;
         Self { time: share.clamp(STEP * STEPS_LEAST, STEP * STEPS_MAX), step: STEP }

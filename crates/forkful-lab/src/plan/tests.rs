@@ -101,12 +101,6 @@ fn a_long_warm_up_is_cut_by_a_quarter_at_most_to_keep_the_budget() {
     assert_eq!(whole.trial() - whole.warmup, MEASURED_MIN);
     let slow = plan(&Facts { warmup: seconds(6), extends: true, ..facts(20) });
     assert_eq!(slow.trial() - slow.warmup, Duration::from_millis(1500), "a quarter of the warm-up");
-    let need = Warmup { time: seconds(4), requests: 9000 };
-    assert_eq!(
-        (whole.warmed(need), cut.warmed(need).requests),
-        (need, 0),
-        "no more than planned within a budget"
-    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, stdout};
-use crate::settled::{settled, wait_until};
+use crate::sandbox::{Sandbox, says, stdout};
+use crate::settled::settled;
 
 const APP: &str = "
 console.log(['A', 'B', 'C', 'PORT', 'OWN'].map((name) => `${name}=${process.env[name] ?? '-'}`).join(' '));
@@ -37,18 +37,10 @@ fn done(sandbox: &Sandbox, args: &[&str]) -> String {
     sandbox.told(&output)
 }
 
-/// Waits until the latest process has printed its variables.
-fn says(sandbox: &Sandbox, variables: &str) {
-    wait_until(|| {
-        let lines = stdout(&sandbox.run(&["logs", "api", "--nostream", "--raw", "--out"]));
-        lines.lines().last().unwrap_or_default().trim_end() == variables
-    });
-}
-
 #[test]
 fn a_block_is_chosen_by_the_app_s_name() {
     let sandbox = apps();
-    says(&sandbox, "A=1 B=- C=- PORT=4000 OWN=-");
+    says(&sandbox, "api", "A=1 B=- C=- PORT=4000 OWN=-");
     assert_snapshot!(settled(&done(&sandbox, &["restart", "api", "--env", "production"])), @"
     exit: 0
     --- stdout
@@ -59,7 +51,7 @@ fn a_block_is_chosen_by_the_app_s_name() {
     --- stderr
     note: api: environment: added B, DB_PASSWORD; changed A, PORT
     ");
-    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+    says(&sandbox, "api", "A=production B=production C=- PORT=80 OWN=-");
     // Variables that only the previous block had are removed; values from before are restored.
     assert_snapshot!(settled(&done(&sandbox, &["start", "api", "--env", "staging", "--env", "OWN=1"])), @"
     exit: 0
@@ -71,13 +63,13 @@ fn a_block_is_chosen_by_the_app_s_name() {
     --- stderr
     note: api: environment: added C, OWN; removed B, DB_PASSWORD; changed A, PORT
     ");
-    says(&sandbox, "A=staging B=- C=staging PORT=4000 OWN=1");
+    says(&sandbox, "api", "A=staging B=- C=staging PORT=4000 OWN=1");
     done(&sandbox, &["reload", "0", "--env", "testing"]);
-    says(&sandbox, "A=1 B=testing C=- PORT=4000 OWN=1");
+    says(&sandbox, "api", "A=1 B=testing C=- PORT=4000 OWN=1");
     done(&sandbox, &["restart", "api"]);
-    says(&sandbox, "A=1 B=testing C=- PORT=4000 OWN=1");
+    says(&sandbox, "api", "A=1 B=testing C=- PORT=4000 OWN=1");
     done(&sandbox, &["restart", "ecosystem.config.json"]);
-    says(&sandbox, "A=1 B=- C=- PORT=4000 OWN=-");
+    says(&sandbox, "api", "A=1 B=- C=- PORT=4000 OWN=-");
 }
 
 #[test]
@@ -120,7 +112,7 @@ fn a_block_that_an_app_does_not_have_is_told_of() {
     --- stderr
     warning: --env production selects a block of a config file, but `app.js` is not a config file
     ");
-    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+    says(&sandbox, "api", "A=production B=production C=- PORT=80 OWN=-");
 }
 
 #[test]
@@ -146,5 +138,5 @@ fn blocks_outlive_the_daemon_and_are_not_shown() {
     let told = done(&sandbox, &["restart", "api", "--env", "production"]);
     assert!(told.contains("note: api: environment: added B, DB_PASSWORD"), "{told}");
     assert!(!told.contains("of-production"), "{told}");
-    says(&sandbox, "A=production B=production C=- PORT=80 OWN=-");
+    says(&sandbox, "api", "A=production B=production C=- PORT=80 OWN=-");
 }

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, stdout};
-use crate::settled::{eventually, settled};
+use crate::sandbox::{Sandbox, says, stdout};
+use crate::settled::settled;
 
 /// Answers with its environment; each start also prints it to the log.
 const APP: &str = "
@@ -35,16 +35,6 @@ fn definition(sandbox: &Sandbox, name: &str) -> Value {
     let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["list", "--json"]))).unwrap();
     let app = list["apps"].as_array().unwrap().iter().find(|app| app["definition"]["name"] == name);
     app.unwrap()["definition"].clone()
-}
-
-/// Waits until this is the last output of the latest process.
-#[track_caller]
-fn says(sandbox: &Sandbox, name: &str, line: &str) {
-    let said = || {
-        let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
-        lines.lines().last().unwrap_or_default().trim_end().to_owned()
-    };
-    assert_eq!(eventually(said, |said| said == line), line);
 }
 
 #[test]

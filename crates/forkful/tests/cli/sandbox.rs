@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use crate::settled::eventually;
+
 /// See the module's documentation.
 pub(crate) struct Sandbox {
     root: tempfile::TempDir,
@@ -162,6 +164,16 @@ pub(crate) fn succeeded(sandbox: &Sandbox, args: &[&str]) -> Output {
 /// The stdout of a command that must succeed.
 pub(crate) fn done(sandbox: &Sandbox, args: &[&str]) -> String {
     stdout(&succeeded(sandbox, args))
+}
+
+/// Waits until this is the last line on stdout of an app's latest process.
+#[track_caller]
+pub(crate) fn says(sandbox: &Sandbox, name: &str, line: &str) {
+    let last = || {
+        let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
+        lines.lines().last().unwrap_or_default().trim_end().to_owned()
+    };
+    assert_eq!(eventually(last, |last| last == line), line);
 }
 
 /// The output's stdout as text.

@@ -4,8 +4,8 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::sandbox::{Sandbox, stdout, succeeded};
-use crate::settled::{eventually, settled};
+use crate::sandbox::{Sandbox, says, stdout, succeeded};
+use crate::settled::settled;
 
 const APP: &str = "
 console.log(`A=${process.env.A} ${process.argv.slice(2)}`);
@@ -37,16 +37,6 @@ fn online(sandbox: &Sandbox) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
     let is_online = |worker: &&Value| worker["pm2_env"]["status"] == "online";
     list.iter().filter(is_online).map(|worker| worker["name"].as_str().unwrap().to_owned()).collect()
-}
-
-/// Waits until this is the last output of the latest process.
-#[track_caller]
-fn says(sandbox: &Sandbox, name: &str, line: &str) {
-    let said = || {
-        let lines = stdout(&sandbox.run(&["logs", name, "--nostream", "--raw", "--out"]));
-        lines.lines().last().unwrap_or_default().trim_end().to_owned()
-    };
-    assert_eq!(eventually(said, |said| said == line), line);
 }
 
 #[test]
