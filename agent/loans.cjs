@@ -16,7 +16,7 @@ const CLUSTER_CHILD = 'NativeModule internal/cluster/child';
 /** The kind of a pipe that passes descriptors on: libuv's `ipc`. */
 const PIPE_IPC = 2;
 
-const { OwnWorkers, hasWorkers } = require('./workers.cjs');
+const { OwnWorkers, hasWorkers, whenShared } = require('./workers.cjs');
 
 /** @typedef {import('./agent.cjs').Agent} Agent */
 
@@ -48,6 +48,8 @@ class Loans {
     this.last = 0;
     /** Unanswered requests to the primary, by number. @type {Map<number, Awaited>} */
     this.asked = new Map();
+    /** How long an answer of the primary may take. */
+    this.msMax = LOAN_MS_MAX;
     /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
     this.lent = new Map();
     /** The workers of the app's own cluster. */
@@ -102,6 +104,7 @@ class Loans {
     prototype._listen2 = function (...args) {
       return loans.ask(this, args) ? undefined : loans.listen.apply(this, args);
     };
+    whenShared(this.agent.guarded(() => new (require('./shared.cjs').Shared)(this).begin()));
   }
 
   /**
@@ -116,24 +119,36 @@ class Loans {
   /** Asks for the socket of a server that begins to listen; returns whether the primary's answer decides. */
   ask(server, args) {
     const [address, port, addressType, backlog, fd, flags = 0] = args;
-    // Each process has its own random port, and an abstract socket has no file that stays.
     // A server that another process has sent has its handle already, and no address.
-    if (server._handle || fd >= 0 || this.agent.isLeaving()) return false;
-    const isLent = port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
-    if (!isLent) return false;
+    if (server._handle || !this.mayAsk({ address, port, fd })) return false;
     this.keepToOurselves();
     if (!this.isConnected()) return false;
     const place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
+    server._handle = new Awaited(this, server, args, place);
+    this.request(server._handle, backlog);
+    return true;
+  }
+
+  /** Whether the primary lends such sockets. Each process has its own random port, and an abstract socket has no file that stays. */
+  mayAsk({ address, port, fd }) {
+    if (fd >= 0 || this.agent.isLeaving()) return false;
+    return port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
+  }
+
+  /**
+   * Asks the primary for a socket.
+   * @param {{ place: any, next?: () => void, settle: (handle: any) => void }} awaited takes the socket, or null
+   * @param {number} backlog
+   */
+  request(awaited, backlog) {
+    const { place } = awaited;
     this.last += 1;
-    const awaited = new Awaited(this, server, args, place);
     const query = { cmd: CLUSTER, act: 'queryServer', seq: this.last, index: 0, backlog, data: null, ...place };
     const before = this.lastAskedFor(place);
     this.asked.set(this.last, awaited);
-    server._handle = awaited;
     // The app may have closed that server in the meantime: the place is free again when the answer has come.
     if (before) before.next = () => this.agent.post(query);
     else this.agent.post(query);
-    return true;
   }
 
   /** The last request for a place that has no answer yet. */

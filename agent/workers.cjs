@@ -11,6 +11,21 @@ function hasWorkers() {
   return Object.keys(require('cluster').workers ?? {}).length > 0;
 }
 
+/**
+ * Calls `begin` when the app forks its first worker, if its workers share their sockets (`SCHED_NONE`). Node.js begins to listen for messages of
+ * its parent then, and has read `cluster.schedulingPolicy` for the last time.
+ * @param {() => void} begin
+ */
+function whenShared(begin) {
+  const onListener = (name) => {
+    if (name !== 'internalMessage' || !process.moduleLoadList?.includes('NativeModule internal/cluster/primary')) return;
+    process.removeListener('newListener', onListener);
+    const cluster = require('cluster');
+    if (cluster.schedulingPolicy === cluster.SCHED_NONE) begin();
+  };
+  process.on('newListener', onListener);
+}
+
 /** The drain of all workers. */
 class OwnWorkers {
   /** @param {import('./agent.cjs').Agent} agent */
@@ -49,4 +64,4 @@ class OwnWorkers {
   }
 }
 
-module.exports = { OwnWorkers, hasWorkers };
+module.exports = { OwnWorkers, hasWorkers, whenShared };

@@ -308,6 +308,60 @@ for (const major of MAJORS) {
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
     });
 
+    test('workers of an app that share a socket (SCHED_NONE) get one that is lent, and connections that are handed over', async (t) => {
+      const script = join(directory, `shared-${major}.cjs`);
+      await writeFile(script, `
+        const cluster = require('cluster');
+        cluster.schedulingPolicy = cluster.SCHED_NONE;
+        if (cluster.isPrimary) {
+          const tell = (message) => { for (const worker of Object.values(cluster.workers)) worker.send(message); };
+          cluster.on('listening', (worker, { port }) => process.send({ listens: worker.id, port }));
+          cluster.on('exit', () => { if (Object.keys(cluster.workers).length === 0) process.disconnect(); });
+          process.on('message', tell);
+          for (let n = 0; n < 2; n += 1) cluster.fork();
+        } else {
+          const server = require('http').createServer((_request, response) => response.end(String(cluster.worker.id)));
+          server.listen(Number(process.argv[2]), '127.0.0.1');
+          process.on('message', () => server.close(() => process.disconnect()));
+        }
+      `);
+      const ours = net.createServer().listen(0, '127.0.0.1');
+      t.after(() => ours.close());
+      await once(ours, 'listening');
+      const { port } = ours.address();
+      const worker = launch(t, major, script, [String(port)], { FORKFUL_LENDS: 'ipc:' });
+      const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
+      assert.deepEqual([query.address, query.port, query.addressType], ['127.0.0.1', port, 4]);
+      worker.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: 0, key: 'k', seq: 0 }, ours._handle);
+      for (const id of [1, 2]) await worker.heard('that it listens', (m) => m.listens === id);
+      assert.equal(worker.internal.filter((m) => m.act === 'queryServer').length, 1);
+      await waitUntil('the word that they listen', () => worker.internal.find((m) => m.act === 'listening'));
+
+      ours.close();
+      const answer = (to) => new Promise((resolve, reject) => {
+        http.get({ port: to, host: '127.0.0.1', headers: { connection: 'close' } }, (response) => response.setEncoding('utf8').on('data', resolve)).on('error', reject);
+      });
+      assert.match(await within('an answer', answer(port)), /^[12]$/);
+
+      const other = net.createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+      t.after(() => other.close());
+      await once(other, 'listening');
+      const answers = [];
+      for (const seq of [7, 8]) {
+        const coming = answer(other.address().port);
+        const [socket] = await once(other, 'connection');
+        worker.child.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'k', seq }, socket._handle);
+        answers.push(await within('the answer', coming));
+        socket.destroy();
+      }
+      assert.deepEqual(answers.sort(), ['1', '2']);
+
+      worker.child.send('close');
+      await waitUntil('the word that they have closed', () => worker.internal.find((m) => m.act === 'close' && m.key === 'k'));
+      assert.deepEqual(await within('the exit', worker.exited), [0, null]);
+      assert.equal(worker.output, '');
+    });
+
     test('a process that is lent its socket has drained when the connections that are not HTTP have ended, too', async (t) => {
       const script = join(directory, `waits-${major}.cjs`);
       await writeFile(script, `

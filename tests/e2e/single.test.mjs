@@ -296,6 +296,7 @@ test('reloads of one instance with a second process that listens lose no request
 function ownCluster({ require }) {
   const cluster = require('cluster');
   if (cluster.isPrimary) {
+    cluster.schedulingPolicy = cluster[process.env.POLICY];
     for (let n = 0; n < 2; n += 1) cluster.fork();
     cluster.on('exit', () => cluster.fork());
   } else {
@@ -306,11 +307,11 @@ function ownCluster({ require }) {
   }
 }
 
-for (const major of [MAJORS[0], NEWEST]) {
-  test(`reloads of an app with its own cluster lose no request of its workers, on Node ${major}`, async (t) => {
+for (const [major, POLICY] of [[MAJORS[0], 'SCHED_RR'], [MAJORS[0], 'SCHED_NONE'], [NEWEST, 'SCHED_RR'], [NEWEST, 'SCHED_NONE']]) {
+  test(`reloads of an app with its own cluster (${POLICY}) lose no request of its workers, on Node ${major}`, async (t) => {
     const forkful = await sandbox(t, major);
     const port = await freePort();
-    await forkful.ok(['start', forkful.script(ownCluster), '--name', 'app', '--interpreter', nodeBinary(major)], { env: { PORT: String(port) } });
+    await forkful.ok(['start', forkful.script(ownCluster), '--name', 'app', '--interpreter', nodeBinary(major)], { env: { PORT: String(port), POLICY } });
     await waitUntil('the app to serve', async () => (await get(port)).status === 200);
     // A worker that is forked later drains as well. Node.js may lose a connection that it gives to a worker that ends.
     await get(port, '/end').catch(() => {});

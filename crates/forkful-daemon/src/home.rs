@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The agent's files. The first one is preloaded into Node workers by `--require`, and loads the others when it needs them.
-const AGENT: [(&str, &str); 14] = [
+const AGENT: [(&str, &str); 15] = [
     ("agent.cjs", include_str!("../../../agent/agent.cjs")),
     ("drain.cjs", include_str!("../../../agent/drain.cjs")),
     ("kept.cjs", include_str!("../../../agent/kept.cjs")),
@@ -34,6 +34,7 @@ const AGENT: [(&str, &str); 14] = [
     ("reports.cjs", include_str!("../../../agent/reports.cjs")),
     ("requests.cjs", include_str!("../../../agent/requests.cjs")),
     ("sampler.cjs", include_str!("../../../agent/sampler.cjs")),
+    ("shared.cjs", include_str!("../../../agent/shared.cjs")),
     ("stalls.cjs", include_str!("../../../agent/stalls.cjs")),
     ("workers.cjs", include_str!("../../../agent/workers.cjs")),
 ];

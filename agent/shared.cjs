@@ -1,0 +1,201 @@
+// Listening sockets that the workers of an app's own cluster share (`SCHED_NONE`): the process that forks them opens each socket, and each worker
+// gets a copy. They are lent like the sockets of a process that listens itself. A part of the agent, which loads it only there; agent.cjs has the
+// rules, README.md the protocol.
+'use strict';
+
+const net = require('net');
+const { resolve } = require('path');
+
+/** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
+const CLUSTER = 'NODE_CLUSTER';
+
+/** The number of a connection that is handed to a worker. Node.js counts up from 0, and nobody waits for the answer. */
+const NO_ANSWER = -1;
+
+/** Node's kinds of addresses: IPv4, IPv6, unix sockets. All others are UDP. */
+const STREAMS = [4, 6, -1];
+
+/** The sockets of all workers. */
+class Shared {
+  /** @param {import('./loans.cjs').Loans} loans */
+  constructor(loans) {
+    this.loans = loans;
+    /** Where workers listen, or want to. @type {Map<string, Place>} */
+    this.places = new Map();
+  }
+
+  begin() {
+    const { guarded } = this.loans.agent;
+    this.replaceOpening();
+    require('cluster').on('fork', guarded((worker) => this.follow(worker.process)));
+  }
+
+  /** Node.js opens a socket for its workers with this function, which it reads at each call. */
+  replaceOpening() {
+    const open = net._createServerHandle;
+    if (typeof open !== 'function') return;
+    const shared = this;
+    net._createServerHandle = function (...args) {
+      const [address, port, addressType, fd] = args;
+      return shared.take({ address, port, addressType, fd }) ?? open.apply(this, args);
+    };
+  }
+
+  /** Messages of a worker reach Node.js after us, and perhaps later. */
+  follow(child) {
+    const { emit } = child;
+    const shared = this;
+    Object.defineProperty(child, 'emit', {
+      configurable: true,
+      enumerable: false,
+      writable: true,
+      value(...args) {
+        const [name, message] = args;
+        const isOurs = name === 'internalMessage' && message?.cmd === CLUSTER;
+        return isOurs && shared.holds(child, message, () => emit.apply(this, args)) ? true : emit.apply(this, args);
+      },
+    });
+  }
+
+  /**
+   * Whether Node.js gets a message from us, at the right moment.
+   * @param {any} child
+   * @param {any} message
+   * @param {() => void} goOn
+   */
+  holds(child, message, goOn) {
+    let held = false;
+    this.loans.agent.guarded(() => { held = this.hear(child, message, goOn); })();
+    return held;
+  }
+
+  hear(child, message, goOn) {
+    const name = nameOf(message);
+    if (message.act === 'listening') this.places.get(name)?.listens();
+    if (message.act !== 'queryServer' || !name || !this.loans.mayAsk(message) || !this.loans.isConnected()) return false;
+    const known = this.places.get(name);
+    if (known?.isOpen()) {
+      known.give(child, goOn);
+      return true;
+    }
+    const place = known && !known.isOver ? known : this.ask(name, message);
+    place.waiting.push({ child, goOn });
+    return true;
+  }
+
+  /** Asks the primary for a socket. */
+  ask(name, message) {
+    const place = new Place(this.loans, message);
+    this.places.set(name, place);
+    this.loans.request(place, message.backlog);
+    return place;
+  }
+
+  /** The socket that was lent for a place, once. */
+  take(place) {
+    return this.places.get(nameOf(place))?.take();
+  }
+}
+
+/** Names an address where workers listen by the values by which Node.js does; '' if it is none of a stream. */
+function nameOf({ address, port, addressType, fd }) {
+  if (!STREAMS.includes(addressType)) return '';
+  // Node.js opens a unix socket by its shortest path.
+  return [port < 0 ? resolve(address) : address ?? '', port, addressType, fd ?? ''].join(' ');
+}
+
+/** A socket that workers share. */
+class Place {
+  /** @param {import('./loans.cjs').Loans} loans @param {any} query a worker's */
+  constructor(loans, { address, port, addressType, flags = 0 }) {
+    this.loans = loans;
+    this.place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
+    const { timer, guarded } = loans.agent;
+    this.timeout = timer(guarded(() => this.settle(null)), loans.msMax).unref();
+    /** Whether the primary has answered, or not in time. */
+    this.isOver = false;
+    /** What follows the answer. @type {(() => void) | undefined} */
+    this.next = undefined;
+    /** Workers whose messages wait for the answer. @type {{ child: any, goOn: () => void }[]} */
+    this.waiting = [];
+    /** The socket, while it is open. @type {any} */
+    this.handle = undefined;
+    /** Whether Node.js has it. */
+    this.isTaken = false;
+    /** Whether the primary knows that somebody listens. */
+    this.isTold = false;
+    /** Workers that have the socket, each with Node's name of it. @type {Map<any, string>} */
+    this.holders = new Map();
+  }
+
+  isOpen() { return this.isTaken && this.handle !== undefined; }
+
+  /** The answer: a socket, or null. */
+  settle(handle) {
+    if (this.isOver) return void handle?.close();
+    this.isOver = true;
+    clearTimeout(this.timeout);
+    if (handle) this.keep(handle);
+    const waiting = this.waiting.splice(0);
+    // Node.js would keep a socket for a worker that has ended.
+    for (const { child, goOn } of waiting) if (child.connected) this.give(child, goOn);
+    // Nobody wants it any more.
+    if (!this.isTaken) this.handle?.close();
+  }
+
+  /** Node.js closes it when no worker has it any more. Connections that the primary hands over go to one of the workers. */
+  keep(handle) {
+    const { close } = handle;
+    this.handle = handle;
+    handle.onconnection = (_status, client) => this.handOver(client);
+    handle.close = (...args) => {
+      this.handle = undefined;
+      return close.apply(handle, args);
+    };
+  }
+
+  /** The socket for Node.js, once: it shares it among its workers itself. */
+  take() {
+    if (this.isTaken) return undefined;
+    this.isTaken = this.handle !== undefined;
+    return this.handle;
+  }
+
+  /** Has Node.js answer a worker. Its answer says by which name the worker knows the socket. */
+  give(child, goOn) {
+    const own = Object.getOwnPropertyDescriptor(child, 'send');
+    const { send } = child;
+    child.send = (...args) => {
+      const [message, handle] = args;
+      if (handle && handle === this.handle) this.holders.set(child, message.key);
+      return send.apply(child, args);
+    };
+    try {
+      goOn();
+    } finally {
+      if (own) Object.defineProperty(child, 'send', own);
+      else delete child.send;
+    }
+  }
+
+  handOver(client) {
+    for (const [child, key] of this.holders) {
+      this.holders.delete(child);
+      if (!child.connected) continue;
+      // The next connection is for another worker.
+      this.holders.set(child, key);
+      child.send({ cmd: CLUSTER, act: 'newconn', key, seq: NO_ANSWER }, client, undefined, () => client.close());
+      return;
+    }
+    client.close();
+  }
+
+  /** A worker listens. */
+  listens() {
+    if (this.isTold || !this.isOpen()) return;
+    this.isTold = true;
+    this.loans.agent.post({ cmd: CLUSTER, act: 'listening', ...this.place });
+  }
+}
+
+module.exports = { Shared };
