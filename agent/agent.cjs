@@ -9,7 +9,7 @@
 // - It never keeps the process alive: its timers are unref'd, and its listener is for an internal event, which does not
 //   hold the channel.
 // - It never writes to the app's stdout or stderr.
-// - It wraps no object of the app, except prom-client's if the app's configuration requests it (`merged.cjs`). It adds one property to an object of Node: a getter for `cluster.workers`, which a
+// - It wraps no object of the app, except child processes that are workers of the app's own cluster and share a socket (`shared.cjs`), and prom-client's if the app's configuration requests it (`merged.cjs`). It adds one property to an object of Node: a getter for `cluster.workers`, which a
 //   worker does not have. `watchWorkers` removes the getter when prom-client has read it, or after 16 reads.
 'use strict';
 
@@ -272,8 +272,16 @@ function finish(then) {
 /** Drains without a message of the primary: the next process has the same sockets. */
 function leave() {
   begin(GRACE_MS, true);
-  drain.stopListening(null);
-  guarded(() => loans?.stopListening())();
+  stopListening(null);
+}
+
+/**
+ * Closes ports and unix sockets to new connections, also those that Node.js holds for workers of the app's own.
+ * @param {string[] | null} places null is everywhere
+ */
+function stopListening(places) {
+  drain.stopListening(places);
+  guarded(() => loans?.stopListening(places))();
 }
 
 /** @param {unknown} wish `grace_ms` as it came */
@@ -394,7 +402,7 @@ function move(wish) {
 const DEEDS = {
   drain(message) {
     begin(graceOf(message.grace_ms), true, message.within_ms);
-    if (Array.isArray(message.closes)) drain.stopListening(message.closes);
+    if (Array.isArray(message.closes)) stopListening(message.closes);
   },
   stalls: (message) => tellStalls(message.min_ms),
   report: (message) => report(message.every_ms, message.quiet_ms, message.now),

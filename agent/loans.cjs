@@ -52,8 +52,12 @@ class Loans {
     this.msMax = LOAN_MS_MAX;
     /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
     this.lent = new Map();
+    /** Where these sockets listen. @type {Map<string, any>} */
+    this.where = new Map();
     /** The workers of the app's own cluster. */
     this.workers = new OwnWorkers(agent);
+    /** The sockets that these share. @type {import('./shared.cjs').Shared | undefined} */
+    this.shared = undefined;
   }
 
   /** Child processes ask too, as long as one of them may be the process that listens: this process may be a wrapper. */
@@ -104,16 +108,20 @@ class Loans {
     prototype._listen2 = function (...args) {
       return loans.ask(this, args) ? undefined : loans.listen.apply(this, args);
     };
-    whenShared(this.agent.guarded(() => new (require('./shared.cjs').Shared)(this).begin()));
+    whenShared(this.agent.guarded(() => {
+      this.shared = new (require('./shared.cjs').Shared)(this);
+      this.shared.begin();
+    }));
   }
 
   /**
-   * Whether a unix socket is this process's alone: the name of its file has the process's number. Wrappers open such sockets for the
+   * Whether a unix socket is one process's alone: the name of its file has the process's number. Wrappers open such sockets for the
    * process that they start (tsx does): no client of the app's comes by them.
    * @param {string | undefined} path
+   * @param {number} pid
    */
-  isOwn(path) {
-    return typeof path === 'string' && new RegExp(`(^|\\D)${process.pid}(\\D|$)`).test(basename(path));
+  isOwn(path, pid = process.pid) {
+    return typeof path === 'string' && new RegExp(`(^|\\D)${pid}(\\D|$)`).test(basename(path));
   }
 
   /** Asks for the socket of a server that begins to listen; returns whether the primary's answer decides. */
@@ -130,9 +138,9 @@ class Loans {
   }
 
   /** Whether the primary lends such sockets. Each process has its own random port, and an abstract socket has no file that stays. */
-  mayAsk({ address, port, fd }) {
+  mayAsk({ address, port, fd }, pid = process.pid) {
     if (fd >= 0 || this.agent.isLeaving()) return false;
-    return port > 0 || (port === -1 && !address.startsWith('\0') && !this.isOwn(address));
+    return port > 0 || (port === -1 && typeof address === 'string' && !address.startsWith('\0') && !this.isOwn(address, pid));
   }
 
   /**
@@ -180,25 +188,42 @@ class Loans {
     const isKnown = this.lent.has(key);
     if (isKnown) handle?.close();
     const isGranted = handle && errno === 0 && !isKnown;
-    if (isGranted) this.keep(key, handle);
+    if (isGranted) this.keep(key, handle, awaited?.place);
     if (awaited) awaited.settle(isGranted ? handle : null);
     else if (isGranted) handle.close();
   }
 
-  /** Closes the sockets that no server of this process has: Node.js holds them for the workers of the app's own cluster. */
-  stopListening() {
-    for (const handle of [...this.lent.values()]) handle.close();
+  /**
+   * Closes the sockets that no server of this process has: Node.js holds them for the workers of the app's own cluster. It shares some of them
+   * among these workers, and closes such a socket itself after the last of them.
+   * @param {string[] | null} places null is everywhere
+   */
+  stopListening(places) {
+    const isMeant = (place) => places === null || (place && places.includes(nameOf(place)));
+    const shared = this.shared?.open().filter(isMeant) ?? [];
+    this.workers.stopListening(shared.map(nameOf));
+    for (const [key, handle] of [...this.lent]) {
+      const place = this.where.get(key);
+      if (!shared.includes(place) && isMeant(place)) handle.close();
+    }
   }
 
   /** The primary is told when the app closes a socket. */
-  keep(key, handle) {
+  keep(key, handle, place) {
     const { close } = handle;
     this.lent.set(key, handle);
+    this.where.set(key, place);
     handle.close = (...args) => {
+      this.where.delete(key);
       if (this.lent.delete(key)) this.agent.post({ cmd: CLUSTER, act: 'close', key });
       return close.apply(handle, args);
     };
   }
+}
+
+/** A place as messages about drains name it: a port, or the path of a unix socket. */
+function nameOf({ address, port }) {
+  return port > 0 ? String(port) : address;
 }
 
 /** Replaces a server's handle until the primary has answered: the app may ask for the address, or close the server. */

@@ -9,8 +9,8 @@ const { resolve } = require('path');
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
 
-/** The number of a connection that is handed to a worker. Node.js counts up from 0, and nobody waits for the answer. */
-const NO_ANSWER = -1;
+/** Before the numbers of connections that are handed to workers: Node's own are numbers alone. */
+const OURS = 'forkful ';
 
 /** Node's kinds of addresses: IPv4, IPv6, unix sockets. All others are UDP. */
 const STREAMS = [4, 6, -1];
@@ -22,6 +22,14 @@ class Shared {
     this.loans = loans;
     /** Where workers listen, or want to. @type {Map<string, Place>} */
     this.places = new Map();
+    /** Connections that were handed to workers, and not accepted yet. @type {Map<string, { place: Place, child: any, client: any }>} */
+    this.handed = new Map();
+    this.last = 0;
+  }
+
+  /** Where workers listen. */
+  open() {
+    return [...this.places.values()].filter((place) => place.isOpen()).map(({ place }) => place);
   }
 
   begin() {
@@ -55,6 +63,30 @@ class Shared {
         return isOurs && shared.holds(child, message, () => emit.apply(this, args)) ? true : emit.apply(this, args);
       },
     });
+    child.once('disconnect', this.loans.agent.guarded(() => this.forget(child)));
+  }
+
+  /** A worker has gone: what it has not accepted goes to another one. */
+  forget(child) {
+    for (const place of this.places.values()) place.holders.delete(child);
+    for (const [ack, handed] of [...this.handed]) if (handed.child === child) this.answered(ack, false);
+  }
+
+  /** A worker says whether it takes a connection that was handed to it. */
+  answered(ack, accepted) {
+    const { place, child, client } = this.handed.get(ack);
+    this.handed.delete(ack);
+    if (accepted) return client.close();
+    place.holders.delete(child);
+    place.handOver(client);
+  }
+
+  /** Hands a connection to a worker that knows the socket by this key. */
+  hand(place, child, key, client) {
+    this.last += 1;
+    const seq = `${OURS}${this.last}`;
+    this.handed.set(seq, { place, child, client });
+    child.send({ cmd: CLUSTER, act: 'newconn', key, seq }, client, undefined, () => {});
   }
 
   /**
@@ -70,9 +102,14 @@ class Shared {
   }
 
   hear(child, message, goOn) {
+    if (this.handed.has(message.ack)) {
+      this.answered(message.ack, message.accepted);
+      return true;
+    }
     const name = nameOf(message);
     if (message.act === 'listening') this.places.get(name)?.listens();
-    if (message.act !== 'queryServer' || !name || !this.loans.mayAsk(message) || !this.loans.isConnected()) return false;
+    if (message.act === 'close') this.closes(child, message.key);
+    if (message.act !== 'queryServer' || !name || !this.loans.mayAsk(message, child.pid) || !this.loans.isConnected()) return false;
     const known = this.places.get(name);
     if (known?.isOpen()) {
       known.give(child, goOn);
@@ -83,9 +120,14 @@ class Shared {
     return true;
   }
 
+  /** A worker closes a socket. */
+  closes(child, key) {
+    for (const place of this.places.values()) if (place.holders.get(child) === key) place.holders.delete(child);
+  }
+
   /** Asks the primary for a socket. */
   ask(name, message) {
-    const place = new Place(this.loans, message);
+    const place = new Place(this, message);
     this.places.set(name, place);
     this.loans.request(place, message.backlog);
     return place;
@@ -101,14 +143,15 @@ class Shared {
 function nameOf({ address, port, addressType, fd }) {
   if (!STREAMS.includes(addressType)) return '';
   // Node.js opens a unix socket by its shortest path.
-  return [port < 0 ? resolve(address) : address ?? '', port, addressType, fd ?? ''].join(' ');
+  return [port < 0 && address ? resolve(address) : address ?? '', port, addressType, fd ?? ''].join(' ');
 }
 
 /** A socket that workers share. */
 class Place {
-  /** @param {import('./loans.cjs').Loans} loans @param {any} query a worker's */
-  constructor(loans, { address, port, addressType, flags = 0 }) {
-    this.loans = loans;
+  /** @param {Shared} shared @param {any} query a worker's */
+  constructor(shared, { address, port, addressType, flags = 0 }) {
+    const { loans } = shared;
+    Object.assign(this, { shared, loans });
     this.place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
     const { timer, guarded } = loans.agent;
     this.timeout = timer(guarded(() => this.settle(null)), loans.msMax).unref();
@@ -179,15 +222,13 @@ class Place {
   }
 
   handOver(client) {
-    for (const [child, key] of this.holders) {
-      this.holders.delete(child);
-      if (!child.connected) continue;
-      // The next connection is for another worker.
-      this.holders.set(child, key);
-      child.send({ cmd: CLUSTER, act: 'newconn', key, seq: NO_ANSWER }, client, undefined, () => client.close());
-      return;
-    }
-    client.close();
+    const [next] = this.holders;
+    if (!next) return client.close();
+    const [child, key] = next;
+    // The next connection is for another worker.
+    this.holders.delete(child);
+    this.holders.set(child, key);
+    this.shared.hand(this, child, key, client);
   }
 
   /** A worker listens. */

@@ -12,15 +12,17 @@ function hasWorkers() {
 }
 
 /**
- * Calls `begin` when the app forks its first worker, if its workers share their sockets (`SCHED_NONE`). Node.js begins to listen for messages of
- * its parent then, and has read `cluster.schedulingPolicy` for the last time.
+ * Calls `begin` when the app sets up a cluster of its own, before its first worker, if the workers share their sockets (`SCHED_NONE`). Node.js
+ * begins to listen for messages of its parent then, and has read `cluster.schedulingPolicy` for the last time.
  * @param {() => void} begin
  */
 function whenShared(begin) {
   const onListener = (name) => {
     if (name !== 'internalMessage' || !process.moduleLoadList?.includes('NativeModule internal/cluster/primary')) return;
-    process.removeListener('newListener', onListener);
     const cluster = require('cluster');
+    // Somebody else listens, and the app may still choose.
+    if (cluster.settings?.exec === undefined) return;
+    process.removeListener('newListener', onListener);
     if (cluster.schedulingPolicy === cluster.SCHED_NONE) begin();
   };
   process.on('newListener', onListener);
@@ -42,6 +44,16 @@ class OwnWorkers {
   drain(graceMs, withinMs) {
     if (!hasWorkers()) return;
     for (const worker of Object.values(require('cluster').workers)) this.ask(worker, graceMs, withinMs);
+  }
+
+  /**
+   * Has all workers close these ports and unix sockets to new connections.
+   * @param {string[]} places
+   */
+  stopListening(places) {
+    if (places.length === 0 || !hasWorkers()) return;
+    const message = { cmd: COMMAND, act: 'drain', closes: places };
+    for (const { process: child } of Object.values(require('cluster').workers)) if (child.connected) child.send(message, () => {});
   }
 
   ask(worker, graceMs, withinMs) {

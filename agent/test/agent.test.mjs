@@ -311,25 +311,32 @@ for (const major of MAJORS) {
     test('workers of an app that share a socket (SCHED_NONE) get one that is lent, and connections that are handed over', async (t) => {
       const script = join(directory, `shared-${major}.cjs`);
       await writeFile(script, `
+        const { join } = require('path');
         const cluster = require('cluster');
         cluster.schedulingPolicy = cluster.SCHED_NONE;
         if (cluster.isPrimary) {
           const tell = (message) => { for (const worker of Object.values(cluster.workers)) worker.send(message); };
           cluster.on('listening', (worker, { port }) => process.send({ listens: worker.id, port }));
+          cluster.on('message', (_worker, message) => process.send(message));
           cluster.on('exit', () => { if (Object.keys(cluster.workers).length === 0) process.disconnect(); });
           process.on('message', tell);
           for (let n = 0; n < 2; n += 1) cluster.fork();
         } else {
           const server = require('http').createServer((_request, response) => response.end(String(cluster.worker.id)));
           server.listen(Number(process.argv[2]), '127.0.0.1');
-          process.on('message', () => server.close(() => process.disconnect()));
+          require('net').createServer().listen(join(require('os').tmpdir(), \`forkful-shared-\${process.pid}.sock\`), function () { this.close(); });
+          process.on('message', (wish) => {
+            if (wish === cluster.worker.id) server.close(() => process.send({ closed: wish }));
+            if (wish === 'end') process.disconnect();
+          });
         }
       `);
       const ours = net.createServer().listen(0, '127.0.0.1');
       t.after(() => ours.close());
       await once(ours, 'listening');
       const { port } = ours.address();
-      const worker = launch(t, major, script, [String(port)], { FORKFUL_LENDS: 'ipc:' });
+      // Workers have the agent, too.
+      const worker = launch(t, major, script, [String(port)], { FORKFUL_LENDS: `ipc:${join(directory, 'lends.sock')}` });
       const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
       assert.deepEqual([query.address, query.port, query.addressType], ['127.0.0.1', port, 4]);
       worker.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: 0, key: 'k', seq: 0 }, ours._handle);
@@ -346,18 +353,24 @@ for (const major of MAJORS) {
       const other = net.createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
       t.after(() => other.close());
       await once(other, 'listening');
-      const answers = [];
-      for (const seq of [7, 8]) {
+      let seq = 10;
+      const hand = async () => {
         const coming = answer(other.address().port);
         const [socket] = await once(other, 'connection');
+        seq += 1;
         worker.child.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'k', seq }, socket._handle);
-        answers.push(await within('the answer', coming));
+        const text = await within('the answer', coming);
         socket.destroy();
-      }
-      assert.deepEqual(answers.sort(), ['1', '2']);
+        return text;
+      };
+      assert.deepEqual([await hand(), await hand()].sort(), ['1', '2']);
+      worker.child.send(1);
+      await worker.heard('that one has closed its server', (m) => m.closed === 1);
+      assert.deepEqual([await hand(), await hand()], ['2', '2']);
 
-      worker.child.send('close');
+      worker.child.send({ cmd: 'NODE_CLUSTER', act: 'disconnect' });
       await waitUntil('the word that they have closed', () => worker.internal.find((m) => m.act === 'close' && m.key === 'k'));
+      worker.child.send('end');
       assert.deepEqual(await within('the exit', worker.exited), [0, null]);
       assert.equal(worker.output, '');
     });

@@ -54,7 +54,7 @@ onEachNode('process', (forkful, major) => {
       });
     });
     const starting = forkful.spawn(
-      ['start', script, '--name', 'ready', '-i', '2', '--interpreter', nodeBinary(major), '--wait-ready', '--listen-timeout', '30s'],
+      ['start', script, '--name', 'ready', '-i', '2', '--interpreter', nodeBinary(major), '--wait-ready', '--listen-timeout', '100s'],
       { env: { PORT: String(port), GO: go } },
     );
     await waitUntil('a worker to listen', () => forkful.control.living(script).some((w) => w.reports.length > 0));

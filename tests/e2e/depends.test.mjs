@@ -30,7 +30,7 @@ async function prepare(t, needs) {
   const notes = join(forkful.directory, 'notes');
   const script = forkful.script(member);
   const apps = Object.entries(needs).map(([name, depends]) => ({
-    name, script, interpreter: nodeBinary(NEWEST), exec_mode: 'fork', wait_ready: true, listen_timeout: '30s', depends_on: depends, max_restarts: 2, restart_delay: 10, env: { NAME: name, NOTES: notes },
+    name, script, interpreter: nodeBinary(NEWEST), exec_mode: 'fork', wait_ready: true, listen_timeout: '100s', depends_on: depends, max_restarts: 2, restart_delay: 10, env: { NAME: name, NOTES: notes },
   }));
   const file = join(forkful.directory, 'forkful.config.json');
   writeFileSync(file, JSON.stringify({ apps }));

@@ -85,7 +85,7 @@ impl World {
         for ((_, _, generation), pid) in self.daemon.pids.range(from..=to) {
             known += 1;
             let is_held = record.slot.generations().any(|held| held == *generation);
-            let process = self.machine.processes.get(pid);
+            let process = self.machine.processes.get(*pid);
             if !is_held || process.is_none() {
                 let seen = format!("worker {slot}: generation {generation} is there, {:?}", record.slot);
                 return Err((Invariant::GenerationsEnd, seen));

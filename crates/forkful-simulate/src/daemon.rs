@@ -229,7 +229,7 @@ impl World {
     /// Checks the sockets of a process.
     fn look_at_sockets(&mut self, app: AppId, slot: u16, generation: Generation) {
         let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() else { return };
-        let process = self.machine.processes.get(&pid);
+        let process = self.machine.processes.get(pid);
         if process.is_some_and(|process| process.phase == Phase::Alive) {
             let seen = self.sockets_seen(app, slot, generation, pid);
             self.daemon.told.push_back((app, AppEvent::Sockets(slot, generation, seen)));
@@ -242,7 +242,7 @@ impl World {
         let old = record.and_then(|record| record.followed_by(generation));
         let old = old.and_then(|old| self.daemon.pids.get(&(app, slot, old))).copied();
         let own = |pid: Pid| {
-            let process = self.machine.processes.get(&pid);
+            let process = self.machine.processes.get(pid);
             process.is_some_and(|process| process.listens).then_some(OwnSocket::Tcp)
         };
         let mut seen = self.shared_sockets(app, pid, old);
@@ -272,7 +272,7 @@ impl World {
                 }
                 Asking::Busy => self.daemon.told.push_back((app, AppEvent::ChannelBusy { slot, generation })),
                 Asking::Otherwise => {
-                    let process = self.machine.processes.get(&pid);
+                    let process = self.machine.processes.get(pid);
                     let after = process.map_or(Duration::ZERO, |process| process.plan.latency);
                     self.after(after, Happening::Asked(pid, self.daemons, None));
                 }
@@ -288,7 +288,7 @@ impl World {
         match self.daemon.pids.get(&(app, slot, generation)).copied() {
             Some(pid) => {
                 let after =
-                    self.machine.processes.get(&pid).map_or(Duration::ZERO, |process| process.plan.latency);
+                    self.machine.processes.get(pid).map_or(Duration::ZERO, |process| process.plan.latency);
                 self.after(after, Happening::Warmed(pid, self.daemons));
             }
             None => {
@@ -301,7 +301,7 @@ impl World {
     /// It answers, unless it hangs; then its warm-up times out. Returns whether the daemon that sent the
     /// request still exists.
     pub(crate) fn on_warmed(&mut self, pid: Pid, daemon: u32) -> bool {
-        let Some(process) = self.machine.processes.get(&pid) else { return false };
+        let Some(process) = self.machine.processes.get(pid) else { return false };
         let (app, slot, generation) = process.whose;
         let is_told = daemon == self.daemons && process.is_well();
         if is_told {
@@ -312,7 +312,7 @@ impl World {
 
     /// A worker answers a health check or fails it. Returns whether the daemon that asked still exists.
     pub(crate) fn on_asked(&mut self, pid: Pid, daemon: u32, by: Option<u32>) -> bool {
-        let Some(process) = self.machine.processes.get(&pid) else { return false };
+        let Some(process) = self.machine.processes.get(pid) else { return false };
         let (app, slot, generation) = process.whose;
         let is_well = match by {
             Some(number) => self.was_taken(number),
@@ -330,7 +330,7 @@ impl World {
     pub(crate) fn begin_start(&mut self, pid: Pid) {
         let refuses = self.now < self.machine.refuses_until && !self.calm;
         let forgets_group = self.plants(Plant::GroupForgotten);
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
         let (app, slot, generation) = process.whose;
         process.phase = Phase::Starting;
         process.joins_group = !forgets_group;
@@ -351,7 +351,7 @@ impl World {
 
     /// A start has succeeded or failed.
     pub(crate) fn on_start_over(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let Some(process) = self.machine.processes.get(pid) else { return };
         let (app, slot, generation) = process.whose;
         if matches!(process.plan.start, StartPlan::Refused(_)) {
             return self.fail_start(pid, "no such file");
@@ -370,7 +370,7 @@ impl World {
 
     /// A process was never created: its slot is informed soon.
     pub(crate) fn fail_start(&mut self, pid: Pid, why: &str) {
-        let Some(process) = self.machine.processes.remove(&pid) else { return };
+        let Some(process) = self.machine.processes.remove(pid) else { return };
         let (app, slot, generation) = process.whose;
         self.daemon.pids.remove(&process.whose);
         self.tell_later(app, slot, Event::SpawnFailed(generation, why.to_owned()));
@@ -378,7 +378,7 @@ impl World {
 
     /// Informs the daemon of what a process has done.
     pub(crate) fn tell(&mut self, pid: Pid, deed: &Deed) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let Some(process) = self.machine.processes.get(pid) else { return };
         let (app, slot, generation) = process.whose;
         let event = match deed {
             Deed::Greet => Event::Greeted(generation),
@@ -400,12 +400,12 @@ impl World {
 
     /// Informs the daemon that a process has ended.
     pub(crate) fn on_seen(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let Some(process) = self.machine.processes.get(pid) else { return };
         let ((app, slot, generation), exit) = (process.whose, process.exit.clone());
         if self.plants(Plant::LostExit) {
             self.detach(pid);
             self.daemon.pids.remove(&(app, slot, generation));
-            self.machine.processes.remove(&pid);
+            self.machine.processes.remove(pid);
             return;
         }
         // First, the connections that the worker had not accepted go to other workers.

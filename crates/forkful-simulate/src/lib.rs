@@ -18,6 +18,7 @@
 //! `dev/simulate` runs many seeds; `dev/simulate --seed N` shows one run.
 
 mod autoscaling;
+mod by_pid;
 mod checks;
 mod daemon;
 mod definition;

@@ -39,7 +39,7 @@ impl World {
         let entry = self.daemon.apps.get(&app);
         let clusters = entry.is_some_and(|entry| entry.supervisor.spec().mode == Mode::Cluster);
         let pid = self.daemon.pids.get(&(app, slot, generation)).filter(|pid| self.has_channel(**pid));
-        let process = pid.and_then(|pid| self.machine.processes.get(pid));
+        let process = pid.and_then(|pid| self.machine.processes.get(*pid));
         if clusters && self.watch.clusters && process.is_some_and(|process| !process.has_shown) {
             let seen = format!("worker {slot}: generation {generation} counts as ready, and is not");
             self.watch.fail(Invariant::ReadyTruly, seen);
@@ -54,7 +54,7 @@ impl World {
         let old_life = match report {
             Report::Replaced { old, .. } => {
                 let pid = self.daemon.pids.get(&(app, slot, *old));
-                pid.and_then(|pid| self.machine.processes.get(pid)).map(|old| self.now.since(old.began))
+                pid.and_then(|pid| self.machine.processes.get(*pid)).map(|old| self.now.since(old.began))
             }
             _ => None,
         };
@@ -92,7 +92,7 @@ impl World {
         // The step that requested it may have changed the definition too.
         let patience = entry.supervisor.policy().stop.kill_timeout.min(self.watch.kill_timeout);
         if let Some(pid) = self.daemon.pids.get(&(app, slot, generation))
-            && let Some(process) = self.machine.processes.get_mut(pid)
+            && let Some(process) = self.machine.processes.get_mut(*pid)
         {
             process.kill_at.get_or_insert(self.now + patience);
         }
@@ -105,7 +105,7 @@ impl World {
             return;
         }
         let Some(pid) = self.daemon.pids.get(&(app, slot, generation)) else { return };
-        let Some(process) = self.machine.processes.get_mut(pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(*pid) else { return };
         let is_due = process.kill_at.take().is_some_and(|at| at <= self.now);
         if !is_due {
             let seen = format!("worker {slot}: generation {generation} is killed before its time, or again");

@@ -1,12 +1,11 @@
 //! The simulated machine: its processes, from the order to start them until their end was reported.
 
-use std::collections::BTreeMap;
-
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation, ReadySign};
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::Event;
 
+use crate::by_pid::ByPid;
 use crate::net::Port;
 use crate::plan::Plan;
 use crate::queue::Happening;
@@ -85,7 +84,7 @@ pub(crate) enum Signal {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
-    pub(crate) processes: BTreeMap<Pid, Process>,
+    pub(crate) processes: ByPid<Process>,
     last_pid: u64,
     pub(crate) refuses_until: Time,
 }
@@ -133,13 +132,13 @@ impl Machine {
 
     /// The machine after a crash of the daemon: no processes are left, and numbers are not reused.
     pub(crate) fn reborn(&self) -> Self {
-        Self { processes: BTreeMap::new(), last_pid: self.last_pid, refuses_until: self.refuses_until }
+        Self { processes: ByPid::default(), last_pid: self.last_pid, refuses_until: self.refuses_until }
     }
 
     /// The daemon is gone, and with it its queued starts and kept signals.
     pub(crate) fn lose_unbegun(&mut self) {
         self.processes.values_mut().for_each(|process| process.kept_signals.clear());
-        self.processes.retain(|_, process| process.phase != Phase::Queued);
+        self.processes.retain(|process| process.phase != Phase::Queued);
     }
 
     /// The number of ordered starts so far.
@@ -151,14 +150,14 @@ impl Machine {
     pub(crate) fn nth_living(&self, number: u64) -> Option<Pid> {
         let living = || self.processes.iter().filter(|(_, process)| process.phase == Phase::Alive);
         let count = living().count() as u64;
-        if count == 0 { None } else { living().nth((number % count) as usize).map(|(pid, _)| *pid) }
+        if count == 0 { None } else { living().nth((number % count) as usize).map(|(pid, _)| pid) }
     }
 }
 
 impl World {
     /// A process's program runs: schedules its actions.
     pub(crate) fn begin_life(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
         process.phase = Phase::Alive;
         process.began = self.now;
         let Plan { hello, ready, disconnects, closes, .. } = process.plan;
@@ -183,7 +182,7 @@ impl World {
     /// Sends a process a signal, or keeps it until the process runs.
     pub(crate) fn signal(&mut self, pid: Pid, signal: Signal) {
         let has_channel = self.has_channel(pid);
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
         process.told_to_end = true;
         match process.phase {
             Phase::Queued | Phase::Starting => process.kept_signals.push(signal),
@@ -207,7 +206,7 @@ impl World {
 
     /// Tells a process to finish its connections.
     pub(crate) fn drain(&mut self, pid: Pid) {
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.told_to_end = true;
             self.dispatch_for(pid, Event::Drain);
         }
@@ -215,7 +214,7 @@ impl World {
 
     /// A process need not serve any more, because of its own actions.
     pub(crate) fn excuse(&mut self, pid: Pid) {
-        if let Some(process) = self.machine.processes.get(&pid).filter(|process| !process.told_to_end) {
+        if let Some(process) = self.machine.processes.get(pid).filter(|process| !process.told_to_end) {
             self.watch.excuse(process.whose.0, process.whose.1);
         }
     }
@@ -223,7 +222,7 @@ impl World {
     /// A process performs an action; the daemon is informed later.
     pub(crate) fn perform_deed(&mut self, pid: Pid, deed: Deed) {
         let accepts = self.accepts(pid, &deed);
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
         let is_killed = deed == Deed::Die(Exit::Signal(9));
         if process.phase != Phase::Alive || process.hangs && !is_killed {
             return;
@@ -243,7 +242,7 @@ impl World {
         if self.has_channel(pid) {
             return self.perform_with_channel(pid, &deed);
         }
-        let Some(process) = self.machine.processes.get_mut(&pid) else { return };
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
         match &deed {
             Deed::Greet | Deed::Drained | Deed::Listen(_) | Deed::Close(_) | Deed::Die(_) => {}
             Deed::Ready(_) => {
@@ -263,7 +262,7 @@ impl World {
 
     /// A live process hangs from now on.
     pub(crate) fn hang(&mut self, pid: Pid) {
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.hangs = true;
         }
     }

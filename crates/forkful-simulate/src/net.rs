@@ -34,6 +34,7 @@ use forkful_core::Time;
 use forkful_core::supervisor::AppId;
 use forkful_dispatch::WorkerId;
 
+use crate::by_pid::ByPid;
 use crate::machine::Pid;
 
 pub(crate) use client::{Connection, Rush};
@@ -69,7 +70,7 @@ impl Port {
 pub(crate) struct Net {
     pub(crate) primaries: BTreeMap<AppId, Primary>,
     /// Processes with a channel.
-    pub(crate) workers: BTreeMap<Pid, Worker>,
+    pub(crate) workers: ByPid<Worker>,
     /// All connections of the run; the index is the number.
     pub(crate) connections: Vec<Connection>,
     pub(crate) faults: Faults,

@@ -114,7 +114,7 @@ impl World {
     /// Faults are over: hanging processes continue, or are killed from outside or by the daemon.
     pub(crate) fn release_hung(&mut self) {
         let hung = self.machine.processes.iter().filter(|(_, process)| process.hangs);
-        for pid in hung.map(|(pid, _)| *pid).collect::<Vec<_>>() {
+        for pid in hung.map(|(pid, _)| pid).collect::<Vec<_>>() {
             let app = self.machine.processes[&pid].whose.0;
             let check = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().health.as_ref());
             if check.is_some_and(|check| check.stuck_limit.is_some()) {

@@ -22,7 +22,7 @@ use crate::watch::{Broken, Invariant, Watch};
 /// A planted fault occurs at one of this many opportunities.
 const PLANT_EVERY: u64 = 4;
 /// In one of this many events, the state that would be written is read back.
-const READ_EVERY: usize = 32;
+const READ_EVERY: usize = 128;
 /// After this time everything has come to rest; health checks never end.
 const CALM: Duration = Duration::from_secs(900);
 /// Maximum duration of a renewal that is in progress then.
@@ -134,13 +134,13 @@ impl World {
                 self.now = at;
             }
             let was_dead = self.kept.is_dead;
-            let copy = happening.clone();
+            let copy = self.kept.is_dying().then(|| happening.clone());
             let (is_of_connections, is_wake) =
                 (happening.is_of_connections(), matches!(happening, Happening::Wake | Happening::Measure));
             if !self.handle(happening) {
                 continue;
             }
-            if self.kept.is_dead && !was_dead {
+            if let Some(copy) = copy.filter(|_| self.kept.is_dead && !was_dead) {
                 self.untold(&copy);
             }
             self.net.happened += usize::from(is_of_connections);
@@ -193,7 +193,7 @@ impl World {
             | Happening::Asked(pid, ..)
             | Happening::Warmed(pid, _)
             | Happening::Seen(pid) => {
-                let Some(process) = self.machine.processes.get(pid) else { return false };
+                let Some(process) = self.machine.processes.get(*pid) else { return false };
                 let is_over = process.phase == Phase::Dead;
                 if is_over && matches!(happening, Happening::Deed(..)) {
                     return false;
@@ -336,7 +336,7 @@ impl World {
     /// Whether an action of a process is its app's ready sign.
     pub(crate) fn accepts(&self, pid: Pid, deed: &Deed) -> bool {
         let Deed::Ready(sign) = deed else { return false };
-        let Some(process) = self.machine.processes.get(&pid) else { return false };
+        let Some(process) = self.machine.processes.get(pid) else { return false };
         let entry = self.daemon.apps.get(&process.whose.0);
         entry.is_some_and(|entry| entry.supervisor.policy().accepts(*sign))
     }

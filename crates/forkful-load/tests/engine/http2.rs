@@ -58,8 +58,8 @@ fn a_number_of_requests_is_exact() {
 #[test]
 fn a_duration_is_exact_and_what_was_under_way_is_told_apart() {
     let mut server = NodeServer::start(&[]);
-    let report = go(&plan(&server, "/slow", Stop::Duration(Duration::from_millis(400))));
-    assert_eq!(report.elapsed, Duration::from_millis(400));
+    let report = go(&plan(&server, "/slow", Stop::Duration(Duration::from_secs(2))));
+    assert_eq!(report.elapsed, Duration::from_secs(2));
     assert_eq!(report.counts.started, server.requests());
     // Almost always all 24 streams; on a busy machine some are between two requests.
     assert!((1..=24).contains(&report.counts.late), "{:?}", report.counts);
@@ -128,12 +128,12 @@ fn timeouts_end_the_stream_and_not_the_connection() {
 #[test]
 fn what_never_ends_is_unfinished_and_its_age_is_kept() {
     let mut server = NodeServer::start(&[]);
-    let mut plan = plan(&server, "/half", Stop::Duration(Duration::from_millis(300)));
+    let mut plan = plan(&server, "/half", Stop::Duration(Duration::from_secs(2)));
     plan.drain = Duration::from_millis(100);
     let report = go(&plan);
     assert_eq!((report.counts.started, report.counts.unfinished, server.requests()), (24, 24, 24));
     assert_eq!(report.censored.len(), 24);
-    assert!(report.censored.min() >= 300_000_000);
+    assert!(report.censored.min() >= 2_000_000_000);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl World {
         let from = (app, 0, Generation(0));
         let to = (app, u16::MAX, Generation(u32::MAX));
         let own = self.daemon.pids.range(from..=to);
-        own.filter_map(|(whose, pid)| Some((whose.1, whose.2, self.machine.processes.get(pid)?)))
+        own.filter_map(|(whose, pid)| Some((whose.1, whose.2, self.machine.processes.get(*pid)?)))
     }
 
     /// The slots of an app in which a worker serves.
@@ -233,11 +233,10 @@ impl World {
     fn order_signal(&mut self, app: AppId, slot: u16, generation: Generation, signal: Signal) {
         let whose = (app, slot, generation);
         let Some(pid) = self.daemon.pids.get(&whose).copied() else { return };
-        let is_queued =
-            self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Queued);
+        let is_queued = self.machine.processes.get(pid).is_some_and(|process| process.phase == Phase::Queued);
         if is_queued {
             // A process whose start was not begun counts as ended at once.
-            self.machine.processes.remove(&pid);
+            self.machine.processes.remove(pid);
             self.daemon.pids.remove(&whose);
             let exit = Exit::Signal(if signal == Signal::Kill { 9 } else { 2 });
             self.tell_later(app, slot, slot::Event::Exited(generation, exit));
@@ -254,7 +253,7 @@ impl World {
 
     fn set_traffic(&mut self, app: AppId, slot: u16, generation: Generation, open: bool) {
         let Some(pid) = self.daemon.pids.get(&(app, slot, generation)).copied() else { return };
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.has_traffic = open;
             let event = if open { Input::Open } else { Input::CloseTraffic };
             self.dispatch_for(pid, event);
@@ -327,7 +326,7 @@ impl World {
 
     /// Removes a process whose end was reported.
     pub(super) fn forget_process(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.remove(&pid) else { return };
+        let Some(process) = self.machine.processes.remove(pid) else { return };
         if process.has_traffic {
             let seen = format!("{:?} has ended, and connections still go to it", process.whose);
             self.watch.fail(Invariant::TrafficFollows, seen);

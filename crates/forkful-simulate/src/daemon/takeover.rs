@@ -59,6 +59,13 @@ struct Own {
     applies: Vec<Applying>,
 }
 
+impl Kept {
+    /// Whether the daemon dies soon.
+    pub(crate) fn is_dying(&self) -> bool {
+        self.dies_in.is_some()
+    }
+}
+
 impl World {
     /// The daemon performs this many more operations, then dies.
     pub(crate) fn die_after(&mut self, things: u64) {
@@ -107,7 +114,7 @@ impl World {
 
     /// Writes an app with its next effects.
     pub(super) fn write_down(&mut self, app: AppId, effects: &[Effect]) {
-        let is_kept = self.kept.dies_in.is_some();
+        let is_kept = self.kept.is_dying();
         let is_read_back = self.is_checked();
         if !is_kept && !is_read_back {
             return;
@@ -166,7 +173,7 @@ impl World {
 
     /// A plan performs its next action: it is written first.
     pub(super) fn write_plans(&mut self) {
-        if self.kept.dies_in.is_some() {
+        if self.kept.is_dying() {
             self.write_own();
         }
     }
@@ -217,7 +224,7 @@ impl World {
     /// that it kept for processes whose start was in progress.
     fn adopt_processes(&mut self) {
         self.machine.lose_unbegun();
-        let there = self.machine.processes.iter().map(|(pid, process)| (process.whose, *pid));
+        let there = self.machine.processes.iter().map(|(pid, process)| (process.whose, pid));
         self.daemon.pids = there.collect();
         for (app, entry) in &self.daemon.apps {
             for (slot, record) in entry.supervisor.slots() {
@@ -324,7 +331,7 @@ impl World {
 
     fn untold_start(&mut self, pid: Pid) {
         let is_under_way =
-            self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Starting);
+            self.machine.processes.get(pid).is_some_and(|process| process.phase == Phase::Starting);
         if is_under_way {
             self.keep(Happening::StartOver(pid));
         }

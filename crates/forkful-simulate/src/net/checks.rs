@@ -23,7 +23,7 @@ impl World {
         let workers = self.net.primaries.get(&app).map(|primary| &primary.workers);
         let serves = move |pid: &&Pid| {
             let worker = &self.net.workers[pid];
-            let process = self.machine.processes.get(pid);
+            let process = self.machine.processes.get(**pid);
             worker.servers.contains_key(&listening)
                 && !worker.has_closed
                 && process.is_some_and(|process| process.is_well() && process.has_traffic)
@@ -33,7 +33,7 @@ impl World {
 
     /// A connection is being sent to a worker.
     pub(super) fn check_given(&mut self, app: AppId, pid: Pid, pushed: Pushed) {
-        let process = self.machine.processes.get(&pid);
+        let process = self.machine.processes.get(pid);
         if process.is_some_and(|process| !process.has_traffic) {
             let seen = format!(
                 "{:?} of app {} is given to process {}, which gets no new connections",
@@ -98,7 +98,7 @@ impl World {
         for pid in &primary.workers {
             let worker = &self.net.workers[pid];
             let own = worker.servers.get(&listening).is_some_and(|(own, _)| *own == Some(member));
-            let has_traffic = self.machine.processes.get(pid).is_some_and(|process| process.has_traffic);
+            let has_traffic = self.machine.processes.get(*pid).is_some_and(|process| process.has_traffic);
             if own && has_traffic {
                 return Ok(());
             }

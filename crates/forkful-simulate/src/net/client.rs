@@ -164,7 +164,7 @@ impl World {
     pub(super) fn take(&mut self, pid: Pid, number: u32) {
         let connection = &mut self.net.connections[number as usize];
         if let ConnectionState::Taken(other) = connection.place {
-            let lives = |pid| self.machine.processes.get(&pid).is_some_and(|p| p.phase == Phase::Alive);
+            let lives = |pid| self.machine.processes.get(pid).is_some_and(|p| p.phase == Phase::Alive);
             if connection.is_touched || lives(other) {
                 let seen = format!("connection {number} is taken by process {} and by {}", other.0, pid.0);
                 self.watch.fail(Invariant::GivenOnce, seen);
@@ -184,7 +184,7 @@ impl World {
         connection.place = ConnectionState::Taken(pid);
         connection.is_touched = true;
         let stays = if connection.client_is_gone { Duration::ZERO } else { connection.stays };
-        if let Some(worker) = self.net.workers.get_mut(&pid) {
+        if let Some(worker) = self.net.workers.get_mut(pid) {
             worker.open.insert(number);
         }
         self.after(stays, Happening::Finish(number));
@@ -194,7 +194,7 @@ impl World {
     pub(crate) fn finish(&mut self, number: u32) -> bool {
         let connection = &mut self.net.connections[number as usize];
         let ConnectionState::Taken(pid) = connection.place else { return false };
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return false };
         if !worker.open.remove(&number) {
             return false;
         }
@@ -215,7 +215,7 @@ impl World {
 
     /// A process has ended: its connections end, except those whose acknowledgement the daemon still expects.
     pub(super) fn end_connections(&mut self, pid: Pid) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         let app = worker.app;
         for number in std::mem::take(&mut worker.open) {
             let connection = &mut self.net.connections[number as usize];

@@ -64,14 +64,14 @@ impl World {
             }
             Trouble::Block(number, span) => {
                 if let Some(pid) = self.machine.nth_living(number)
-                    && let Some(worker) = self.net.workers.get_mut(&pid)
+                    && let Some(worker) = self.net.workers.get_mut(pid)
                 {
                     worker.busy_until = worker.busy_until.max(self.now + span);
                 }
             }
             Trouble::Manner(number, manner, span) => {
                 if let Some(pid) = self.machine.nth_living(number)
-                    && let Some(worker) = self.net.workers.get_mut(&pid)
+                    && let Some(worker) = self.net.workers.get_mut(pid)
                 {
                     worker.manner = manner;
                     worker.manner_until = self.now + span;
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn chat(&mut self, pid: Pid) {
-        if let Some(worker) = self.net.workers.get(&pid) {
+        if let Some(worker) = self.net.workers.get(pid) {
             let app = worker.app;
             self.send(app, pid, Item::Chatter);
             self.perform_dispatch(app);
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn talk_nonsense(&mut self, pid: Pid) {
-        let Some(app) = self.net.workers.get(&pid).map(|worker| worker.app) else { return };
+        let Some(app) = self.net.workers.get(pid).map(|worker| worker.app) else { return };
         let Some(primary) = self.net.primaries.get_mut(&app) else { return };
         if let Some(state) = primary.dispatcher.channel_mut(worker_of(pid)) {
             state.break_off();

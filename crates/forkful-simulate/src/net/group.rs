@@ -38,7 +38,7 @@ impl Group {
 impl World {
     /// How long a worker needs for its work if its app has a CPU limit.
     pub(super) fn throttled(&mut self, pid: Pid, work: Duration) -> Duration {
-        let Some(process) = self.machine.processes.get(&pid) else { return work };
+        let Some(process) = self.machine.processes.get(pid) else { return work };
         let app = process.whose.0;
         let limit = self.daemon.apps.get(&app).and_then(|entry| entry.supervisor.spec().limits.millicores);
         let Some(millicores) = limit else { return work };

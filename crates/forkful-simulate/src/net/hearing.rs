@@ -22,7 +22,7 @@ const SOCKETS_MAX: usize = 40;
 impl World {
     /// The daemon reads a worker's channel. Returns whether there was one.
     pub(crate) fn hear(&mut self, pid: Pid) -> bool {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return false };
         worker.will_be_heard = false;
         let app = worker.app;
         if self.hear_some(app, pid) {
@@ -39,7 +39,7 @@ impl World {
     /// Reads a turn's worth of a worker's messages. Returns whether there may be more.
     fn hear_some(&mut self, app: AppId, pid: Pid) -> bool {
         let Some(primary) = self.net.primaries.get_mut(&app) else { return false };
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return false };
         if !primary.workers.contains(&pid) {
             return false;
         }
@@ -165,7 +165,7 @@ impl World {
         };
         let reply = ReplyId(primary.next_reply);
         primary.next_reply += 1;
-        if let Some(state) = self.net.workers.get_mut(&pid) {
+        if let Some(state) = self.net.workers.get_mut(pid) {
             state.channel.replies.insert(reply, (listening, member, port));
         }
         let own = (grant != Grant::Shared).then_some(member);
@@ -175,7 +175,7 @@ impl World {
 
     /// Since when a worker owes a reply.
     pub(crate) fn owes_since(&self, pid: Pid) -> Option<Time> {
-        let app = self.net.workers.get(&pid)?.app;
+        let app = self.net.workers.get(pid)?.app;
         self.net.primaries.get(&app)?.dispatcher.owes_since(worker_of(pid))
     }
 
@@ -189,7 +189,7 @@ impl World {
 
     /// Informs the supervisor of what a primary has noticed.
     pub(super) fn on_told(&mut self, app: AppId, told: Told) {
-        let whose = |world: &Self, pid: Pid| world.machine.processes.get(&pid).map(|process| process.whose);
+        let whose = |world: &Self, pid: Pid| world.machine.processes.get(pid).map(|process| process.whose);
         match told {
             Told::Greeted(pid) => {
                 if let Some((_, slot, generation)) = whose(self, pid) {

@@ -93,7 +93,7 @@ impl World {
 
     /// The same for a worker, if it exists.
     pub(crate) fn dispatch_for(&mut self, pid: Pid, event: impl FnOnce(forkful_dispatch::WorkerId) -> Event) {
-        if let Some(worker) = self.net.workers.get(&pid) {
+        if let Some(worker) = self.net.workers.get(pid) {
             self.dispatch(worker.app, event(worker_of(pid)));
         }
     }
@@ -130,7 +130,7 @@ impl World {
             Action::Close(ConnectionId(number)) => self.close_copy(number),
             Action::TakeBack { worker, pushed } => {
                 let is_forgotten = self.plant == Some(Plant::GivenTwice);
-                let state = self.net.workers.get_mut(&pid_of(worker)).filter(|state| state.recalls);
+                let state = self.net.workers.get_mut(pid_of(worker)).filter(|state| state.recalls);
                 let outcome = state.map_or(TakenBack::Refused { for_good: true }, |state| {
                     let found = state.channel.take_back(pushed, is_forgotten);
                     if found { TakenBack::Unread } else { TakenBack::Read }
@@ -138,7 +138,7 @@ impl World {
                 self.feed_dispatcher(app, Event::TakenBack { worker, outcome });
             }
             Action::DropReply { worker, reply } => {
-                if let Some(worker) = self.net.workers.get_mut(&pid_of(worker))
+                if let Some(worker) = self.net.workers.get_mut(pid_of(worker))
                     && worker.channel.replies.remove(&reply).is_none()
                 {
                     self.watch.fail(Invariant::ChannelKept, format!("{reply:?} is dropped twice"));
@@ -158,7 +158,7 @@ impl World {
 
     /// Sends a line to a worker.
     pub(super) fn send(&mut self, app: AppId, pid: Pid, item: Item) {
-        if let Some(worker) = self.net.workers.get_mut(&pid) {
+        if let Some(worker) = self.net.workers.get_mut(pid) {
             worker.channel.lines.push_back(item);
             self.flush(app, pid);
         }
@@ -169,7 +169,7 @@ impl World {
         let handles_full = self.goes_wrong(self.net.faults.handles_full);
         let tears = self.goes_wrong(self.net.faults.tears);
         let Some(primary) = self.net.primaries.get_mut(&app) else { return };
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         let channel = &mut worker.channel;
         let Some(state) = primary.dispatcher.channel_mut(worker_of(pid)) else { return };
         state.begin_write();
@@ -264,7 +264,7 @@ impl World {
         }
         match connection.place {
             ConnectionState::Taken(pid) => {
-                let process = self.machine.processes.get(&pid);
+                let process = self.machine.processes.get(pid);
                 if process.is_none_or(|process| process.phase == Phase::Dead) {
                     let end = if is_lost { End::Lost } else { End::WithWorker };
                     connection.place = ConnectionState::Ended(end);
@@ -362,7 +362,7 @@ impl World {
         if !primary.workers.remove(&pid) {
             return;
         }
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.has_closed_channel = true;
         }
         let may_have_served = match primary.dispatcher.evidence(worker, is_closed) {
@@ -371,7 +371,7 @@ impl World {
                 Some(number).filter(|number| self.net.connections[*number as usize].is_touched)
             }
             Evidence::Unread(pushed) => {
-                let state = self.net.workers.get_mut(&pid).filter(|worker| worker.recalls);
+                let state = self.net.workers.get_mut(pid).filter(|worker| worker.recalls);
                 let is_out = state.is_some_and(|worker| worker.channel.take_out(pushed));
                 (!is_out).then_some(pushed.connection.0)
             }

@@ -65,7 +65,7 @@ impl World {
         }
         for pid in &writable {
             if self.plants(Plant::MissedRoom) {
-                if let Some(worker) = self.net.workers.get_mut(pid) {
+                if let Some(worker) = self.net.workers.get_mut(*pid) {
                     worker.is_unwatched = true;
                 }
                 continue;

@@ -99,7 +99,7 @@ impl Worker {
 impl World {
     /// A cluster worker's process begins.
     pub(crate) fn attach(&mut self, pid: Pid) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let Some(process) = self.machine.processes.get(pid) else { return };
         let (app, slot, _) = process.whose;
         let recalls = self.dice.percent(90);
         let Some(primary) = self.net.primaries.get_mut(&app) else { return };
@@ -111,13 +111,13 @@ impl World {
 
     /// A worker's process is dead, and the daemon is informed.
     pub(crate) fn detach(&mut self, pid: Pid) {
-        let Some(app) = self.net.workers.get(&pid).map(|worker| worker.app) else { return };
+        let Some(app) = self.net.workers.get(pid).map(|worker| worker.app) else { return };
         if let Some(primary) = self.net.primaries.get_mut(&app) {
             primary.dispatcher.exited(worker_of(pid));
         }
         self.hear_all(app, pid);
         self.cut_off(app, pid, true);
-        self.net.workers.remove(&pid);
+        self.net.workers.remove(pid);
         self.net.touched.insert(app);
         self.follow_net();
     }
@@ -125,7 +125,7 @@ impl World {
     /// A worker dies: its end of the channel is closed.
     pub(crate) fn end_worker(&mut self, pid: Pid) {
         self.end_connections(pid);
-        if let Some(worker) = self.net.workers.get_mut(&pid) {
+        if let Some(worker) = self.net.workers.get_mut(pid) {
             worker.servers.clear();
             worker.has_closed = true;
             let late = self.dice.micros(5, 3_000);
@@ -137,12 +137,12 @@ impl World {
 /// Actions of a worker.
 impl World {
     pub(crate) fn has_channel(&self, pid: Pid) -> bool {
-        self.net.workers.contains_key(&pid)
+        self.net.workers.contains_key(pid)
     }
 
     /// Whether the daemon can communicate with a process: it has cut off those that violate the protocol.
     pub(crate) fn can_be_asked(&self, pid: Pid) -> bool {
-        let primary = self.net.workers.get(&pid).and_then(|worker| self.net.primaries.get(&worker.app));
+        let primary = self.net.workers.get(pid).and_then(|worker| self.net.primaries.get(&worker.app));
         primary.is_some_and(|primary| primary.dispatcher.channel(worker_of(pid)).is_some())
     }
 
@@ -166,7 +166,7 @@ impl World {
 
     /// The app closes all its servers.
     pub(crate) fn close_servers(&mut self, pid: Pid) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         for listening in std::mem::take(&mut worker.servers).into_keys() {
             self.say(pid, Said::Closed(listening));
         }
@@ -174,7 +174,7 @@ impl World {
 
     /// A worker requests its addresses, and will report that it is ready if the app is configured so.
     pub(crate) fn begin_listening(&mut self, pid: Pid, sign: ReadySign) {
-        let Some(process) = self.machine.processes.get(&pid) else { return };
+        let Some(process) = self.machine.processes.get(pid) else { return };
         let listens = process.plan.listens.clone();
         for (after, port) in listens {
             if after.is_zero() {
@@ -183,13 +183,13 @@ impl World {
                 self.after(after, Happening::Deed(pid, Deed::Listen(port)));
             }
         }
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         worker.will_say_ready = sign == ReadySign::Message;
         self.say_ready(pid);
     }
 
     pub(crate) fn listen(&mut self, pid: Pid, port: Port) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         let listens = worker.servers.values().any(|(_, own)| *own == port);
         if !worker.has_closed && !listens && worker.asked.insert(port) {
             self.say(pid, Said::Query(port));
@@ -198,7 +198,7 @@ impl World {
 
     /// The app closes a server.
     pub(crate) fn close_server(&mut self, pid: Pid, port: Port) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         let found = worker.servers.iter().find(|(_, (_, own))| *own == port).map(|(listening, _)| *listening);
         if let Some(listening) = found {
             worker.servers.remove(&listening);
@@ -207,12 +207,12 @@ impl World {
     }
 
     fn say_ready(&mut self, pid: Pid) {
-        if let Some(worker) = self.net.workers.get_mut(&pid)
+        if let Some(worker) = self.net.workers.get_mut(pid)
             && worker.will_say_ready
             && worker.asked.is_empty()
         {
             worker.will_say_ready = false;
-            if let Some(process) = self.machine.processes.get_mut(&pid) {
+            if let Some(process) = self.machine.processes.get_mut(pid) {
                 process.is_ready = true;
                 process.has_shown = true;
             }
@@ -221,16 +221,16 @@ impl World {
     }
 
     pub(crate) fn say(&mut self, pid: Pid, said: Said) {
-        let Some(worker) = self.net.workers.get_mut(&pid).filter(|worker| !worker.has_closed) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid).filter(|worker| !worker.has_closed) else { return };
         worker.channel.say(said);
-        let latency = self.machine.processes.get(&pid).map_or(Duration::ZERO, |process| process.plan.latency);
+        let latency = self.machine.processes.get(pid).map_or(Duration::ZERO, |process| process.plan.latency);
         let after = latency + self.dice.micros(5, 100);
         self.plan_hearing(pid, after);
     }
 
     /// Schedules reading of a worker's channel by the daemon.
     pub(super) fn plan_hearing(&mut self, pid: Pid, after: Duration) {
-        if let Some(worker) = self.net.workers.get_mut(&pid)
+        if let Some(worker) = self.net.workers.get_mut(pid)
             && !std::mem::replace(&mut worker.will_be_heard, true)
         {
             self.after(after, Happening::Heard(pid));
@@ -239,11 +239,11 @@ impl World {
 
     /// A worker closes its servers and its channel.
     pub(crate) fn close_channel(&mut self, pid: Pid) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         worker.servers.clear();
         worker.asked.clear();
         worker.has_closed = true;
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.has_closed_channel = true;
         }
         let after = self.dice.micros(5, 100);
@@ -255,7 +255,7 @@ impl World {
 impl World {
     /// Schedules a turn of a worker's loop if it has work.
     pub(super) fn wake_loop(&mut self, pid: Pid) {
-        let Some(worker) = self.net.workers.get(&pid) else { return };
+        let Some(worker) = self.net.workers.get(pid) else { return };
         let channel = &worker.channel;
         if !worker.turns && (channel.is_readable() || channel.has_more_to_say() || self.has_queue(worker)) {
             self.plan_turn(pid);
@@ -286,7 +286,7 @@ impl World {
 
     fn plan_turn(&mut self, pid: Pid) {
         let soon = self.dice.micros(10, 70);
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         if !std::mem::replace(&mut worker.turns, true) {
             let at = (self.now + soon).max(worker.busy_until);
             self.at(at, Happening::Turn(pid));
@@ -295,8 +295,8 @@ impl World {
 
     /// One turn of a worker's event loop. Returns whether it runs at all.
     pub(crate) fn turn_loop(&mut self, pid: Pid) -> bool {
-        let is_well = self.machine.processes.get(&pid).is_some_and(Process::is_well);
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return false };
+        let is_well = self.machine.processes.get(pid).is_some_and(Process::is_well);
+        let Some(worker) = self.net.workers.get_mut(pid) else { return false };
         worker.turns = false;
         if !is_well || worker.has_closed && worker.servers.is_empty() {
             return false;
@@ -323,7 +323,7 @@ impl World {
     }
 
     fn next_item(&mut self, pid: Pid) -> Option<Item> {
-        let worker = self.net.workers.get_mut(&pid)?;
+        let worker = self.net.workers.get_mut(pid)?;
         let reads = !worker.has_closed && worker.busy_until <= self.now;
         if reads { worker.channel.read() } else { None }
     }
@@ -333,9 +333,9 @@ impl World {
             Item::Handle(line) => self.read_handle(pid, line),
             Item::Pushes(listening, port) => self.listens(pid, listening, None, port),
             Item::Refused(port) => {
-                let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+                let Some(worker) = self.net.workers.get_mut(pid) else { return };
                 worker.asked.remove(&port);
-                let dies = self.machine.processes.get(&pid).is_some_and(|p| p.plan.dies_when_refused);
+                let dies = self.machine.processes.get(pid).is_some_and(|p| p.plan.dies_when_refused);
                 if dies {
                     self.after(Duration::ZERO, Happening::Deed(pid, Deed::Die(Exit::Code(1))));
                 } else {
@@ -348,7 +348,7 @@ impl World {
     }
 
     fn read_message(&mut self, pid: Pid, message: Message) {
-        let drains = self.machine.processes.get(&pid).map(|process| process.plan.drains);
+        let drains = self.machine.processes.get(pid).map(|process| process.plan.drains);
         match message {
             Message::Drain { closes: None } => match drains {
                 Some(Drains::Exits(after) | Drains::Reports(after)) => {
@@ -357,14 +357,14 @@ impl World {
                 Some(Drains::Never) | None => {}
             },
             Message::Drain { closes: Some(listening) } => {
-                let worker = self.net.workers.get_mut(&pid);
+                let worker = self.net.workers.get_mut(pid);
                 if worker.is_some_and(|worker| worker.servers.remove(&listening).is_some()) {
                     self.say(pid, Said::Closed(listening));
                 }
             }
             Message::Disconnect { .. } => {
                 self.close_channel(pid);
-                let process = self.machine.processes.get(&pid);
+                let process = self.machine.processes.get(pid);
                 let has_closed = process.is_some_and(|p| p.told_to_end && p.plan.closes_when_stopped);
                 match drains {
                     Some(Drains::Exits(after)) => {
@@ -378,12 +378,12 @@ impl World {
             }
             Message::Acknowledge { .. } => self.close_channel(pid),
             Message::Count => {
-                let open = self.net.workers.get(&pid).map_or(0, |worker| worker.open.len());
+                let open = self.net.workers.get(pid).map_or(0, |worker| worker.open.len());
                 self.say(pid, Said::Counted(open as u32));
             }
             Message::Echo => self.say(pid, Said::Echoed),
             Message::Move(count) => {
-                let open = self.net.workers.get(&pid).map(|worker| worker.open.iter().copied());
+                let open = self.net.workers.get(pid).map(|worker| worker.open.iter().copied());
                 let moved: Vec<u32> = open.into_iter().flatten().take(count as usize).collect();
                 for number in moved {
                     self.finish(number);
@@ -393,7 +393,7 @@ impl World {
     }
 
     fn read_handle(&mut self, pid: Pid, line: HandleLine) {
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         let loses = worker.manner == Manner::LosesHandles;
         match line {
             HandleLine::Probe => self.say(pid, Said::HandleMissed),
@@ -420,11 +420,11 @@ impl World {
     /// A worker listens on an address, and reports it.
     fn listens(&mut self, pid: Pid, listening: ListeningId, member: Option<usize>, port: Port) {
         let by_listening = self.accepts(pid, &Deed::Ready(ReadySign::Listening));
-        let Some(worker) = self.net.workers.get_mut(&pid) else { return };
+        let Some(worker) = self.net.workers.get_mut(pid) else { return };
         worker.asked.remove(&port);
         worker.servers.insert(listening, (member, port));
         self.say(pid, Said::Listening(port));
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.is_ready |= by_listening;
             process.has_shown = true;
         }
@@ -433,11 +433,11 @@ impl World {
 
     /// A worker accepts connections from the queues of its sockets.
     fn take_from_queues(&mut self, pid: Pid) {
-        let Some(worker) = self.net.workers.get(&pid) else { return };
+        let Some(worker) = self.net.workers.get(pid) else { return };
         let app = worker.app;
         for (listening, (member, _)) in worker.servers.clone() {
             for _ in 0..TAKEN_PER_TURN {
-                let Some(worker) = self.net.workers.get(&pid) else { return };
+                let Some(worker) = self.net.workers.get(pid) else { return };
                 if worker.busy_until > self.now || !worker.has_room() {
                     return;
                 }
@@ -464,17 +464,17 @@ impl World {
             _ => self.dice.millis(5, 400),
         };
         let busy = self.throttled(pid, busy);
-        if let Some(worker) = self.net.workers.get_mut(&pid) {
+        if let Some(worker) = self.net.workers.get_mut(pid) {
             worker.busy_until = self.now + busy;
         }
     }
 
     /// A process that hung continues.
     pub(crate) fn go_on(&mut self, pid: Pid) {
-        if let Some(process) = self.machine.processes.get_mut(&pid) {
+        if let Some(process) = self.machine.processes.get_mut(pid) {
             process.hangs = false;
         }
-        if let Some(worker) = self.net.workers.get_mut(&pid) {
+        if let Some(worker) = self.net.workers.get_mut(pid) {
             worker.turns = false;
             self.plan_turn(pid);
         }
@@ -482,6 +482,6 @@ impl World {
 
     /// Whether a live worker with a channel exists.
     pub(super) fn is_alive(&self, pid: Pid) -> bool {
-        self.machine.processes.get(&pid).is_some_and(|process| process.phase == Phase::Alive)
+        self.machine.processes.get(pid).is_some_and(|process| process.phase == Phase::Alive)
     }
 }
