@@ -531,6 +531,7 @@ const sampling = {
  * @property {() => boolean} isLeaving whether a drain is in progress
  * @property {() => void} leave begins a drain without a message of the primary
  * @property {() => boolean} lends whether the primary lends sockets to this process, or to the primary of the app's own cluster
+ * @property {() => Iterable<any>} underWay responses under way, where requests are counted
  * @property {() => number} ownWorkers workers of the app's own cluster that have not drained
  * @property {() => void} finish what is still to be done at the end of a drain
  * @property {() => number} now milliseconds of a monotonic clock
@@ -559,7 +560,7 @@ let isOwnWorker = false;
 /** @type {Agent} */
 const agent = {
   guarded, post: (message) => post(message), tell, hear: guarded(onInternalMessage), isConnected: () => isConnected(), greet, isLeaving: () => drain !== null, leave,
-  lends: () => loans !== undefined || isOwnWorker, ownWorkers: () => loans?.workers.busy.size ?? 0, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, pipelined: new WeakMap(), requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
+  lends: () => loans !== undefined || isOwnWorker, underWay: () => reporter?.underWay() ?? [], ownWorkers: () => loans?.workers.busy.size ?? 0, finish, now, learn, servers, sessions, sessionListeners, upgraded, hidden, http1Sockets, refuseReuse, pipelined: new WeakMap(), requestStart: undefined, listenToRequests, timer, ticks, clearTicks, memory, immediate, sampling, held,
 };
 
 /** Milliseconds of a monotonic clock. */
@@ -618,6 +619,12 @@ function watchOwn() {
   };
 }
 
+/** Notes a client that pipelines: it does not wait for answers. */
+function notePipelined({ response, socket }) {
+  const current = socket._httpMessage;
+  if (current && current !== response) agent.pipelined.set(socket, response);
+}
+
 /** Makes scrapes of the app's own prom-client return the metrics of all workers. */
 function mergeMetrics() {
   merger = new (require('./merged.cjs').Merger)(agent);
@@ -646,7 +653,11 @@ guarded(() => {
   if (!isOwnWorker && (isBelow ? !isMain() : typeof send !== 'function')) return;
   agent.requestStart = held('http.server.request.start');
   watchServers();
-  if (isOwnWorker) return void process.on('internalMessage', agent.hear);
+  if (isOwnWorker) {
+    // Nobody asks it for reports, with which requests are watched otherwise.
+    agent.requestStart.subscribe(guarded(notePipelined));
+    return void process.on('internalMessage', agent.hear);
+  }
   if (process.env.FORKFUL_METRICS === 'merge') guarded(mergeMetrics)();
   guarded(() => { loans = lendTo?.(agent, LENDS, __filename); })();
   if (isBelow) {

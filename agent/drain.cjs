@@ -70,6 +70,25 @@ class Drain {
     for (const server of servers) {
       for (const socket of http1Sockets(server)) this.mark(socket);
     }
+    this.lookAtGiven();
+  }
+
+  /**
+   * Requests on connections that the app has given to an HTTP server (`server.emit('connection', socket)`). Node.js has no list of the
+   * connections of a server that does not listen.
+   */
+  lookAtGiven() {
+    const { http1Sockets, servers, underWay } = this.agent;
+    const responses = [...underWay()];
+    if (responses.length === 0) return 0;
+    const listed = new Set([...servers].flatMap((server) => http1Sockets(server)));
+    let open = 0;
+    for (const { socket } of responses) {
+      if (!socket || socket.destroyed || listed.has(socket)) continue;
+      open += 1;
+      this.mark(socket);
+    }
+    return open;
   }
 
   /**
@@ -98,7 +117,7 @@ class Drain {
     }
     this.agent.refuseReuse(response);
     this.marked.add(response);
-    closeWithHead(response, () => this.marked.has(response), () => this.refuseFurther(response));
+    closeWithHead(response, () => this.marked.has(response), this.agent.guarded(() => this.refuseFurther(response)));
   }
 
   /**
@@ -127,7 +146,7 @@ class Drain {
     const at = now();
     const over = at - this.startedAt >= this.graceMs;
     const http1 = this.lookAtHttp1(at);
-    const open = http1.open + this.lookAtHttp2(over) + this.lookAtEnded(at) + this.agent.ownWorkers();
+    const open = http1.open + this.lookAtGiven() + this.lookAtHttp2(over) + this.lookAtEnded(at) + this.agent.ownWorkers();
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {
@@ -150,7 +169,13 @@ class Drain {
       const place = address && (typeof address === 'string' ? address : String(address.port));
       if (places && !places.includes(place) || !server._handle) continue;
       this.waits = true;
-      server._handle.close();
+      const handle = server._handle;
+      handle.close();
+      // The app may still ask for the address, and so do we.
+      if (typeof address === 'object') handle.getsockname = (out) => {
+        Object.assign(out, address);
+        return 0;
+      };
     }
   }
 

@@ -174,8 +174,12 @@ class Loans {
       awaited?.next?.();
     } else if (message.act === 'newconn') {
       const server = this.lent.get(message.key);
-      this.agent.post({ cmd: CLUSTER, ack: message.seq, accepted: server !== undefined });
-      if (server) server.onconnection(0, handle);
+      const answer = (accepted) => this.agent.post({ cmd: CLUSTER, ack: message.seq, accepted });
+      const place = this.shared?.taken.get(server);
+      if (place) return place.handOver(handle, answer);
+      answer(server !== undefined);
+      // What the app throws is its own.
+      if (server) process.nextTick(() => server.onconnection(0, handle));
       else handle?.close();
     } else if (message.act === 'disconnect' && !this.agent.isLeaving()) {
       this.agent.leave();

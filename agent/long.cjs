@@ -34,9 +34,9 @@ class Leavers {
   }
 
   start() {
-    // For unknown libraries: an app can close its connections itself.
-    process.emit('forkful:drain', { within_ms: this.windowMs / WINDOW });
     this.sweep();
+    // For unknown libraries: an app can close its connections itself. What it throws is its own.
+    process.nextTick(() => process.emit('forkful:drain', { within_ms: this.windowMs / WINDOW }));
   }
 
   /** One check; repeats itself until the process ends. */

@@ -58,8 +58,9 @@ function subscribe({ held, guarded }, listeners) {
  */
 function watchOutgoing(agent) {
   const counts = { sent: 0, errors: 0, waiting: 0 };
-  const begin = ({ request }) => {
+  const begin = (request, waits) => {
     counts.sent += 1;
+    if (!waits) return;
     counts.waiting += 1;
     request[WAITS] = true;
   };
@@ -69,15 +70,18 @@ function watchOutgoing(agent) {
     counts.waiting -= 1;
     if (isError) counts.errors += 1;
   };
-  // Each request closes, also a failed one; not every version of Node.js publishes errors.
-  const onRequestClose = function onRequestClose() { done(this, true); };
+  // Each request closes, also a failed one; not every version of Node.js publishes errors. The answer to an upgrade is not published.
+  const onRequestClose = function onRequestClose() { done(this, !this.res); };
   const end = subscribe(agent, [
-    ['http.client.request.start', (message) => {
-      begin(message);
-      message.request.on('close', onRequestClose);
+    ['http.client.request.start', ({ request }) => {
+      // A server may have answered before the request was complete.
+      const waits = !request.res && !request.destroyed;
+      begin(request, waits);
+      if (waits) request.on('close', onRequestClose);
     }],
     ['http.client.response.finish', ({ request }) => done(request, false)],
-    ['undici:request:create', begin],
+    // Of an upgrade or a tunnel, undici does not publish the answer.
+    ['undici:request:create', ({ request }) => begin(request, !request.upgrade && request.method !== 'CONNECT')],
     ['undici:request:headers', ({ request }) => done(request, false)],
     ['undici:request:error', ({ request }) => done(request, true)],
   ]);
@@ -410,6 +414,11 @@ class Reporter {
    */
   meet(message) {
     if (message.response) this.requests?.onStart(message, this.clocks.performance.now());
+  }
+
+  /** Responses under way. */
+  underWay() {
+    return this.meters?.requests.underWay() ?? [];
   }
 
   sinceReport() {

@@ -164,6 +164,7 @@ function watchRequests(agent, { performance }, wake) {
     counts,
     latency,
     onStart,
+    underWay: () => underWay.keys(),
     read() {
       look();
       const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };

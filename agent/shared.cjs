@@ -22,7 +22,9 @@ class Shared {
     this.loans = loans;
     /** Where workers listen, or want to. @type {Map<string, Place>} */
     this.places = new Map();
-    /** Connections that were handed to workers, and not accepted yet. @type {Map<string, { place: Place, child: any, client: any }>} */
+    /** The places of the sockets that Node.js has. @type {Map<any, Place>} */
+    this.taken = new Map();
+    /** Connections that were handed to workers, and not accepted yet. @type {Map<string, { child: any, answered: (accepted: boolean) => void }>} */
     this.handed = new Map();
     this.last = 0;
   }
@@ -74,18 +76,22 @@ class Shared {
 
   /** A worker says whether it takes a connection that was handed to it. */
   answered(ack, accepted) {
-    const { place, child, client } = this.handed.get(ack);
+    const { answered } = this.handed.get(ack);
     this.handed.delete(ack);
-    if (accepted) return client.close();
-    place.holders.delete(child);
-    place.handOver(client);
+    answered(accepted === true);
   }
 
-  /** Hands a connection to a worker that knows the socket by this key. */
-  hand(place, child, key, client) {
+  /**
+   * Hands a connection to a worker that knows the socket by this key.
+   * @param {any} child
+   * @param {string} key
+   * @param {any} client
+   * @param {(accepted: boolean) => void} answered
+   */
+  hand(child, key, client, answered) {
     this.last += 1;
     const seq = `${OURS}${this.last}`;
-    this.handed.set(seq, { place, child, client });
+    this.handed.set(seq, { child, answered });
     child.send({ cmd: CLUSTER, act: 'newconn', key, seq }, client, undefined, () => {});
   }
 
@@ -186,13 +192,14 @@ class Place {
     if (!this.isTaken) this.handle?.close();
   }
 
-  /** Node.js closes it when no worker has it any more. Connections that the primary hands over go to one of the workers. */
+  /** Node.js closes it when no worker has it any more. */
   keep(handle) {
     const { close } = handle;
     this.handle = handle;
-    handle.onconnection = (_status, client) => this.handOver(client);
+    this.shared.taken.set(handle, this);
     handle.close = (...args) => {
       this.handle = undefined;
+      this.shared.taken.delete(handle);
       return close.apply(handle, args);
     };
   }
@@ -221,14 +228,28 @@ class Place {
     }
   }
 
-  handOver(client) {
-    const [next] = this.holders;
-    if (!next) return client.close();
+  /**
+   * Hands a connection to one of the workers, each of which is asked once.
+   * @param {any} client
+   * @param {(accepted: boolean) => void} answer
+   * @param {Set<any>} [asked]
+   */
+  handOver(client, answer, asked = new Set()) {
+    const next = [...this.holders].find(([child]) => !asked.has(child));
+    if (!next) {
+      answer(false);
+      return client.close();
+    }
     const [child, key] = next;
+    asked.add(child);
     // The next connection is for another worker.
     this.holders.delete(child);
     this.holders.set(child, key);
-    this.shared.hand(this, child, key, client);
+    this.shared.hand(child, key, client, (accepted) => {
+      if (!accepted) return this.handOver(client, answer, asked);
+      answer(true);
+      client.close();
+    });
   }
 
   /** A worker listens. */

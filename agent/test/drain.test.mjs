@@ -282,6 +282,58 @@ for (const major of MAJORS) {
       assert.equal(worker.output, '');
     });
 
+    test('addresses that are given up one after the other refuse connections, and the app still knows them', async (t) => {
+      const script = join(directory, `given-up-${major}.cjs`);
+      await writeFile(script, `
+        const servers = [1, 2].map(() => require('http').createServer((_request, response) => response.end()).listen(0, '127.0.0.1'));
+        const tell = () => process.send(servers.map((server) => server.address()));
+        process.on('message', tell);
+        servers[1].on('listening', () => setImmediate(tell));
+      `);
+      const worker = launch(t, major, script);
+      const before = await worker.heard('the addresses', (m) => m.every(Boolean));
+      // Node.js 18 does not tell of servers without connections.
+      for (const { port } of before) await client(t, 'http').get(port, '/');
+      for (const { port } of before) worker.child.send({ cmd: 'NODE_FORKFUL', act: 'drain', grace_ms: 10_000, closes: [String(port)] });
+      worker.child.send('again');
+      await waitUntil('the addresses again', () => worker.said.length === 2);
+      assert.deepEqual(worker.said[1], before);
+      for (const { port } of before) await assert.rejects(once(net.connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' });
+    });
+
+    test('a request on a connection that the app has given to its HTTP server is answered', async (t) => {
+      const script = join(directory, `given-${major}.cjs`);
+      await writeFile(script, `
+        let answer;
+        const server = require('http').createServer((_request, response) => {
+          answer = () => response.end('done');
+          process.send('asked');
+        });
+        process.on('message', (message, socket) => {
+          if (!socket) return answer();
+          server.emit('connection', socket);
+          socket.resume();
+        });
+        process.send('up');
+      `);
+      const worker = launch(t, major, script);
+      await worker.heard('that it runs', (m) => m === 'up');
+      worker.child.send({ cmd: 'NODE_FORKFUL', act: 'report', every_ms: 1000, now: true });
+      const ours = net.createServer({ pauseOnConnect: true }, (socket) => worker.child.send('connection', socket)).listen(0, '127.0.0.1');
+      t.after(() => ours.close());
+      await once(ours, 'listening');
+      const answer = client(t, 'http').get(ours.address().port, '/');
+      await worker.heard('the request', (m) => m === 'asked');
+      worker.drain(1);
+      // The drain looks every 25 ms. By the end of this other process it would have answered, if it did not wait.
+      await once(launch(t, major, '-e', ['setTimeout(() => {}, 100)']).child, 'exit');
+      assert.equal(worker.internal.some((m) => m.act === 'drained'), false);
+      worker.child.send('answer');
+      const { body, connection } = await answer;
+      assert.deepEqual([body, connection], ['done', 'close']);
+      assert.deepEqual(await worker.drained(), { cmd: 'NODE_FORKFUL', act: 'drained', idle: 0, busy: 0 });
+    });
+
     test('a drain without connections is over at once', async (t) => {
       const worker = await serve(t, major, 'http');
       worker.drain(LONG_MS);

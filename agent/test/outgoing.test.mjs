@@ -87,6 +87,41 @@ async function serve(t, onConnection) {
 
 for (const major of MAJORS) {
   describe(`on Node ${major}`, { concurrency: 4 }, () => {
+    test('upgrades, tunnels and early answers of other servers are no errors, and over when they are', async (t) => {
+      const worker = await launch(t, major, ({ require }) => {
+        const http = require('http');
+        const { once } = require('events');
+        const server = http.createServer((_request, response) => response.end('early')).listen(0, '127.0.0.1');
+        server.on('upgrade', (_request, socket) => socket.on('error', () => {}).write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n'));
+        server.on('connect', (_request, socket) => socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\n\r\n'));
+        const ask = (options) => http.request({ host: '127.0.0.1', port: server.address().port, agent: false, ...options });
+        return async (what) => {
+          if (what === 'upgrade' || what === 'connect') {
+            const request = what === 'connect' ? ask({ method: 'CONNECT', path: 'a:1' }) : ask({ headers: { connection: 'Upgrade', upgrade: 'echo' } });
+            request.end();
+            const [, socket] = await once(request, what);
+            socket.destroy();
+          } else {
+            const request = ask({ method: 'POST', headers: { 'content-length': 10 } });
+            request.on('error', () => {}).write('hello');
+            const closed = once(request, 'close');
+            const [response] = await once(request, 'response');
+            await once(response.resume(), 'end');
+            request.end('world');
+            await closed;
+          }
+          return true;
+        };
+      });
+      for (const what of ['upgrade', 'connect', 'early']) await worker.ask(what);
+      const values = () => ['requests_total', 'errors_total', 'in_flight'].map((name) => worker.value(`outgoing_${name}`));
+      const reports = worker.internal.length;
+      await waitUntil('a report that began after all of them', () => worker.internal.length > reports + 1);
+      await waitUntil('their end', () => values()[2] === 0);
+      // A request that is destroyed before its end is not told by Node.js 18.
+      assert.match(values().join(), /^[23],0,0$/);
+    });
+
     for (const secure of [false, true]) {
       test(`connections that PostgreSQL refuses are counted${secure ? ', also through TLS' : ''}`, async (t) => {
         const pem = (name) => readFileSync(join(directory, name));

@@ -358,6 +358,7 @@ impl Engine {
         self.finish_jobs();
         self.finish_looks();
         self.save_changes();
+        self.jobs.reply_at_once(self.persistence.as_ref());
         self.jobs.forget_given();
         self.closes.follow(&mut self.apps, self.wake.reactor(), self.clock.now());
     }
@@ -393,7 +394,7 @@ impl Engine {
             }
             Back::DiskFull { path, fault } => self.conversations.note_full_disk(&path, &fault, &self.apps),
             Back::Flushed { job, app, fault } => {
-                self.jobs.note(job, app, fault);
+                self.jobs.fail(job, app, fault);
                 self.jobs.answered(job);
             }
             Back::Files { app, news } => {

@@ -341,7 +341,11 @@ impl Dispatcher {
     pub(crate) fn next_dispatch(&self) -> Option<Time> {
         let active = || self.workers.active().map(|(_, worker)| worker);
         let serving = |id: ListeningId| active().filter(move |worker| worker.serves(id));
-        let has_waiting = |(_, listening): &(&ListeningId, &Listening)| listening.waiting() > 0;
+        let channels = || active().map(|worker| &worker.channel);
+        let recallable: Vec<ListeningId> =
+            channels().filter_map(|channel| self.recallable(channel)).collect();
+        let has_waiting =
+            |(id, listening): &(&ListeningId, &Listening)| listening.waiting() > 0 || recallable.contains(id);
         let waiting = self.listenings.iter().filter(has_waiting).flat_map(|(id, _)| serving(*id)).filter_map(
             |worker| match worker.channel.waiting_since() {
                 Some(since) => {
@@ -350,11 +354,19 @@ impl Dispatcher {
                 None => worker.refused.until,
             },
         );
-        let channels = || active().map(|worker| &worker.channel);
         let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
         let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
         // Times up to the last check have been handled; after that a reply, not time, decides.
         waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
+    }
+
+    /// The address of a connection that waits in a worker's channel, and goes to another worker when that one is to get it.
+    fn recallable(&self, channel: &Channel) -> Option<ListeningId> {
+        channel.pushed_since().filter(|_| self.accepting != Accepting::Many)?;
+        match channel.in_flight() {
+            Some(HandleLine::Connection(pushed)) => Some(pushed.listening),
+            Some(HandleLine::Probe | HandleLine::Reply(_)) | None => None,
+        }
     }
 
     /// Whether what a worker does not read can go to another worker; at once, if it must not wait here.

@@ -210,7 +210,10 @@ impl Dispatcher {
                 self.retries.push((now + REPLY_RETRY, id, reply));
                 self.on_turned(id, now, out);
             }
-            HandleLine::Connection(pushed) => self.on_refused(id, pushed, now, out),
+            HandleLine::Connection(pushed) => {
+                self.on_turned(id, now, out);
+                self.on_refused(id, pushed, now, out);
+            }
         }
         out.push(Action::Later(Later::Dispatch));
     }

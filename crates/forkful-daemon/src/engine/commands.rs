@@ -40,6 +40,15 @@ impl Engine {
                 refuse_at_the_end(reply);
             }
             Command::Apply { reply, .. } if self.life.phase != Phase::Serving => refuse_at_the_end(reply),
+            // What ran before the end is saved, and nothing else any more.
+            Command::Action { verb: Verb::Stop | Verb::Delete, reply, .. }
+                if self.life.phase == Phase::Closing =>
+            {
+                refuse_at_the_end(reply);
+            }
+            Command::Keep(Keep::Save { reply, .. }) if self.life.phase == Phase::Closing => {
+                refuse_at_the_end(reply);
+            }
             Command::Start { request, reply } => self.start(request, reply),
             Command::Apply { request, reply } => {
                 let roster = Roster::of(&self.apps, self.persistence.as_ref());
@@ -174,12 +183,12 @@ impl Engine {
 
     fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
         let missing = self.roster().take_optional(&mut request);
-        let forgetful = self.persistence.as_mut().filter(|_| verb == Verb::Delete);
-        let forgotten = forgetful.map(|saved| saved.forget_carried(&mut request.targets, &self.apps));
-        let forgotten = forgotten.unwrap_or_default();
-        if request.targets.is_empty() && !forgotten.is_empty() {
+        let saved = self.persistence.as_ref().filter(|_| verb == Verb::Delete);
+        let carried =
+            saved.map(|saved| saved.take_carried(&mut request.targets, &self.apps)).unwrap_or_default();
+        if request.targets.is_empty() && !carried.is_empty() {
             let job = self.jobs.begin(Some(reply));
-            return self.jobs.note_all_known(job, forgotten);
+            return self.forget_carried(job, &carried);
         }
         let Resolved { selection, mut specs, new, warnings } = match self.roster().resolve(&mut request) {
             Ok(resolved) => resolved,
@@ -193,12 +202,13 @@ impl Engine {
         };
         let (waiting, at_once) = if request.wait { (Some(reply), None) } else { (None, Some(reply)) };
         let job = self.jobs.begin(waiting);
-        self.jobs.note_all_known(job, forgotten);
+        self.forget_carried(job, &carried);
         self.jobs.explain(job, Vec::new(), [warnings, missing].concat());
         if let Some(verb) = ending(verb) {
             self.stop_in_order(selection, verb, job);
             return self.jobs.answer_at_once(job, at_once);
         }
+        let mut reopened = Vec::new();
         for (app, slots) in in_order(&self.apps, selection) {
             self.jobs.join(job, app, &self.apps);
             let spec = specs.remove(&app);
@@ -229,10 +239,11 @@ impl Engine {
                 }
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
-                Verb::ReloadLogs => self.reopen_logs(app, job),
+                Verb::ReloadLogs => reopened.push(app),
                 Verb::Reset => slots.iter().for_each(|slot| self.feed(app, *slot, slot::Event::Reset)),
             }
         }
+        self.reopen_logs(reopened, job);
         for spec in new {
             let app = self.create(spec, job, FirstStates::default());
             self.note_deployment(app, request.deployment.as_ref());
@@ -336,18 +347,27 @@ impl Engine {
     fn flush(&mut self, app: AppId, slots: &[u16], job: JobId) {
         let Some(entry) = self.apps.get(&app) else { return };
         let done = self.logs.flush(entry.log_paths(slots));
-        self.await_logs(app, job, done);
+        self.await_logs(vec![app], job, done);
     }
 
     /// Reopens all log files of all apps, whichever apps were named.
-    fn reopen_logs(&mut self, app: AppId, job: JobId) {
-        let done = self.logs.reopen();
-        self.await_logs(app, job, done);
+    fn reopen_logs(&mut self, apps: Vec<AppId>, job: JobId) {
+        if !apps.is_empty() {
+            let done = self.logs.reopen();
+            self.await_logs(apps, job, done);
+        }
     }
 
-    /// Completes the app's part of a job when the log service has answered.
-    fn await_logs(&mut self, app: AppId, job: JobId, done: oneshot::Receiver<Result<(), String>>) {
-        self.jobs.expect_answer(job, app, &self.apps);
+    /// Deletes saved apps that cannot be started.
+    fn forget_carried(&mut self, job: JobId, names: &[String]) {
+        if let Some(persistence) = &mut self.persistence {
+            self.jobs.note_all_known(job, persistence.forget_carried(names));
+        }
+    }
+
+    /// Completes the apps' parts of a job when the log service has answered.
+    fn await_logs(&mut self, apps: Vec<AppId>, job: JobId, done: oneshot::Receiver<Result<(), String>>) {
+        apps.iter().for_each(|app| self.jobs.expect_answer(job, *app, &self.apps));
         let back = self.inbox.back.clone();
         tokio::task::spawn_local(async move {
             let fault = match done.await {
@@ -355,8 +375,10 @@ impl Engine {
                 Ok(Err(fault)) => Some(fault),
                 Err(_) => Some("the log service has ended".to_owned()),
             };
-            // The engine is gone only when the daemon ends.
-            let _gone = back.send(super::Back::Flushed { job, app, fault });
+            for app in apps {
+                // The engine is gone only when the daemon ends.
+                let _gone = back.send(super::Back::Flushed { job, app, fault: fault.clone() });
+            }
         });
     }
 

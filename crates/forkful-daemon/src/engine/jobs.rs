@@ -7,7 +7,6 @@ use std::time::Duration;
 use forkful_api::types::{ActionReply, AppOutcome, ErrorCode, Scaled, TargetMeaning};
 use forkful_core::doctor::Course;
 use forkful_core::jobs::OpenJobs;
-use forkful_core::pages::Hint;
 use forkful_core::slot::{Exit, Fault, Outcome};
 use forkful_core::spec::Mode;
 use forkful_core::stderr_excerpt::Attempt;
@@ -19,7 +18,7 @@ use super::apps::Apps;
 use super::commands::{answer, refuse};
 use super::failures::{SlotFailure, explain, in_worker};
 use super::faults::Ours;
-use super::persistence::SaveTicket;
+use super::persistence::{Persistence, SaveTicket};
 use super::trials::TrialPart;
 use crate::command::Reply;
 use crate::logs::LogService;
@@ -49,6 +48,8 @@ pub(crate) struct Part {
     pub(crate) cwd: String,
     pub(crate) pm_ids: Vec<u32>,
     pub(crate) failures: Vec<SlotFailure>,
+    /// What was to be done to the app as a whole has failed.
+    pub(crate) fault: Option<String>,
     pub(crate) notes: Vec<String>,
     /// How the command changes the app's definition.
     pub(crate) changes: Vec<String>,
@@ -56,7 +57,6 @@ pub(crate) struct Part {
     pub(crate) is_failed_reload: bool,
     /// A sentence before the first failure, such as that a reload kept the old version.
     pub(crate) preface: Option<String>,
-    pub(crate) hint: Option<Hint>,
     /// Workers that have ended with code 0 and stay stopped.
     pub(crate) finished: usize,
     /// Nothing has changed, so nothing was done.
@@ -183,7 +183,7 @@ impl Part {
         };
         let first = self.failures.first();
         let (error, hint) = match first {
-            None => (None, self.hint),
+            None => (self.fault, None),
             Some(failure) => {
                 let (text, hint) = explain(&self.name, (&self.cwd, attempt), failure, &stderr_tail, ours);
                 let text = match &failure.fault {
@@ -196,7 +196,7 @@ impl Part {
                     Some(preface) => format!("{preface}: {text}"),
                     None => text,
                 };
-                (Some(text), self.hint.or(hint))
+                (Some(text), hint)
             }
         };
         let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
@@ -205,7 +205,7 @@ impl Part {
             started: self.started,
             scaled: self.scaled,
             finished: self.finished > 0 && self.finished == self.pm_ids.len(),
-            ok: first.is_none(),
+            ok: error.is_none(),
             name: self.name,
             pm_ids: self.pm_ids,
             error,
@@ -222,6 +222,8 @@ impl Part {
 pub(crate) struct Jobs {
     open: OpenJobs<Job>,
     replies: Vec<JoinHandle<()>>,
+    /// Replies to clients that do not wait for the end of their command, until the state behind them is written.
+    at_once: Vec<(Reply<ActionReply>, ActionReply)>,
     /// A command that ends the daemon has begun.
     is_ending: bool,
 }
@@ -296,6 +298,13 @@ impl Jobs {
     pub(crate) fn note(&mut self, job: JobId, app: AppId, notes: impl IntoIterator<Item = String>) {
         if let Some(part) = self.part(job, app) {
             notes.into_iter().for_each(|note| part.note(note));
+        }
+    }
+
+    /// What a command was to do to an app has failed.
+    pub(super) fn fail(&mut self, job: JobId, app: AppId, fault: Option<String>) {
+        if let Some(part) = self.part(job, app) {
+            part.fault = part.fault.take().or(fault);
         }
     }
 
@@ -442,18 +451,12 @@ impl Jobs {
                 };
                 apps.push(part.into_outcome(tail, &ours, is_ending));
             }
-            if let Some(ticket) = saved
-                && let Some(fault) = ticket.fault().await
-                && let Some(app) = apps.first_mut()
-            {
-                app.notes.push(fault);
-            }
-            answer(reply, Ok(ActionReply { apps, targets, warnings }));
+            answer_when_saved(reply, ActionReply { apps, targets, warnings }, saved).await;
         }));
     }
 
-    /// Replies to a client that does not wait: which apps take part.
-    pub(crate) fn answer_at_once(&self, job: JobId, reply: Option<Reply<ActionReply>>) {
+    /// Prepares the reply to a client that does not wait: which apps take part.
+    pub(crate) fn answer_at_once(&mut self, job: JobId, reply: Option<Reply<ActionReply>>) {
         let (Some(reply), Some(job)) = (reply, self.open.get(job)) else { return };
         let parts = job.parts.values().map(|part| {
             let (notes, changes) = (part.notes.clone(), part.changes.clone());
@@ -462,7 +465,15 @@ impl Jobs {
         });
         let apps = job.known.iter().cloned().chain(parts).collect();
         let (targets, warnings) = (job.meanings.clone(), job.warnings.clone());
-        answer(reply, Ok(ActionReply { apps, targets, warnings }));
+        self.at_once.push((reply, ActionReply { apps, targets, warnings }));
+    }
+
+    /// Replies to the clients that do not wait, when the state is saved.
+    pub(crate) fn reply_at_once(&mut self, persistence: Option<&Persistence>) {
+        for (reply, said) in self.at_once.drain(..) {
+            let ticket = persistence.and_then(Persistence::ticket);
+            self.replies.push(tokio::task::spawn_local(answer_when_saved(reply, said, ticket)));
+        }
     }
 
     /// Another daemon continues the running commands: their clients are told so.
@@ -485,4 +496,15 @@ impl Jobs {
             let _ended = reply.await;
         }
     }
+}
+
+/// Sends a reply when the state behind it is saved.
+async fn answer_when_saved(reply: Reply<ActionReply>, mut said: ActionReply, saved: Option<SaveTicket>) {
+    if let Some(ticket) = saved
+        && let Some(fault) = ticket.fault().await
+        && let Some(app) = said.apps.first_mut()
+    {
+        app.notes.push(fault);
+    }
+    answer(reply, Ok(said));
 }

@@ -333,10 +333,11 @@ impl Engine {
 
     /// The `.env` files have been read: the apps are created.
     pub(super) fn on_revived(&mut self, resurrection: Resurrection, candidates: Vec<Candidate>) {
-        if let Some(persistence) = &mut self.persistence {
-            persistence.take_pending(&candidates);
-        }
+        // Otherwise they stay pending: a daemon that goes on in this one's place starts them.
         if self.life.phase == Phase::Serving {
+            if let Some(persistence) = &mut self.persistence {
+                persistence.take_pending(&candidates);
+            }
             for candidate in candidates {
                 self.revive(candidate, &resurrection.request, resurrection.job);
             }

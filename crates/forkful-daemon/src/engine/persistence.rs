@@ -211,8 +211,8 @@ impl Persistence {
         });
     }
 
-    /// Removes the names from `targets` that are saved but cannot be started, and deletes these entries.
-    pub(crate) fn forget_carried(&mut self, targets: &mut Vec<String>, apps: &Apps) -> Vec<AppOutcome> {
+    /// Removes the names from `targets` that are saved but cannot be started, and returns them.
+    pub(crate) fn take_carried(&self, targets: &mut Vec<String>, apps: &Apps) -> Vec<String> {
         let is_app = |name: &str| apps.find(name).is_some();
         let takes_all = targets.iter().any(|target| target == "all");
         let named =
@@ -225,9 +225,17 @@ impl Persistence {
         let there_are_apps = !apps.is_empty();
         let is_forgotten = |target: &str| forgotten.iter().any(|name| as_typed(target) == name);
         targets.retain(|target| !is_forgotten(target) && (target != "all" || there_are_apps));
-        self.carried.retain(|carried| !forgotten.contains(&carried.name));
-        self.note_change();
         forgotten
+    }
+
+    /// Deletes the entries of apps that are saved but cannot be started.
+    pub(crate) fn forget_carried(&mut self, names: &[String]) -> Vec<AppOutcome> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        self.carried.retain(|carried| !names.contains(&carried.name));
+        self.note_change();
+        names
             .iter()
             .map(|name| outcome(name, None, vec!["it did not run; its saved entry is forgotten".to_owned()]))
             .collect()

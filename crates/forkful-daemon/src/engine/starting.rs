@@ -9,6 +9,7 @@ mod pending;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
@@ -49,6 +50,22 @@ const SIGNALS_MAX: usize = 16;
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
+
+/// A command that is no worker: its words, and where it runs.
+pub(super) type HelperCommand = (Vec<String>, PathBuf);
+
+/// A start of such a command, which a thread is about.
+struct Helping {
+    flight: Arc<Flight>,
+    command: HelperCommand,
+}
+
+impl Helping {
+    /// It was given up, and its thread has not come back.
+    fn hangs(&self) -> bool {
+        self.flight.is_cancelled()
+    }
+}
 
 /// What is known of a process before it is there.
 struct Known {
@@ -103,7 +120,7 @@ pub(super) struct Starts {
     /// Where processes below workers connect to, if it can be had.
     relatives: Option<Relatives>,
     /// Starts of processes that are no workers.
-    helpers: HashMap<u64, Arc<Flight>>,
+    helpers: HashMap<u64, Helping>,
     /// The number of the start that was begun last.
     last: u64,
     back: mpsc::UnboundedSender<Back>,
@@ -370,7 +387,8 @@ impl Starts {
     /// Whether a child of ours is being started, or waits to be taken over.
     pub(super) fn is_being_started(&self, pid: u32) -> bool {
         let workers = self.pending.values().map(|pending| &pending.flight);
-        workers.chain(self.helpers.values()).any(|flight| flight.pid() == pid)
+        let helpers = self.helpers.values().map(|helper| &helper.flight);
+        workers.chain(helpers).any(|flight| flight.pid() == pid)
     }
 
     /// Where threads and tasks send to the engine.
@@ -378,12 +396,19 @@ impl Starts {
         self.back.clone()
     }
 
-    /// Has a thread start a process that is no worker, by an order that may look for its program first.
+    /// Has a thread start a process that is no worker, by an order that may look for its program first. It is refused while
+    /// an earlier start of the same `command` was given up and has not come back.
     pub(super) fn start_helper(
         &mut self,
+        command: HelperCommand,
         order: impl FnOnce(&Flight) -> Result<Child, String> + Send + 'static,
     ) -> (Arc<Flight>, oneshot::Receiver<Result<Child, String>>) {
         let (waits, started) = oneshot::channel();
+        if self.helpers.values().any(|helper| helper.hangs() && helper.command == command) {
+            let _waits = waits
+                .send(Err("an earlier start of its command still waits; a file system may hang".to_owned()));
+            return (Arc::default(), started);
+        }
         let number = self.next_number();
         let flight = Arc::new(Flight::default());
         let (back, theirs) = (self.back.clone(), Arc::clone(&flight));
@@ -394,7 +419,7 @@ impl Starts {
         });
         // Refused: the sender is dropped, which tells.
         if self.starter.order(order).is_ok() {
-            self.helpers.insert(number, Arc::clone(&flight));
+            self.helpers.insert(number, Helping { flight: Arc::clone(&flight), command });
         }
         (flight, started)
     }
@@ -426,7 +451,8 @@ impl Starts {
 
     /// Gives up the starts that have had their time and do not wait for a core alone; says why.
     pub(super) fn give_up(&mut self, now: Time) -> Vec<(ProcessKey, String)> {
-        let hang = self.stuck.len() >= Starter::THREADS_MAX;
+        let helpers = self.helpers.values().filter(|helper| helper.hangs()).count();
+        let hang = self.stuck.len() + helpers >= Starter::THREADS_MAX;
         let is_late = |(_, pending): &(&ProcessKey, &mut Pending)| pending.deadline <= now;
         let (mut late, mut cpu_pressure) = (Vec::new(), None);
         for (key, pending) in self.pending.iter_mut().filter(is_late) {

@@ -135,7 +135,8 @@ impl Check {
         back: &UnboundedSender<Back>,
     ) -> impl Future<Output = Result<String, String>> + use<> {
         let Self { plan, words } = self;
-        let (flight, started) = starts.start_helper(move |flight| start(plan, flight));
+        let command = (plan.argv.clone(), plan.cwd.clone());
+        let (flight, started) = starts.start_helper(command, move |flight| start(plan, flight));
         let back = back.clone();
         async move {
             let ended = match timeout(PATIENCE, started).await {

@@ -105,6 +105,8 @@ enum State {
     /// Since the first failure until something was written again.
     Failed {
         retry_at: Instant,
+        /// It was reported.
+        is_told: bool,
     },
 }
 
@@ -141,7 +143,7 @@ impl LogFile {
     pub(super) fn open(path: Arc<Path>, limits: Limits, now: Now) -> (Self, Option<io::Error>) {
         let (state, fault) = match OpenFile::open(&path, now) {
             Ok(file) => (State::Open(file), None),
-            Err(fault) => (State::Failed { retry_at: now.instant + RETRY_EVERY }, Some(fault)),
+            Err(fault) => (State::Failed { retry_at: now.instant + RETRY_EVERY, is_told: true }, Some(fault)),
         };
         let is_placed_anew = fault.is_none();
         let file = Self {
@@ -197,16 +199,16 @@ impl LogFile {
     ) -> Result<Appended, WriteFault> {
         let failed_before = match &self.state {
             State::Open(_) => false,
-            State::Failed { retry_at } if now.instant < *retry_at => {
+            State::Failed { retry_at, .. } if now.instant < *retry_at => {
                 return Err(WriteFault { kept: 0, report: None });
             }
-            State::Failed { .. } => true,
+            State::Failed { is_told, .. } => *is_told,
         };
         match self.try_append(slices, now, around) {
             Ok(()) if failed_before => Ok(Appended::Again),
             Ok(()) => Ok(Appended::AsUsual),
             Err((kept, fault)) => {
-                self.state = State::Failed { retry_at: now.instant + RETRY_EVERY };
+                self.state = State::Failed { retry_at: now.instant + RETRY_EVERY, is_told: true };
                 Err(WriteFault { kept, report: Some(fault).filter(|_| !failed_before) })
             }
         }
@@ -318,14 +320,16 @@ impl LogFile {
                 }
             }
             // Most likely there is room now.
-            State::Failed { retry_at } => *retry_at = now,
+            State::Failed { retry_at, .. } => *retry_at = now,
         }
         truncate(&self.path)
     }
 
-    /// Opens the file anew, under its name.
+    /// Opens the file anew, under its name. When that fails, the next line tries again, and reports it.
     pub(super) fn reopen(&mut self, now: Now) -> io::Result<()> {
-        self.open_anew(now).inspect_err(|_| self.state = State::Failed { retry_at: now.instant })
+        let is_told = matches!(self.state, State::Failed { is_told: true, .. });
+        let failed = State::Failed { retry_at: now.instant, is_told };
+        self.open_anew(now).inspect_err(|_| self.state = failed)
     }
 
     /// The file as it is now. Whatever is set aside from now on is stamped later than that.

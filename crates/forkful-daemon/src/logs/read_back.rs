@@ -39,6 +39,10 @@ pub(super) struct BackRequest {
 /// Works until nobody can ask any more.
 pub(super) fn run(requests: &Receiver<BackRequest>) {
     while let Ok(request) = requests.recv() {
+        // Nobody waits for it any more.
+        if request.sender.is_closed() {
+            continue;
+        }
         for read in answer(request.files, request.lines) {
             if request.sender.send(Chunk::Read(read)).is_err() {
                 break;

@@ -99,6 +99,34 @@ fn a_push_that_is_not_read_is_taken_back_and_lines_behind_it_keep_their_order() 
 }
 
 #[test]
+fn a_push_that_is_not_read_goes_to_a_worker_with_many_connections_when_its_worker_was_waited_for() {
+    let mut world = World::new(Balance::Exact, false);
+    world.dispatcher.accept_one_by_one();
+    let busy = world.spawn(true, false);
+    turn_all(&mut world, &[busy]);
+    for _ in 0..12 {
+        world.connect(1);
+        turn_all(&mut world, &[busy]);
+        turn_all(&mut world, &[busy]);
+    }
+    assert_eq!(served_by(&world, busy), 12);
+    let new = world.spawn(true, false);
+    turn_all(&mut world, &[new]);
+    world.connect(1);
+    world.settle();
+    // It has no connections, replies to its probe, and does not read the following push.
+    world.read_line(new);
+    world.settle();
+    // Nothing else happens.
+    world.advance(Duration::from_millis(100));
+    for _ in 0..3 {
+        turn_all(&mut world, &[busy]);
+        world.advance(Duration::from_millis(1));
+    }
+    assert_eq!((served_by(&world, new), served_by(&world, busy)), (0, 13));
+}
+
+#[test]
 fn a_queue_of_a_stuck_worker_is_rescued() {
     let (mut world, workers) = serving(Balance::Direct, 2);
     world.connect(8);

@@ -74,7 +74,9 @@ impl Helper {
         let (said, stderr) = io::pipe().ok().unzip();
         let stderr = stderr.map(OwnedFd::from);
         let secrets = KnownSecrets::new(secrets_in(&launch.env));
-        let (flight, started) = starts.start_helper(move |flight| self.start(&launch, mark, stderr, flight));
+        let command = (self.words.clone(), launch.cwd.clone());
+        let (flight, started) =
+            starts.start_helper(command, move |flight| self.start(&launch, mark, stderr, flight));
         async move {
             let deadline = Instant::now() + timeout;
             match tokio::time::timeout_at(deadline, started).await {
