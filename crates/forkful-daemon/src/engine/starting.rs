@@ -384,6 +384,12 @@ impl Starts {
         true
     }
 
+    /// Whether a command that is no worker is being started.
+    #[cfg(test)]
+    pub(super) fn has_helpers(&self) -> bool {
+        !self.helpers.is_empty()
+    }
+
     /// Whether a child of ours is being started, or waits to be taken over.
     pub(super) fn is_being_started(&self, pid: u32) -> bool {
         let workers = self.pending.values().map(|pending| &pending.flight);

@@ -56,6 +56,40 @@ impl Drop for Hung {
     }
 }
 
+#[test]
+fn a_command_whose_start_was_given_up_and_hangs_is_not_started_again() {
+    locally(async {
+        let mut world = World::new();
+        let (go_on, hangs) = std::sync::mpsc::channel::<()>();
+        let command = || (vec!["check".to_owned()], std::path::PathBuf::from("/hung"));
+        let starts = &mut world.engine.starts;
+        let (flight, first) = starts.start_helper(command(), move |_| {
+            let _ended = hangs.recv();
+            Err("late".to_owned())
+        });
+        let given_up = |_: &forkful_os::process::Flight| Err("not at once".to_owned());
+        let (_, beside) = starts.start_helper(command(), given_up);
+        flight.cancel();
+        let (_, second) = starts.start_helper(command(), |_| Err("begun".to_owned()));
+        assert!(second.await.unwrap().unwrap_err().contains("an earlier start"));
+        let other = (vec!["other".to_owned()], std::path::PathBuf::from("/hung"));
+        let (_, another) = starts.start_helper(other, |_| Err("begun".to_owned()));
+        drop(go_on);
+        for (started, expected) in [(beside, "not at once"), (another, "begun"), (first, "late")] {
+            let mut started = started;
+            let mut told = None;
+            while told.is_none() {
+                world.turn().await;
+                told = started.try_recv().ok();
+            }
+            assert_eq!(told.unwrap().unwrap_err(), expected);
+        }
+        let (_, again) = world.engine.starts.start_helper(command(), |_| Err("begun".to_owned()));
+        world.turn_until("it is over", |engine| !engine.starts.has_helpers()).await;
+        assert_eq!(again.await.unwrap().unwrap_err(), "begun");
+    });
+}
+
 fn hangs(engine: &Engine) -> bool {
     engine.starts.pending.values().any(starting::Pending::is_in_its_directory)
 }

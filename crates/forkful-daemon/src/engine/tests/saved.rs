@@ -1,10 +1,11 @@
 //! What a daemon saved is what the next one starts.
 
-use forkful_api::saved::ResurrectRequest;
+use forkful_api::saved::{ResurrectRequest, SaveRequest};
 use forkful_api::types::{AppDefinition, FixNote, FixStep, StartRequest, TrialCommands, TrialState};
 use forkful_core::scale::ScaleTarget;
 
 use super::*;
+use crate::command::Keep;
 
 #[test]
 fn a_stopped_worker_of_an_app_with_gaps_stays_stopped() {
@@ -127,6 +128,11 @@ fn an_entry_that_cannot_be_read_stays_saved_until_it_is_deleted_by_name() {
         let mut world = World::at(home);
         resurrect(&mut world);
         world.turn_until_answered().await;
+        // Not by a command that is refused.
+        let both =
+            ActionRequest { targets: vec!["newer".to_owned(), "typo".to_owned()], ..super::request("") };
+        assert!(world.ask(Verb::Delete, both).await.unwrap().is_err());
+        assert!(world.engine.notes()[0].starts_with("newer does not run"), "{:?}", world.engine.notes());
         let answer = world.action(Verb::Delete, "newer");
         world.turn_until_answered().await;
         assert!(told(answer).await.apps[0].ok);
@@ -172,6 +178,57 @@ fn what_is_about_to_be_started_is_saved_meanwhile() {
         let mut saved = names(&state(&home));
         saved.sort();
         assert_eq!((is_pending, saved), (true, vec!["a".to_owned(), "b".to_owned()]));
+    });
+}
+
+#[test]
+fn what_a_daemon_that_makes_way_has_not_started_is_pending_for_the_next_one() {
+    locally(async {
+        let mut world = World::new();
+        stopped_app(&mut world, "a").await;
+        let home = killed(world);
+        let mut world = World::at(home);
+        let _answer = resurrect(&mut world);
+        let is_pending = |engine: &Engine| !engine.persistence.as_ref().unwrap().pending.is_empty();
+        world.turn_until("it is read", is_pending).await;
+        world.engine.life.phase = Phase::MakingWay;
+        // Its files are read meanwhile.
+        world.turn_until("it is over", |engine| engine.jobs.is_empty()).await;
+        assert!(is_pending(&world.engine) && world.engine.apps.is_empty());
+        drop(killed(world));
+    });
+}
+
+#[test]
+fn while_a_daemon_ends_nothing_is_accepted_that_it_would_not_save() {
+    locally(async {
+        let mut world = World::new();
+        world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        world.engine.kill(None);
+        for verb in [Verb::Stop, Verb::Delete, Verb::Restart] {
+            let refusal = world.action(verb, "app").await.unwrap().unwrap_err();
+            assert_eq!(refusal.error, "the daemon is ending");
+        }
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        world.engine.on_command(Command::Keep(Keep::Save { request: SaveRequest::default(), reply }));
+        assert_eq!(answer.await.unwrap().unwrap_err().error, "the daemon is ending");
+        world.turn_until("all are gone", |engine| engine.apps.is_empty()).await;
+    });
+}
+
+#[test]
+fn a_client_that_does_not_wait_is_told_when_the_state_is_saved() {
+    locally(async {
+        let mut world = World::new();
+        world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let mut answer = world.ask(Verb::Stop, ActionRequest { wait: false, ..request("app") });
+        assert!(answer.try_recv().is_err(), "nothing is saved before the end of the turn");
+        world.turn().await;
+        assert!(told(answer).await.apps[0].ok);
+        let home = killed(world);
+        assert_eq!(state(&home)["apps"][0]["stopped"], serde_json::json!([0]), "{}", state(&home));
     });
 }
 

@@ -41,6 +41,25 @@ fn a_folder_that_cannot_be_made_is_reported_when_the_stream_begins() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_again_is_reported_with_the_next_line_that_is_lost() {
+    let bench = Bench::new();
+    let path = bench.path("folder/out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    writeln!(worker, "before").unwrap();
+    assert_eq!(bench.text(&path), "before\n");
+    fs_err::rename(bench.path("folder"), bench.path("moved")).unwrap();
+    fs_err::write(bench.path("folder"), "").unwrap();
+    assert!(bench.service.reopen().blocking_recv().unwrap().is_err());
+    writeln!(worker, "lost").unwrap();
+    assert_eq!(bench.text(&bench.path("moved/out.log")), "before\n");
+    assert_eq!(bench.reports().len(), 1);
+    assert_eq!(bench.service.dropped_lines(0), 1);
+    writeln!(worker, "lost too").unwrap();
+    bench.settle();
+    assert_eq!(bench.reports().len(), 1);
+}
+
+#[test]
 fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
     const LINES: usize = 80_000;
     // An echo that nobody reads hangs as a dead network disk would.
