@@ -183,9 +183,7 @@ impl Engine {
 
     fn action(&mut self, verb: Verb, mut request: ActionRequest, reply: Reply<ActionReply>) {
         let missing = self.roster().take_optional(&mut request);
-        let saved = self.persistence.as_ref().filter(|_| verb == Verb::Delete);
-        let carried =
-            saved.map(|saved| saved.take_carried(&mut request.targets, &self.apps)).unwrap_or_default();
+        let carried = self.take_carried(verb, &mut request.targets);
         if request.targets.is_empty() && !carried.is_empty() {
             let job = self.jobs.begin(Some(reply));
             return self.forget_carried(job, &carried);
@@ -356,6 +354,12 @@ impl Engine {
             let done = self.logs.reopen();
             self.await_logs(apps, job, done);
         }
+    }
+
+    /// The targets of a `delete` that are saved apps which cannot be started; takes them out of `targets`.
+    fn take_carried(&self, verb: Verb, targets: &mut Vec<String>) -> Vec<String> {
+        let saved = self.persistence.as_ref().filter(|_| verb == Verb::Delete);
+        saved.map(|saved| saved.take_carried(targets, &self.apps)).unwrap_or_default()
     }
 
     /// Deletes saved apps that cannot be started.
