@@ -77,8 +77,9 @@ fn a_command_whose_start_was_given_up_and_hangs_is_not_started_again() {
         drop(go_on);
         for (started, expected) in [(beside, "not at once"), (another, "begun"), (first, "late")] {
             let mut started = started;
-            let mut told = None;
+            let (mut told, began) = (None, Instant::now());
             while told.is_none() {
+                assert!(began.elapsed() < PATIENCE, "never: {expected}");
                 world.turn().await;
                 told = started.try_recv().ok();
             }
