@@ -78,13 +78,16 @@ class Drain {
    * connections of a server that does not listen.
    */
   lookAtGiven() {
-    const { http1Sockets, servers, underWay } = this.agent;
-    const responses = [...underWay()];
-    if (responses.length === 0) return 0;
-    const listed = new Set([...servers].flatMap((server) => http1Sockets(server)));
     let open = 0;
-    for (const { socket } of responses) {
-      if (!socket || socket.destroyed || listed.has(socket)) continue;
+    let server;
+    let isListed = false;
+    for (const { socket } of this.agent.underWay()) {
+      if (!socket || socket.destroyed) continue;
+      if (socket.server !== server) {
+        server = socket.server;
+        isListed = server && this.agent.hidden(server, 'http.server.connections') !== undefined;
+      }
+      if (isListed) continue;
       open += 1;
       this.mark(socket);
     }
@@ -169,13 +172,7 @@ class Drain {
       const place = address && (typeof address === 'string' ? address : String(address.port));
       if (places && !places.includes(place) || !server._handle) continue;
       this.waits = true;
-      const handle = server._handle;
-      handle.close();
-      // The app may still ask for the address, and so do we.
-      if (typeof address === 'object') handle.getsockname = (out) => {
-        Object.assign(out, address);
-        return 0;
-      };
+      closeHandle(server._handle);
     }
   }
 
@@ -252,6 +249,21 @@ class Drain {
     for (const server of servers) all += server._connections || 0;
     return Math.max(0, all - http1 - sessions.size);
   }
+}
+
+/**
+ * Closes the handle of a server to new connections. The app, and the agent, may still ask for the server's address.
+ * @param {any} handle
+ */
+function closeHandle(handle) {
+  const address = {};
+  const isTcp = typeof handle.getsockname === 'function' && handle.getsockname(address) === 0;
+  handle.close();
+  if (!isTcp) return;
+  handle.getsockname = (out) => {
+    Object.assign(out, address);
+    return 0;
+  };
 }
 
 /** A body up to this size arrives with its head, or soon after. */
@@ -343,4 +355,4 @@ function closeLater(session, timer) {
   };
 }
 
-module.exports = { Drain, announce };
+module.exports = { Drain, announce, closeHandle };

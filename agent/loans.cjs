@@ -48,12 +48,8 @@ class Loans {
     this.last = 0;
     /** Unanswered requests to the primary, by number. @type {Map<number, Awaited>} */
     this.asked = new Map();
-    /** How long an answer of the primary may take. */
-    this.msMax = LOAN_MS_MAX;
-    /** Handles on sockets that are lent, by the primary's names. @type {Map<string, any>} */
+    /** Handles on sockets that are lent, and where they listen, by the primary's names. @type {Map<string, { handle: any, place: any }>} */
     this.lent = new Map();
-    /** Where these sockets listen. @type {Map<string, any>} */
-    this.where = new Map();
     /** The workers of the app's own cluster. */
     this.workers = new OwnWorkers(agent);
     /** The sockets that these share. @type {import('./shared.cjs').Shared | undefined} */
@@ -173,9 +169,9 @@ class Loans {
       this.answered(awaited, message, handle);
       awaited?.next?.();
     } else if (message.act === 'newconn') {
-      const server = this.lent.get(message.key);
+      const server = this.lent.get(message.key)?.handle;
       const answer = (accepted) => this.agent.post({ cmd: CLUSTER, ack: message.seq, accepted });
-      const place = this.shared?.taken.get(server);
+      const place = this.shared?.placeOf.get(server);
       if (place) return place.handOver(handle, answer);
       answer(server !== undefined);
       // What the app throws is its own.
@@ -206,19 +202,18 @@ class Loans {
     const isMeant = (place) => places === null || (place && places.includes(nameOf(place)));
     const shared = this.shared?.open().filter(isMeant) ?? [];
     this.workers.stopListening(shared.map(nameOf));
-    for (const [key, handle] of [...this.lent]) {
-      const place = this.where.get(key);
-      if (!shared.includes(place) && isMeant(place)) handle.close();
+    // Loaded already, because a drain is in progress.
+    const { closeHandle } = require('./drain.cjs');
+    for (const { handle, place } of [...this.lent.values()]) {
+      if (!shared.includes(place) && isMeant(place)) closeHandle(handle);
     }
   }
 
   /** The primary is told when the app closes a socket. */
   keep(key, handle, place) {
     const { close } = handle;
-    this.lent.set(key, handle);
-    this.where.set(key, place);
+    this.lent.set(key, { handle, place });
     handle.close = (...args) => {
-      this.where.delete(key);
       if (this.lent.delete(key)) this.agent.post({ cmd: CLUSTER, act: 'close', key });
       return close.apply(handle, args);
     };
@@ -400,4 +395,4 @@ function lendTo(agent, place, file) {
   return loans;
 }
 
-module.exports = { lendTo, isMain, isOfApp, askAsWorker };
+module.exports = { lendTo, isMain, isOfApp, askAsWorker, LOAN_MS_MAX };

@@ -6,6 +6,8 @@
 const net = require('net');
 const { resolve } = require('path');
 
+const { LOAN_MS_MAX } = require('./loans.cjs');
+
 /** The `cmd` of Node's own messages between a primary and the workers of its cluster. */
 const CLUSTER = 'NODE_CLUSTER';
 
@@ -22,8 +24,8 @@ class Shared {
     this.loans = loans;
     /** Where workers listen, or want to. @type {Map<string, Place>} */
     this.places = new Map();
-    /** The places of the sockets that Node.js has. @type {Map<any, Place>} */
-    this.taken = new Map();
+    /** The place of each socket that was lent. @type {Map<any, Place>} */
+    this.placeOf = new Map();
     /** Connections that were handed to workers, and not accepted yet. @type {Map<string, { child: any, answered: (accepted: boolean) => void }>} */
     this.handed = new Map();
     this.last = 0;
@@ -96,7 +98,7 @@ class Shared {
   }
 
   /**
-   * Whether Node.js gets a message from us, at the right moment.
+   * Handles a message of a worker. Returns whether Node.js must not get it now: `goOn` gives it to Node.js later.
    * @param {any} child
    * @param {any} message
    * @param {() => void} goOn
@@ -145,7 +147,7 @@ class Shared {
   }
 }
 
-/** Names an address where workers listen by the values by which Node.js does; '' if it is none of a stream. */
+/** The name of an address where workers listen, from the values from which Node.js makes its own; '' for UDP. */
 function nameOf({ address, port, addressType, fd }) {
   if (!STREAMS.includes(addressType)) return '';
   // Node.js opens a unix socket by its shortest path.
@@ -156,11 +158,10 @@ function nameOf({ address, port, addressType, fd }) {
 class Place {
   /** @param {Shared} shared @param {any} query a worker's */
   constructor(shared, { address, port, addressType, flags = 0 }) {
-    const { loans } = shared;
-    Object.assign(this, { shared, loans });
+    this.shared = shared;
     this.place = { address: port < 0 ? resolve(address) : address, port, addressType, flags };
-    const { timer, guarded } = loans.agent;
-    this.timeout = timer(guarded(() => this.settle(null)), loans.msMax).unref();
+    const { timer, guarded } = shared.loans.agent;
+    this.timeout = timer(guarded(() => this.settle(null)), LOAN_MS_MAX).unref();
     /** Whether the primary has answered, or not in time. */
     this.isOver = false;
     /** What follows the answer. @type {(() => void) | undefined} */
@@ -196,10 +197,10 @@ class Place {
   keep(handle) {
     const { close } = handle;
     this.handle = handle;
-    this.shared.taken.set(handle, this);
+    this.shared.placeOf.set(handle, this);
     handle.close = (...args) => {
       this.handle = undefined;
-      this.shared.taken.delete(handle);
+      this.shared.placeOf.delete(handle);
       return close.apply(handle, args);
     };
   }
@@ -211,7 +212,7 @@ class Place {
     return this.handle;
   }
 
-  /** Has Node.js answer a worker. Its answer says by which name the worker knows the socket. */
+  /** Has Node.js answer a worker. The answer has the name by which the worker knows the socket. */
   give(child, goOn) {
     const own = Object.getOwnPropertyDescriptor(child, 'send');
     const { send } = child;
@@ -256,7 +257,7 @@ class Place {
   listens() {
     if (this.isTold || !this.isOpen()) return;
     this.isTold = true;
-    this.loans.agent.post({ cmd: CLUSTER, act: 'listening', ...this.place });
+    this.shared.loans.agent.post({ cmd: CLUSTER, act: 'listening', ...this.place });
   }
 }
 

@@ -20,7 +20,7 @@ function whenShared(begin) {
   const onListener = (name) => {
     if (name !== 'internalMessage' || !process.moduleLoadList?.includes('NativeModule internal/cluster/primary')) return;
     const cluster = require('cluster');
-    // Somebody else listens, and the app may still choose.
+    // This listener is not that of Node's cluster: the app may still set the policy.
     if (cluster.settings?.exec === undefined) return;
     process.removeListener('newListener', onListener);
     if (cluster.schedulingPolicy === cluster.SCHED_NONE) begin();

@@ -375,6 +375,45 @@ for (const major of MAJORS) {
       assert.equal(worker.output, '');
     });
 
+    test("a worker of the app's own cluster answers all pipelined requests in a drain", async (t) => {
+      const script = join(directory, `pipelined-${major}.cjs`);
+      await writeFile(script, `
+        const cluster = require('cluster');
+        if (cluster.isPrimary) {
+          const worker = cluster.fork();
+          cluster.on('message', (_worker, message) => process.send(message));
+          cluster.on('listening', () => process.send('listens'));
+          process.on('message', (message) => worker.send(message));
+        } else {
+          const waiting = [];
+          const server = require('http').createServer((request, response) => {
+            waiting.push(() => response.end(request.url));
+            if (waiting.length === 3) process.send('has all');
+          });
+          server.listen(Number(process.argv[2]), '127.0.0.1');
+          process.on('internalMessage', ({ act }) => { if (act === 'drain') setImmediate(() => process.send('drains')); });
+          process.on('message', () => { for (const answer of waiting) answer(); });
+        }
+      `);
+      const ours = net.createServer().listen(0, '127.0.0.1');
+      t.after(() => ours.close());
+      await once(ours, 'listening');
+      const { port } = ours.address();
+      const worker = launch(t, major, script, [String(port)], { FORKFUL_LENDS: `ipc:${join(directory, 'lends.sock')}` });
+      const query = await waitUntil('a query', () => worker.internal.find((m) => m.act === 'queryServer'));
+      worker.child.send({ cmd: 'NODE_CLUSTER', ack: query.seq, errno: 0, key: 'k', seq: 0 }, ours._handle);
+      await worker.heard('that it listens', (m) => m === 'listens');
+      ours.close();
+      const seen = await connect(t, port);
+      for (const path of ['/1', '/2', '/3']) seen.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      await worker.heard('the requests', (m) => m === 'has all');
+      worker.drain(10_000);
+      await worker.heard('the drain', (m) => m === 'drains');
+      worker.child.send('answer');
+      await waitUntil('the end of the connection', () => seen.ended);
+      assert.deepEqual(seen.text.match(/\/[123]$|\/[123](?=HTTP)/g), ['/1', '/2', '/3']);
+    });
+
     test('a process that is lent its socket has drained when the connections that are not HTTP have ended, too', async (t) => {
       const script = join(directory, `waits-${major}.cjs`);
       await writeFile(script, `

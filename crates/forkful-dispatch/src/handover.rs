@@ -360,7 +360,7 @@ impl Dispatcher {
         waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
     }
 
-    /// The address of a connection that waits in a worker's channel, and goes to another worker when that one is to get it.
+    /// The address of the connection that was sent to a worker and not read. Another worker may get this connection.
     fn recallable(&self, channel: &Channel) -> Option<ListeningId> {
         channel.pushed_since().filter(|_| self.accepting != Accepting::Many)?;
         match channel.in_flight() {

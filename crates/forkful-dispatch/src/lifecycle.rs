@@ -201,19 +201,14 @@ impl Dispatcher {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Some(line) = worker.answered(now) else { return };
         out.push(Action::Flush(id));
+        if matches!(line, HandleLine::Probe) {
+            worker.evidence.proof = Some(now);
+        }
+        self.on_turned(id, now, out);
         match line {
-            HandleLine::Probe => {
-                worker.evidence.proof = Some(now);
-                self.on_turned(id, now, out);
-            }
-            HandleLine::Reply(reply) => {
-                self.retries.push((now + REPLY_RETRY, id, reply));
-                self.on_turned(id, now, out);
-            }
-            HandleLine::Connection(pushed) => {
-                self.on_turned(id, now, out);
-                self.on_refused(id, pushed, now, out);
-            }
+            HandleLine::Probe => {}
+            HandleLine::Reply(reply) => self.retries.push((now + REPLY_RETRY, id, reply)),
+            HandleLine::Connection(pushed) => self.on_refused(id, pushed, now, out),
         }
         out.push(Action::Later(Later::Dispatch));
     }

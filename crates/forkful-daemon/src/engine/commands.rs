@@ -40,7 +40,7 @@ impl Engine {
                 refuse_at_the_end(reply);
             }
             Command::Apply { reply, .. } if self.life.phase != Phase::Serving => refuse_at_the_end(reply),
-            // What ran before the end is saved, and nothing else any more.
+            // An ending daemon saves nothing more, so it accepts no command whose result would have to be saved.
             Command::Action { verb: Verb::Stop | Verb::Delete, reply, .. }
                 if self.life.phase == Phase::Closing =>
             {

@@ -222,7 +222,7 @@ impl Part {
 pub(crate) struct Jobs {
     open: OpenJobs<Job>,
     replies: Vec<JoinHandle<()>>,
-    /// Replies to clients that do not wait for the end of their command, until the state behind them is written.
+    /// Replies to clients that do not wait for the end of their command. They are sent when the state is saved.
     at_once: Vec<(Reply<ActionReply>, ActionReply)>,
     /// A command that ends the daemon has begun.
     is_ending: bool,

@@ -54,7 +54,7 @@ const EMFILE: i32 = 24;
 /// A command that is no worker: its words, and where it runs.
 pub(super) type HelperCommand = (Vec<String>, PathBuf);
 
-/// A start of such a command, which a thread is about.
+/// A start of such a command, in which a thread is busy.
 struct Helping {
     flight: Arc<Flight>,
     command: HelperCommand,

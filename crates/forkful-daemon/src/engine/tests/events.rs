@@ -29,3 +29,19 @@ fn the_end_of_a_deleted_worker_and_its_deletion_are_told() {
         world.close().await;
     });
 }
+
+#[test]
+fn a_command_whose_log_files_cannot_be_emptied_has_failed() {
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let answer = world.action(Verb::Flush, "app");
+        let (job, fault) = (JobId(world.engine.jobs.newest()), Some("cannot empty app.log".to_owned()));
+        world.engine.on_back(Back::Flushed { job, app, fault: fault.clone() });
+        world.turn_until_answered().await;
+        let reply = told(answer).await;
+        assert_eq!((reply.apps[0].ok, &reply.apps[0].error), (false, &fault));
+        world.close().await;
+    });
+}
