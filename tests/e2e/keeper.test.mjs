@@ -416,6 +416,32 @@ test('a daemon that dies in the middle of a reload is followed by one that ends 
   }
 });
 
+test('a worker that listens on several ports gets all of them, also when its daemon dies before it has taken the first', async (t) => {
+  const forkful = await sandbox(t);
+  const ports = await Promise.all([freePort(), freePort(), freePort()]);
+  const [blocks, goes] = ['blocks', 'goes'].map((name) => join(forkful.directory, name));
+  await forkful.start(({ require }) => {
+    const { existsSync: exists, writeFileSync: write } = require('fs');
+    const { PORTS, BLOCKS, GOES } = process.env;
+    for (const port of PORTS.split(' ')) require('http').createServer((_request, response) => response.end(String(process.pid))).listen(Number(port));
+    write(BLOCKS, '');
+    const cell = new Int32Array(new SharedArrayBuffer(4));
+    while (!exists(GOES)) Atomics.wait(cell, 0, 0, 5);
+  }, { name: 'app', instances: 1, options: ['--balance', 'auto', '--no-wait'], env: { PORTS: ports.join(' '), BLOCKS: blocks, GOES: goes } });
+  await waitUntil('a worker that blocks', () => existsSync(blocks));
+  const [{ pid }] = await forkful.jlist('app');
+  // The loop serves workers before it answers.
+  for (let turn = 0; turn < 5; turn += 1) await forkful.jlist('app');
+  await killDaemon(forkful);
+  writeFileSync(goes, '');
+  for (const port of ports) {
+    const { body } = await waitUntil(`an answer on port ${port}`, () => get(port).catch(() => false));
+    assert.equal(Number(body), pid);
+  }
+  const [worker] = await forkful.jlist('app');
+  assert.deepEqual([worker.pid, worker.pm2_env.restart_time], [pid, 0]);
+});
+
 test('without its keeper a daemon goes on; after both are killed the next start finds its ports free and no worker twice', async (t) => {
   const { forkful, port, pids } = await kept(t, plain);
   const before = await pids();

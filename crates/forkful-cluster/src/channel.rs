@@ -67,15 +67,23 @@ pub(crate) struct Channel {
     pub(crate) leader: Option<WorkerId>,
     /// Whether the reactor watches for writability.
     pub(crate) watches_write: bool,
-    /// Bytes that were handled but are still in the socket, where another daemon would find them. `None`
-    /// without a keeper: then bytes are removed when read.
-    looked_at: Option<usize>,
+    /// What was handled but is still in the socket, where another daemon would find it. `None` without a
+    /// keeper: then bytes are removed when read.
+    looked_at: Option<LookedAt>,
     /// The worker has closed its end and lives on: nothing is read or written any more.
     is_muted: bool,
     /// Descriptors that came with those bytes.
     foreign: Vec<OwnedFd>,
     /// Dropped with the socket, so that the worker sees its end.
     _hold: Hold,
+}
+
+/// What was handled and not saved.
+#[derive(Debug, Default)]
+struct LookedAt {
+    bytes: usize,
+    /// There is a query in it.
+    asks: bool,
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +116,7 @@ impl Channel {
             pid: None,
             leader: None,
             watches_write: false,
-            looked_at: looks.then_some(0),
+            looked_at: looks.then(LookedAt::default),
             is_muted: false,
             foreign: Vec::new(),
             _hold: hold,
@@ -129,13 +137,28 @@ impl Channel {
         self.is_muted
     }
 
-    /// Removes the read bytes from the socket, after their effect is saved.
-    pub(crate) fn take_read(&mut self) {
-        if let Some(bytes) = self.looked_at.as_mut().filter(|bytes| **bytes > 0) {
+    /// A query was read, and nothing is written until its answer is saved: another daemon would read the
+    /// query again, and answer it with another socket.
+    pub(crate) fn save_first(&mut self) {
+        if let Some(looked_at) = &mut self.looked_at {
+            looked_at.asks = true;
+        }
+    }
+
+    pub(crate) fn saves_first(&self) -> bool {
+        self.looked_at.as_ref().is_some_and(|looked_at| looked_at.asks)
+    }
+
+    /// Removes the read bytes from the socket, after their effect is saved. Returns whether answers wait to be
+    /// written.
+    pub(crate) fn take_read(&mut self) -> bool {
+        let looked_at = self.looked_at.as_mut().map(std::mem::take).unwrap_or_default();
+        if looked_at.bytes > 0 {
             // If this fails, the next read reports the error.
-            let _taken = socket::take(self.socket.as_fd(), std::mem::take(bytes));
+            let _taken = socket::take(self.socket.as_fd(), looked_at.bytes);
             self.foreign.drain(..).for_each(close_aside);
         }
+        looked_at.asks
     }
 
     /// Reads available data, within the limit of a turn; see [`Self::take_read`].
@@ -170,7 +193,9 @@ impl Channel {
                         None => handles.drain(..).for_each(close_aside),
                     }
                     left = left.saturating_sub(n);
-                    self.looked_at = self.looked_at.map(|bytes| bytes + n);
+                    if let Some(looked_at) = &mut self.looked_at {
+                        looked_at.bytes += n;
+                    }
                     let hears = self.hears;
                     self.decoder.feed(&chunk[..n], |line| {
                         let message = parse(line);
@@ -362,7 +387,7 @@ mod tests {
         let socket = socket.try_clone().unwrap();
         socket::look_from_the_beginning(socket.as_fd()).unwrap();
         let mut channel = Channel::new((socket, Hold::default()), None, false);
-        channel.looked_at = Some(0);
+        channel.looked_at = Some(LookedAt::default());
         channel
     }
 
@@ -380,5 +405,18 @@ mod tests {
         next.take_read();
         std::mem::forget(next);
         assert_eq!(online(&mut kept(&ours)), 0);
+    }
+
+    #[test]
+    fn answers_wait_until_they_are_saved_where_another_daemon_would_read_the_query() {
+        let (ours, _theirs) = socket::pair().unwrap();
+        let mut channel = kept(&ours);
+        channel.save_first();
+        assert!(channel.saves_first());
+        assert!(channel.take_read());
+        assert!(!channel.saves_first() && !channel.take_read());
+        let mut alone = Channel::new((ours, Hold::default()), None, false);
+        alone.save_first();
+        assert!(!alone.saves_first());
     }
 }

@@ -422,13 +422,15 @@ impl Primary {
     }
 
     /// The effect of the messages of an event's worker is saved: the bytes need not be kept for another
-    /// daemon.
-    pub fn take_read(&mut self, event: &Event) {
-        if let Token::Channel(id) = Token::decode(event.token)
-            && let Some(channel) = self.channels.get_mut(&id)
-        {
-            channel.take_read();
+    /// daemon, and answers are sent. Returns whether there were answers.
+    pub fn take_read(&mut self, event: &Event, now: Time) -> bool {
+        let Token::Channel(id) = Token::decode(event.token) else { return false };
+        let answers = self.channels.get_mut(&id).is_some_and(Channel::take_read);
+        if answers {
+            self.flush(id, now);
+            self.perform_all(now);
         }
+        answers
     }
 
     /// Called when time has passed.

@@ -306,7 +306,7 @@ impl Engine {
                 self.starts.work.note_served(self.clock.now());
             }
             self.settle();
-            self.apps.take_read(&events);
+            self.apps.take_read(&events, self.clock.now());
             if !self.starts.work.is_empty() || began.elapsed() > TURN_MAX {
                 break;
             }

@@ -56,9 +56,10 @@ pub enum Event {
     /// The worker's agent is loaded.
     Greeted(WorkerId),
     /// The worker received the reply that it holds an address. `member` is its own socket in a group, `reply`
-    /// is the queued reply with a socket.
+    /// is the queued reply with a socket, `ack` the `seq` of the query.
     Held {
         worker: WorkerId,
+        ack: u64,
         listening: ListeningId,
         member: Option<usize>,
         reply: Option<ReplyId>,
@@ -188,6 +189,9 @@ pub enum Action {
     Close(ConnectionId),
     /// Take a pushed connection out of the worker's end of the channel, if the worker has not read it.
     TakeBack { worker: WorkerId, pushed: Pushed },
+    /// Answer a query again: the answer of the previous daemon may be lost. `member`: with this socket, passed by
+    /// [`Event::Pass`].
+    AnswerAgain { worker: WorkerId, ack: u64, listening: ListeningId, member: Option<usize> },
     /// Drop a reply with a socket: it was delivered, or will not be.
     DropReply { worker: WorkerId, reply: ReplyId },
     /// Watch a socket for connections in its queue.

@@ -47,6 +47,12 @@ impl Dispatcher {
         others.into_iter().any(|other| other.holds.contains_key(&listening))
     }
 
+    /// Whether this query of a worker's was answered with an address. Another daemon may have read it, and died.
+    pub fn was_asked(&self, worker: WorkerId, ack: u64) -> bool {
+        let mut holds = self.workers.get(&worker).into_iter().flat_map(|worker| worker.holds.values());
+        holds.any(|hold| hold.asked == Some(ack))
+    }
+
     /// Addresses that a worker holds but has not reported as listening, while they are bound.
     pub fn unreported(&self, worker: WorkerId) -> impl Iterator<Item = ListeningId> {
         let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
@@ -64,7 +70,7 @@ impl Dispatcher {
         if sockets >= sockets_max {
             return None;
         }
-        if !listening.group {
+        if listening.gives_its_socket() {
             return Some(Grant::Shared);
         }
         // The first is the daemon's own.
@@ -99,15 +105,15 @@ impl Dispatcher {
         &mut self,
         id: WorkerId,
         listening_id: ListeningId,
-        member: Option<usize>,
-        reply: Option<ReplyId>,
+        (ack, member, reply): (u64, Option<usize>, Option<ReplyId>),
         now: Time,
         out: &mut Outbox,
     ) {
         let Some(listening) = self.listenings.get_mut(&listening_id) else { return };
         let Some(worker) = self.workers.get_mut(&id) else { return };
         if let Some(reply) = reply {
-            if !worker.channel.queue_reply(reply, worker.holds.len() + 1, now) {
+            let retried = self.retries.iter().filter(|(_, owner, _)| *owner == id).count();
+            if !worker.channel.queue_reply(reply, retried, worker.holds.len() + 1, now) {
                 out.push(Action::DropReply { worker: id, reply });
             }
             out.push(Action::Flush(id));
@@ -116,7 +122,7 @@ impl Dispatcher {
             member.owner = Some(id);
         }
         listening.holders.unheld_until = None;
-        worker.holds.insert(listening_id, Hold { member, listening: false });
+        worker.holds.insert(listening_id, Hold { member, asked: Some(ack), ..Hold::default() });
         listening.holders.shared_once |=
             self.workers.values().filter(|w| w.holds.contains_key(&listening_id)).count() > 1;
         self.refresh(listening_id, now, out);
@@ -159,7 +165,7 @@ impl Dispatcher {
     pub(crate) fn on_listens(&mut self, id: WorkerId, listening: ListeningId, now: Time, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let Some(hold) = worker.holds.get_mut(&listening) else { return };
-        hold.listening = true;
+        *hold = Hold { member: hold.member, listening: true, ..Hold::default() };
         worker.has_listened = true;
         self.begin_looks(now);
         self.refresh(listening, now, out);

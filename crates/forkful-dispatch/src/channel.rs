@@ -330,9 +330,9 @@ impl Channel {
         true
     }
 
-    /// Queues a reply with a socket for a worker that holds this many addresses.
-    pub(crate) fn queue_reply(&mut self, reply: ReplyId, holds: usize, now: Time) -> bool {
-        if self.waiting.len() >= SPARE_HANDLES_MAX + holds {
+    /// Queues a reply with a socket for a worker that holds this many addresses, and has not accepted `retried` others yet.
+    pub(crate) fn queue_reply(&mut self, reply: ReplyId, retried: usize, holds: usize, now: Time) -> bool {
+        if self.waiting.len() + retried >= SPARE_HANDLES_MAX + holds {
             self.stage = Stage::Broken;
         }
         self.queue(HandleLine::Reply(reply), now)

@@ -134,8 +134,8 @@ impl Dispatcher {
             Event::Pass { worker, reply } => self.queue(worker, HandleLine::Reply(reply), now, out),
             Event::Echoed(worker) => self.on_settled(worker, out),
             Event::Greeted(worker) => self.on_greeted(worker, now),
-            Event::Held { worker, listening, member, reply } => {
-                self.on_held(worker, listening, member, reply, now, out);
+            Event::Held { worker, ack, listening, member, reply } => {
+                self.on_held(worker, listening, (ack, member, reply), now, out);
             }
             Event::NotHeld(listening) => self.drop_if_new(listening, out),
             Event::GiveWay(listening) => self.give_way(listening, now, out),

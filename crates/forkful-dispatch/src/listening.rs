@@ -187,6 +187,11 @@ impl Listening {
         self.is_handed_over() && (!self.group || self.auto.is_none())
     }
 
+    /// Whether a worker gets the single socket of the address, like all others.
+    pub(crate) fn gives_its_socket(&self) -> bool {
+        !self.push_only() && !self.group
+    }
+
     /// Whether the daemon hands every connection to a worker of its choice.
     fn is_handed_over(&self) -> bool {
         matches!(self.dispatch, Balance::Exact | Balance::Least)

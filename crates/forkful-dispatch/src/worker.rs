@@ -126,6 +126,12 @@ pub(crate) struct Hold {
     pub(crate) member: Option<usize>,
     /// It has reported `listening`.
     pub(crate) listening: bool,
+    /// The `seq` of its query, until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked: Option<u64>,
+    /// The reply to that query was the previous daemon's, and may be lost.
+    #[serde(skip)]
+    pub(crate) is_doubtful: bool,
 }
 
 impl Worker {

@@ -8,6 +8,9 @@
 //! **Hazard.** The worker may owe a reply to a line that the previous daemon has sent, and a reply does not
 //! identify its line. So no handle line is sent before all replies have certainly arrived: the agent echoes a
 //! line, which it reads after them. For a worker without an agent, we wait [`SETTLE_MAX`].
+//!
+//! A reply to a query may have waited in the previous daemon, behind another line with a handle. So a query of a
+//! worker that has not reported `listening` by then is answered again. Node.js ignores an answer that it has had.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -116,6 +119,7 @@ impl Dispatcher {
         // Higher than any used number: nobody sends a message every microsecond.
         worker.seq = u64::try_from(now.since_start().as_micros()).unwrap_or(u64::MAX) + 1;
         worker.holds = written.holds.iter().copied().collect::<BTreeMap<_, _>>();
+        worker.holds.values_mut().for_each(|hold| hold.is_doubtful = hold.asked.is_some());
         for (listening, hold) in &written.holds {
             let members = self.listenings.get_mut(listening).map(|listening| &mut listening.members);
             if let Some(member) = members.and_then(|members| members.get_mut(hold.member?)) {
@@ -157,6 +161,13 @@ impl Dispatcher {
         if let Some(worker) = self.workers.get_mut(&id)
             && worker.channel.settled()
         {
+            for (listening, hold) in &mut worker.holds {
+                if let Some(ack) = hold.asked.filter(|_| std::mem::take(&mut hold.is_doubtful)) {
+                    let shared = || self.listenings.get(listening).is_some_and(Listening::gives_its_socket);
+                    let member = hold.member.or_else(|| shared().then_some(0));
+                    out.push(Action::AnswerAgain { worker: id, ack, listening: *listening, member });
+                }
+            }
             out.push(Action::Flush(id));
             out.push(Action::Later(Later::Dispatch));
         }
@@ -204,7 +215,7 @@ mod tests {
         before.attach(WORKER, true);
         before.identify(WORKER, 1);
         let listening = before.add_listening(NewListening { kind: Kind::Tcp, group: true }, at(1));
-        let held = Event::Held { worker: WORKER, listening, member: None, reply: None };
+        let held = Event::Held { worker: WORKER, ack: 7, listening, member: None, reply: None };
         let greeted = has_agent.then_some(Event::Greeted(WORKER));
         let listens = Event::Listens { worker: WORKER, listening };
         for event in greeted.into_iter().chain([held, listens, Event::Open(WORKER)]) {
@@ -236,6 +247,61 @@ mod tests {
     fn what_was_written_down_is_what_is_written_down_again() {
         let first = written(true);
         assert_eq!(taken_up(&first).0.write_down(), first);
+    }
+
+    /// A daemon that has answered a query, in a mode in which the worker gets its own socket, and dies.
+    fn answered_and_died() -> Written {
+        let (mut before, mut out) = (Dispatcher::new(Balance::Direct, false), Outbox::default());
+        before.attach(WORKER, true);
+        before.identify(WORKER, 1);
+        before.step(Event::Greeted(WORKER), at(1), &mut out);
+        let listening = before.add_listening(NewListening { kind: Kind::Tcp, group: true }, at(1));
+        before.add_member(listening);
+        let reply = Some(crate::ReplyId(0));
+        let held = Event::Held { worker: WORKER, ack: 7, listening, member: Some(1), reply };
+        before.step(held, at(1), &mut out);
+        before.write_down()
+    }
+
+    fn answers(out: &mut Outbox) -> Vec<Action> {
+        take(out).into_iter().filter(|action| matches!(action, Action::AnswerAgain { .. })).collect()
+    }
+
+    #[test]
+    fn a_query_is_answered_again_unless_the_worker_listens_when_all_replies_have_arrived() {
+        let written = answered_and_died();
+        let listening = written.listenings[0].id;
+        for listens in [false, true] {
+            let (mut after, mut out) = (Dispatcher::new(Balance::Direct, false), Outbox::default());
+            after.take_up(&written, at(100));
+            after.attach_again(&written.workers[0], true, at(100), &mut out);
+            after.taken_up(at(100), &mut out);
+            // Its bytes may still be in the channel.
+            assert!(after.was_asked(WORKER, 7) && !after.was_asked(WORKER, 8));
+            assert_eq!(answers(&mut out), []);
+            if listens {
+                after.step(Event::Listens { worker: WORKER, listening }, at(101), &mut out);
+            }
+            after.step(Event::Echoed(WORKER), at(102), &mut out);
+            let again = Action::AnswerAgain { worker: WORKER, ack: 7, listening, member: Some(1) };
+            assert_eq!(answers(&mut out), if listens { vec![] } else { vec![again] });
+            after.step(Event::Echoed(WORKER), at(103), &mut out);
+            assert_eq!(answers(&mut out), [], "once");
+        }
+    }
+
+    #[test]
+    fn a_query_that_this_daemon_has_answered_is_not_answered_again() {
+        let mut written = answered_and_died();
+        written.workers[0].holds.clear();
+        let (mut after, mut out) = (Dispatcher::new(Balance::Direct, false), Outbox::default());
+        after.take_up(&written, at(100));
+        after.attach_again(&written.workers[0], true, at(100), &mut out);
+        let listening = written.listenings[0].id;
+        let held = Event::Held { worker: WORKER, ack: 9, listening, member: None, reply: None };
+        after.step(held, at(101), &mut out);
+        after.step(Event::Echoed(WORKER), at(102), &mut out);
+        assert_eq!(answers(&mut out), []);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use forkful_os::reactor::Interest;
 
 use super::listening::Source;
 use super::{IDLE_GRACE_MS, Primary, Token};
+use crate::channel::Channel;
 use crate::protocol::outgoing;
 
 impl Primary {
@@ -31,7 +32,7 @@ impl Primary {
         }
     }
 
-    fn feed(&mut self, event: Event, now: Time) {
+    pub(super) fn feed(&mut self, event: Event, now: Time) {
         self.dispatcher.step(event, now, &mut self.outbox);
     }
 
@@ -51,6 +52,9 @@ impl Primary {
                 let outcome = channel
                     .map_or(TakenBack::Refused { for_good: true }, |channel| channel.take_back(pushed));
                 self.feed(Event::TakenBack { worker, outcome }, now);
+            }
+            Action::AnswerAgain { worker, ack, listening, member } => {
+                self.answer_again(worker, (listening, member), ack, now);
             }
             Action::DropReply { worker, reply } => {
                 if let Some(channel) = self.channels.get_mut(&worker) {
@@ -110,11 +114,10 @@ impl Primary {
         self.flush(worker, now);
     }
 
-    /// Writes as much as possible.
+    /// Writes as much as possible, unless an answer is not saved.
     pub(super) fn flush(&mut self, worker: WorkerId, now: Time) {
-        let Some(channel) = self.channels.get_mut(&worker).filter(|channel| !channel.is_muted()) else {
-            return;
-        };
+        let may_write = |channel: &&mut Channel| !channel.is_muted() && !channel.saves_first();
+        let Some(channel) = self.channels.get_mut(&worker).filter(may_write) else { return };
         let Some(state) = self.dispatcher.channel_mut(worker) else { return };
         state.begin_write();
         let mut all = true;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::listening::{self, ListenKey, Listening};
 use super::{EINVAL, Primary, PrimaryEvent};
-use crate::channel::{Reply, worker_key};
+use crate::channel::{Channel, Reply, worker_key};
 use crate::protocol::incoming::Query;
 use crate::protocol::outgoing::{self, ReplyHead};
 
@@ -32,9 +32,11 @@ fn sockets_max() -> usize {
 
 impl Primary {
     pub(super) fn on_query(&mut self, id: WorkerId, query: &Query, ack: u64, now: Time) {
-        if !self.dispatcher.may_ask(id) {
+        // A daemon that takes over may read what the previous one has answered.
+        if !self.dispatcher.may_ask(id) || self.dispatcher.was_asked(id, ack) {
             return;
         }
+        self.channels.get_mut(&id).into_iter().for_each(Channel::save_first);
         let answered = self.find_or_bind(id, query, now).and_then(|listening| {
             let answered = self.answer_query(id, listening, ack, now);
             if answered.is_err() {
@@ -152,26 +154,53 @@ impl Primary {
             Grant::Own(member) => member,
             Grant::New => self.add_member(held)?,
         };
-        let Some(listening) = self.listenings.get(&held) else { return Ok(()) };
-        let Some(seq) = self.dispatcher.next_seq(id) else { return Ok(()) };
+        let reply = self.answer(id, (held, (grant != Grant::Push).then_some(member)), ack, now)?;
+        let own = matches!(grant, Grant::Own(_) | Grant::New).then_some(member);
+        self.step(Event::Held { worker: id, ack, listening: held, member: own, reply }, now);
+        Ok(())
+    }
+
+    /// Answers a query. Returns the reply that must be queued if the worker gets a socket.
+    fn answer(
+        &mut self,
+        id: WorkerId,
+        (held, member): (ListeningId, Option<usize>),
+        ack: u64,
+        now: Time,
+    ) -> io::Result<Option<ReplyId>> {
+        let Some(listening) = self.listenings.get(&held) else { return Ok(None) };
+        let Some(seq) = self.dispatcher.next_seq(id) else { return Ok(None) };
         let key = worker_key(held);
         let head = ReplyHead { key: &key, ack, data: listening.data.as_deref(), seq };
-        if grant == Grant::Push {
+        let Some(member) = member else {
             let line = outgoing::reply_push(head, listening.local_address());
             self.send(id, line, now);
-            self.step(Event::Held { worker: id, listening: held, member: None, reply: None }, now);
-            return Ok(());
-        }
+            return Ok(None);
+        };
         let line = outgoing::reply_handle(head, outgoing::handle_kind(listening.key.kind()));
         let handle = listening.socket(member).try_clone_to_owned()?;
-        let own = (grant != Grant::Shared).then_some(member);
         let reply = ReplyId(self.next_reply);
         self.next_reply += 1;
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.keep_reply(reply, Reply { line, handle });
         }
-        self.step(Event::Held { worker: id, listening: held, member: own, reply: Some(reply) }, now);
-        Ok(())
+        Ok(Some(reply))
+    }
+
+    /// Answers a query that the previous daemon has answered, see
+    /// [`Action::AnswerAgain`](forkful_dispatch::Action::AnswerAgain).
+    pub(super) fn answer_again(
+        &mut self,
+        id: WorkerId,
+        held: (ListeningId, Option<usize>),
+        ack: u64,
+        now: Time,
+    ) {
+        match self.answer(id, held, ack, now) {
+            Ok(Some(reply)) => self.feed(Event::Pass { worker: id, reply }, now),
+            Ok(None) => {}
+            Err(error) => self.refuse_query(id, ack, error.raw_os_error().unwrap_or(EINVAL), None, now),
+        }
     }
 
     /// Adds a socket to a group.

@@ -106,11 +106,13 @@ impl Apps {
         all.get_mut(&app).is_some_and(|entry| entry.take_samples(logs, machine, now))
     }
 
-    /// What workers have said in these events is written down. Nothing is due because of it.
-    pub(crate) fn take_read(&mut self, events: &[reactor::Event]) {
+    /// What workers have said in these events is written down.
+    pub(crate) fn take_read(&mut self, events: &[reactor::Event], now: Time) {
         for event in events {
-            if let Some(entry) = app_of(event).and_then(|app| self.all.get_mut(&app)) {
-                entry.primary.take_read(event);
+            if let Some(app) = app_of(event)
+                && self.all.get_mut(&app).is_some_and(|entry| entry.primary.take_read(event, now))
+            {
+                self.wakes.note_change(app);
             }
         }
     }

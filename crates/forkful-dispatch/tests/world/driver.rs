@@ -98,6 +98,7 @@ impl World {
                 };
                 self.feed(Event::TakenBack { worker, outcome });
             }
+            Action::AnswerAgain { .. } => unreachable!("no daemon takes over"),
             Action::DropReply { worker, reply } => {
                 if let Some(process) = self.processes.get_mut(&worker.0) {
                     assert!(process.replies.remove(&reply).is_some(), "a reply is dropped once");
@@ -248,7 +249,7 @@ impl World {
         let member = match self.dispatcher.grant(listening, usize::MAX).expect("there is no bound") {
             Grant::Push => {
                 self.say(worker, Item::Pushes(listening));
-                self.step(Event::Held { worker: id, listening, member: None, reply: None });
+                self.step(Event::Held { worker: id, ack: 0, listening, member: None, reply: None });
                 return;
             }
             Grant::Shared => 0,
@@ -263,7 +264,7 @@ impl World {
         let process = self.processes.get_mut(&worker).expect("is there");
         process.replies.insert(reply, (listening, member));
         let own = self.kind.group.then_some(member);
-        self.step(Event::Held { worker: id, listening, member: own, reply: Some(reply) });
+        self.step(Event::Held { worker: id, ack: 0, listening, member: own, reply: Some(reply) });
     }
 
     pub(crate) fn connect(&mut self, clients: usize) {

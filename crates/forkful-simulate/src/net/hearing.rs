@@ -150,7 +150,7 @@ impl World {
         let member = match grant {
             Grant::Push => {
                 self.send(app, pid, Item::Pushes(listening, port));
-                self.dispatch(app, Input::Held { worker, listening, member: None, reply: None });
+                self.dispatch(app, Input::Held { worker, ack: 0, listening, member: None, reply: None });
                 return true;
             }
             Grant::Shared => 0,
@@ -169,7 +169,7 @@ impl World {
             state.channel.replies.insert(reply, (listening, member, port));
         }
         let own = (grant != Grant::Shared).then_some(member);
-        self.dispatch(app, Input::Held { worker, listening, member: own, reply: Some(reply) });
+        self.dispatch(app, Input::Held { worker, ack: 0, listening, member: own, reply: Some(reply) });
         true
     }
 

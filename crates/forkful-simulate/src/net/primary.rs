@@ -137,6 +137,9 @@ impl World {
                 });
                 self.feed_dispatcher(app, Event::TakenBack { worker, outcome });
             }
+            Action::AnswerAgain { .. } => {
+                self.watch.fail(Invariant::ChannelKept, "an answer again, without a takeover".to_owned());
+            }
             Action::DropReply { worker, reply } => {
                 if let Some(worker) = self.net.workers.get_mut(pid_of(worker))
                     && worker.channel.replies.remove(&reply).is_none()

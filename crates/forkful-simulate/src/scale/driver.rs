@@ -95,7 +95,10 @@ impl World {
                 self.feed(Event::Scheduled { worker, suspected, schedule });
             }
             Action::Later(later) => self.feed(Event::Now(later)),
-            Action::Close(_) | Action::DropReply { .. } | Action::Unbind { .. } => {}
+            Action::AnswerAgain { .. }
+            | Action::Close(_)
+            | Action::DropReply { .. }
+            | Action::Unbind { .. } => {}
         }
     }
 

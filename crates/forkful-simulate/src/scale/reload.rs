@@ -80,7 +80,7 @@ impl World {
             }
             Some(Grant::Push | Grant::Shared) | None => None,
         };
-        self.step(Event::Held { worker: id, listening, member, reply: None });
+        self.step(Event::Held { worker: id, ack: 0, listening, member, reply: None });
         if let Some(member) = member {
             self.owners[member] = Some(number);
         }

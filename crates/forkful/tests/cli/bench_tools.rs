@@ -5,27 +5,38 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::http::{Server, WAIT};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, output_within};
 
-/// Both outputs of a tool's run; `None` with a message if it is not installed. Tools from npm may be those of
-/// the benchmarks (`npm ci` in bench).
+/// After this time a real tool is hung. siege does so: at the end of a timed run it cancels its threads
+/// wherever they are, also where they hold a lock.
+const HUNG: Duration = Duration::from_secs(60);
+/// How often a tool is run that hangs.
+const RUNS_MAX: usize = 3;
+
+/// Both outputs of a tool's run; `None` with a message if it is not installed, or always hangs. Tools from npm
+/// may be those of the benchmarks (`npm ci` in bench).
 fn real(tool: &str, args: &[&str], sandbox: &Sandbox) -> Option<Output> {
     let of_npm = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/node_modules/.bin").join(tool);
     let program = if of_npm.exists() { of_npm } else { PathBuf::from(tool) };
-    let ran = Command::new(program).args(args).current_dir(sandbox.work()).stdin(Stdio::null()).output();
-    match ran {
-        Ok(output) => Some(output),
-        Err(_) => {
-            // Bypasses the test harness, which hides the output of passing tests.
-            let _ = writeln!(
-                std::io::stderr(),
-                "\n!! {tool} is not installed: NOTHING stands beside `bench --as {tool}`"
-            );
-            None
+    let mut why = "hangs";
+    for _ in 0..RUNS_MAX {
+        let mut command = Command::new(&program);
+        command.args(args).current_dir(sandbox.work()).stdin(Stdio::null());
+        match output_within(&mut command, HUNG) {
+            Ok(Some(output)) => return Some(output),
+            Ok(None) => {}
+            Err(_) => {
+                why = "is not installed";
+                break;
+            }
         }
     }
+    // Bypasses the test harness, which hides the output of passing tests.
+    let _ = writeln!(std::io::stderr(), "\n!! {tool} {why}: NOTHING stands beside `bench --as {tool}`");
+    None
 }
 
 fn ours(tool: &str, args: &[&str], sandbox: &Sandbox) -> Output {

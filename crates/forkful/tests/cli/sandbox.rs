@@ -5,8 +5,13 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use crate::settled::eventually;
+
+/// A command that takes longer counts as hung: the longest ones take a minute on a slow machine.
+const HANG: Duration = Duration::from_secs(15 * 60);
 
 /// See the module's documentation.
 pub(crate) struct Sandbox {
@@ -56,8 +61,12 @@ impl Sandbox {
     }
 
     /// Runs a command until it exits.
+    ///
+    /// # Panics
+    /// If it hangs.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
+        let output = output_within(&mut self.command(args), HANG).unwrap();
+        output.unwrap_or_else(|| panic!("forkful {} has not ended after {HANG:?}", args.join(" ")))
     }
 
     /// Runs a command and returns its exit code and output, with this sandbox's paths, and everything that
@@ -77,6 +86,24 @@ impl Sandbox {
         }
         text.replace(&self.root.path().display().to_string(), "[sandbox]")
     }
+}
+
+/// Runs a command until it exits, or kills it after a time limit and returns `None`.
+pub(crate) fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<Option<Output>> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = rustix::process::Pid::from_child(&child);
+    let (ended, waits) = channel::<()>();
+    let guard = std::thread::spawn(move || {
+        let is_hung = waits.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        if is_hung {
+            let _has_ended = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        is_hung
+    });
+    let output = child.wait_with_output();
+    drop(ended);
+    let is_hung = guard.join().expect("the guard does not panic");
+    Ok((!is_hung).then_some(output?))
 }
 
 /// A command's output without the pages named by its hints. Each hint must name a page; `pages.rs` tests which
