@@ -1,7 +1,7 @@
 //! One worker's IPC channel: its socket, incoming lines, outgoing bytes. [`forkful_dispatch::Channel`]
 //! decides what may be written and when.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,6 +10,7 @@ use forkful_os::channel::{self as socket, RemoteEnd};
 use forkful_os::closing::close_aside;
 use forkful_os::keeper::Hold;
 
+use crate::output::{Output, WrittenOutput};
 use crate::primary::connections::Connections;
 use crate::protocol::frame::LineDecoder;
 use crate::protocol::incoming::{Incoming, is_log4js, is_report, parse};
@@ -33,7 +34,9 @@ const FOREIGN_MAX: usize = 64;
 /// Pieces taken out of the end of a worker that is given up: each ends with a handle, and few are unread.
 const PIECES_OUT_MAX: usize = 32;
 
-/// `ETOOMANYREFS` on Linux.
+/// Errnos on Linux.
+const ENOMEM: i32 = 12;
+const ENOBUFS: i32 = 105;
 const ETOOMANYREFS: i32 = 109;
 
 /// A reply to `queryServer` with a listening socket, or a line to the agent with a stream.
@@ -49,11 +52,7 @@ pub(crate) struct Reply {
 pub(crate) struct Channel {
     socket: OwnedFd,
     decoder: LineDecoder,
-    /// The rest of a partly written line.
-    rest: Vec<u8>,
-    lines: VecDeque<Vec<u8>>,
-    /// Total bytes in `lines`.
-    unsent_bytes: usize,
+    output: Output,
     /// Replies that the worker has not acknowledged.
     replies: BTreeMap<ReplyId, Reply>,
     /// The worker's end, for taking back what it has not read.
@@ -107,9 +106,7 @@ impl Channel {
         Self {
             socket,
             decoder: LineDecoder::default(),
-            rest: Vec::new(),
-            lines: VecDeque::new(),
-            unsent_bytes: 0,
+            output: Output::default(),
             replies: BTreeMap::new(),
             remote,
             hears,
@@ -213,7 +210,9 @@ impl Channel {
                         break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock || lacks_kernel_memory(&error) => {
+                    break;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
                     received.closed = true;
@@ -231,19 +230,37 @@ impl Channel {
 
     /// Queues a line. Returns false if too much is queued already: the worker then violates the protocol.
     pub(crate) fn queue(&mut self, line: Vec<u8>) -> bool {
-        let bytes = self.unsent_bytes + line.len();
+        let bytes = self.output.bytes + line.len();
         let fits = bytes <= UNSENT_BYTES_MAX;
         if fits {
-            self.unsent_bytes = bytes;
-            self.lines.push_back(line);
+            self.output.bytes = bytes;
+            self.output.lines.push_back(line);
         }
         fits
+    }
+
+    /// Writing has ended for now; returns whether the saved state has to change: another daemon goes on with
+    /// what is left, in the middle of a line.
+    pub(crate) fn note_output(&mut self) -> bool {
+        let is_left = !self.output.rest.is_empty() || !self.output.lines.is_empty();
+        let was_left = std::mem::replace(&mut self.output.is_saved, is_left);
+        self.looked_at.is_some() && (is_left || was_left)
+    }
+
+    /// What is left, for another daemon.
+    pub(crate) fn written_output(&self) -> Option<WrittenOutput> {
+        self.output.is_saved.then(|| self.output.write_down())
+    }
+
+    /// Goes on with what another daemon has left.
+    pub(crate) fn resume_output(&mut self, written: &WrittenOutput) {
+        self.output = Output::resume(written);
     }
 
     /// Whether a message for the app may be queued. An app that does not read its messages must not fill the
     /// queue: room is reserved for protocol lines.
     pub(crate) fn fits_message(&self, bytes: usize) -> bool {
-        self.unsent_bytes + bytes <= UNSENT_BYTES_MAX / 2
+        self.output.bytes + bytes <= UNSENT_BYTES_MAX / 2
     }
 
     /// Keeps a reply until it is dropped.
@@ -257,7 +274,7 @@ impl Channel {
 
     /// The output that waits for the socket.
     pub(crate) fn unsent(&self) -> Unsent {
-        Unsent { rest: !self.rest.is_empty(), lines: !self.lines.is_empty() }
+        Unsent { rest: !self.output.rest.is_empty(), lines: !self.output.lines.is_empty() }
     }
 
     /// Writes what the dispatcher has chosen.
@@ -265,9 +282,9 @@ impl Channel {
         match write {
             Write::Rest => self.write_rest(),
             Write::Line => {
-                if let Some(line) = self.lines.pop_front() {
-                    self.unsent_bytes = self.unsent_bytes.saturating_sub(line.len());
-                    self.rest = line;
+                if let Some(line) = self.output.lines.pop_front() {
+                    self.output.bytes = self.output.bytes.saturating_sub(line.len());
+                    self.output.rest = line;
                 }
                 self.write_rest()
             }
@@ -276,10 +293,10 @@ impl Channel {
     }
 
     fn write_rest(&mut self) -> Wrote {
-        match socket::send(self.socket.as_fd(), &self.rest, None) {
+        match socket::send(self.socket.as_fd(), &self.output.rest, None) {
             Ok(n) => {
-                self.rest.drain(..n);
-                if self.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
+                self.output.rest.drain(..n);
+                if self.output.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
             }
             Err(error) if is_temporary(&error) => Wrote::NoRoom,
             Err(_) => Wrote::Failed,
@@ -302,10 +319,12 @@ impl Channel {
         };
         match socket::send(self.socket.as_fd(), bytes, handle) {
             Ok(n) => {
-                self.rest = bytes[n..].to_vec();
-                if self.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
+                self.output.rest = bytes[n..].to_vec();
+                if self.output.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
             }
-            Err(error) if error.raw_os_error() == Some(ETOOMANYREFS) => Wrote::HandlesFull,
+            Err(error) if lacks_kernel_memory(&error) || error.raw_os_error() == Some(ETOOMANYREFS) => {
+                Wrote::HandlesFull
+            }
             Err(error) if is_temporary(&error) => Wrote::NoRoom,
             Err(_) => Wrote::Failed,
         }
@@ -324,7 +343,7 @@ impl Channel {
                 if found {
                     unread.truncate(unread.len() - line.len());
                 }
-                self.rest = unread;
+                self.output.rest = unread;
                 // Otherwise the worker has just read the beginning of the push.
                 if found { TakenBack::Unread } else { TakenBack::Read }
             }
@@ -376,6 +395,12 @@ pub(crate) fn listening_of(key: &str) -> Option<ListeningId> {
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
         || error.raw_os_error() == Some(ETOOMANYREFS)
+        || lacks_kernel_memory(error)
+}
+
+/// Whether the kernel had no memory for a message, which says nothing about the channel.
+fn lacks_kernel_memory(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(ENOBUFS | ENOMEM))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod channel;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod output;
 pub mod primary;
 pub mod protocol;
 

@@ -352,7 +352,7 @@ impl Engine {
             }
         }
         self.write_down();
-        if self.processes.has_lost_keeper() {
+        if self.processes.has_news() {
             self.hear_keeper();
         }
         self.finish_jobs();

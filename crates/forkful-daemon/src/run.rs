@@ -76,6 +76,8 @@ const LINES_MAX: Duration = Duration::from_secs(1);
 /// Runs the daemon until it is told to end.
 pub fn run_daemon(home: Home, options: DaemonOptions) -> io::Result<()> {
     let DaemonOptions { ready, resurrect, keeper } = options;
+    // Before anything comes from the keeper: what finds no free number is lost on the way.
+    let _limit = procinfo::raise_open_files_limit();
     own_log::start(true);
     let mut handover = inherited::receive(keeper)?;
     let keeping = handover.keeping.clone();
@@ -347,7 +349,6 @@ fn prepare_process() {
     if let Err(error) = tree::set_subreaper() {
         log_line!("forkful: orphans of workers cannot be adopted: {error}");
     }
-    let _limit = procinfo::raise_open_files_limit();
     let _granted = priority::request_short_slice(SLICE);
 }
 

@@ -156,6 +156,11 @@ impl Dispatcher {
         self.after_change(now, out);
     }
 
+    /// Whether replies to lines of the previous daemon may still arrive from a worker.
+    pub fn is_settling(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| worker.channel.settling_since().is_some())
+    }
+
     /// All replies to lines of the previous daemon have arrived.
     pub(crate) fn on_settled(&mut self, id: WorkerId, out: &mut Outbox) {
         if let Some(worker) = self.workers.get_mut(&id)

@@ -305,17 +305,19 @@ impl<D> Keeper<D> {
         let makes_way = matches!(self.update, Some(Step::Ordered { .. }));
         self.ends |= ENDS.contains(&signal);
         match self.phase {
-            Phase::Without => Action::End(signal),
+            Phase::Without if ENDS.contains(&signal) => Action::End(signal),
             _ if self.serves && !makes_way => {
                 if ENDS.contains(&signal) {
                     self.signal = Some(signal);
                 }
                 Action::Signal(signal)
             }
-            _ => {
+            // What asks for the end is not forgotten for another signal.
+            _ if ENDS.contains(&signal) || self.signal.is_none() => {
                 self.signal = Some(signal);
                 Action::Nothing
             }
+            _ => Action::Nothing,
         }
     }
 

@@ -119,7 +119,7 @@ impl Process {
         if let Some(code) = self.hear_signals() {
             return Ok(Some(code));
         }
-        self.hear_daemon();
+        self.hear_daemon(FRAMES_PER_TURN);
         self.look();
         if let Some(code) = self.look_after_daemon() {
             return Ok(Some(code));
@@ -247,8 +247,9 @@ impl Process {
         become_program(program, &argv, &open)
     }
 
-    fn hear_daemon(&mut self) {
-        for _ in 0..FRAMES_PER_TURN {
+    /// Follows this many of the daemon's frames, if there are so many.
+    fn hear_daemon(&mut self, frames: usize) {
+        for _ in 0..frames {
             let received = self.daemon.as_mut().and_then(|daemon| daemon.connection.receive());
             let Some((frame, descriptor)) = received else { return };
             if let (Some(manager), Some(socket)) = (&self.manager, self.keeper.forgets(&frame)) {
@@ -263,8 +264,8 @@ impl Process {
     fn look_after_daemon(&mut self) -> Option<i32> {
         let daemon = self.daemon.as_ref()?;
         let exit = how_child_ended(daemon.pid)?;
-        // Its last messages.
-        self.hear_daemon();
+        // Its last messages: it sends no more.
+        self.hear_daemon(usize::MAX);
         let daemon = self.daemon.take()?;
         reap_child(daemon.pid);
         drop(daemon);

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use forkful_keeper::areas;
 use forkful_keeper::keeper::{After, Keeper};
-use forkful_os::keeper::{End, Handover, Kind, Loss, Name, PLACES_MAX, receive_frame, seat, send_frame};
+use forkful_os::keeper::{
+    End, Handover, Hold, Kind, Loss, Name, PLACES_MAX, receive_frame, seat, send_frame,
+};
 use forkful_os::memory_file;
 
 /// The keeper's side, and its end of the socket to the current daemon.
@@ -148,16 +150,40 @@ fn a_keeper_that_ends_leaves_a_daemon_that_goes_on_without() {
 }
 
 #[test]
+fn a_keeper_that_reads_nothing_for_a_while_is_not_given_up() {
+    let mut world = World::new();
+    let daemon = world.daemon();
+    let reader = std::io::pipe().unwrap().0;
+    // More than fits into the socket.
+    let holds: Vec<Hold> = (0..500).map(|of| daemon.keeping.keep(name(of), &reader)).collect();
+    daemon.keeping.let_go();
+    assert!(daemon.keeping.is_on() && !daemon.keeping.has_news());
+    let kept = |world: &World| world.keeper.table.all().filter(|(name, _)| name.kind == Kind::Out).count();
+    while kept(&world) < 500 {
+        let before = kept(&world);
+        world.hear();
+        assert!(kept(&world) > before, "{before} of 500 came");
+        daemon.keeping.let_go();
+    }
+    drop(holds);
+    daemon.keeping.let_go();
+    while kept(&world) > 0 {
+        world.hear();
+        daemon.keeping.let_go();
+    }
+}
+
+#[test]
 fn a_loss_that_was_noticed_while_something_was_told_is_told_once() {
     let mut world = World::new();
     let daemon = world.daemon();
     let hold = daemon.keeping.keep(name(1), std::io::pipe().unwrap().0);
     world.socket = None;
     drop(hold);
-    assert!(!daemon.keeping.has_untold_loss());
+    assert!(!daemon.keeping.has_news());
     daemon.keeping.let_go();
-    assert!(!daemon.keeping.is_on() && daemon.keeping.has_untold_loss());
+    assert!(!daemon.keeping.is_on() && daemon.keeping.has_news());
     assert_eq!(daemon.keeping.take_news(), Err(Loss::Ended));
-    assert!(!daemon.keeping.has_untold_loss());
+    assert!(!daemon.keeping.has_news());
     assert_eq!(daemon.keeping.take_news(), Ok(false));
 }

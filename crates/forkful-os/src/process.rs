@@ -186,18 +186,21 @@ impl Child {
         if !is_readable(&self.pidfd)? {
             return Ok(None);
         }
-        let (started, status) = crate::procinfo::end_of(self.pid).map_err(|_gone| Errno::CHILD)?;
-        if started != self.start_time && self.start_time != 0 {
-            return Err(Errno::CHILD.into());
-        }
-        let mut exit = Exit::from_wait_status(status);
-        // The kernel also returns 0 if we lack permission.
-        if status == 0
-            && !crate::procinfo::is_of_this_user(self.pid)
-            && let Some(told) = self.keeping.ask(self.pid)
-        {
-            exit = told;
-        }
+        let exit = match crate::procinfo::end_of(self.pid) {
+            Ok((started, _)) if started != self.start_time && self.start_time != 0 => {
+                return Err(Errno::CHILD.into());
+            }
+            // The kernel also returns 0 if we lack permission.
+            Ok((_, 0)) if !crate::procinfo::is_of_this_user(self.pid) => {
+                self.keeping.ask(self.pid).unwrap_or(Exit::Code(0))
+            }
+            Ok((_, status)) => Exit::from_wait_status(status),
+            // There is no free descriptor: the keeper knows it, too.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => {
+                self.keeping.ask(self.pid).ok_or(Errno::CHILD)?
+            }
+            Err(_gone) => return Err(Errno::CHILD.into()),
+        };
         if reap {
             self.keeping.reap(self.pid);
         }

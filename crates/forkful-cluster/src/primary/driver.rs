@@ -14,7 +14,6 @@ use forkful_os::reactor::Interest;
 
 use super::listening::Source;
 use super::{IDLE_GRACE_MS, Primary, Token};
-use crate::channel::Channel;
 use crate::protocol::outgoing;
 
 impl Primary {
@@ -116,8 +115,13 @@ impl Primary {
 
     /// Writes as much as possible, unless an answer is not saved.
     pub(super) fn flush(&mut self, worker: WorkerId, now: Time) {
-        let may_write = |channel: &&mut Channel| !channel.is_muted() && !channel.saves_first();
-        let Some(channel) = self.channels.get_mut(&worker).filter(may_write) else { return };
+        let Some(channel) = self.channels.get_mut(&worker).filter(|channel| !channel.is_muted()) else {
+            return;
+        };
+        if channel.saves_first() {
+            self.has_changed |= channel.note_output();
+            return;
+        }
         let Some(state) = self.dispatcher.channel_mut(worker) else { return };
         state.begin_write();
         let mut all = true;
@@ -128,6 +132,7 @@ impl Primary {
                 break;
             }
         }
+        self.has_changed |= channel.note_output();
         self.dispatcher.flushed(worker, channel.unsent(), all, now, &mut self.outbox);
         self.watch_write(worker);
     }

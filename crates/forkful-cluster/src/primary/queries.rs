@@ -77,7 +77,7 @@ impl Primary {
             // The process has removed the file of an earlier one, as servers do that find a file left over. Clients reach
             // only a new one.
             Some(found) if self.config.lends && is_lost(&found) => {
-                let new = self.bind(key, query, now)?;
+                let new = self.bind(id, key, query, now)?;
                 self.step(Event::Lost(found), now);
                 new
             }
@@ -85,7 +85,7 @@ impl Primary {
                 return Err(io::Error::from_raw_os_error(EADDRINUSE));
             }
             Some(found) => found,
-            None => self.bind(key, query, now)?,
+            None => self.bind(id, key, query, now)?,
         };
         if let Some(listening) = self.listenings.get_mut(&found).filter(|listening| listening.data.is_none())
         {
@@ -113,12 +113,16 @@ impl Primary {
         relatives.into_iter().any(|other| self.dispatcher.holds(*other, listening))
     }
 
-    fn bind(&mut self, key: ListenKey, query: &Query, now: Time) -> io::Result<ListeningId> {
+    fn bind(&mut self, id: WorkerId, key: ListenKey, query: &Query, now: Time) -> io::Result<ListeningId> {
         if self.listenings.len() >= LISTENINGS_MAX {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
         let mut listening = match Listening::bind(query, &self.config) {
             Err(error) if error.raw_os_error() == Some(EADDRINUSE) => {
+                // The previous daemon has read the same query, and died between its bind and its state.
+                if self.dispatcher.is_settling(id) {
+                    listening::remove_left_over(query, &self.config);
+                }
                 self.give_way(query, now);
                 Listening::bind(query, &self.config)?
             }

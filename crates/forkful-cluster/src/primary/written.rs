@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use forkful_core::Time;
-use forkful_dispatch::{ListeningId, Watch, WorkerId, Written};
+use forkful_dispatch::{Action, ListeningId, Watch, WorkerId, Written};
 use forkful_os::channel::RemoteEnd;
 use forkful_os::keeper::{Hold, Kind, Name};
 use forkful_os::listener::{SocketFile, TcpGroup};
@@ -19,6 +19,7 @@ use super::listening::{ListenKey, Listening, Source};
 use super::token::{TOKEN_BITS, Token};
 use super::{Primary, PrimaryConfig};
 use crate::channel::Channel;
+use crate::output::WrittenOutput;
 
 /// See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct WrittenPrimary {
     dispatcher: Written,
     listenings: Vec<WrittenListening>,
     next_reply: u64,
+    /// What waits to be written to workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<(WorkerId, WrittenOutput)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,10 +90,12 @@ impl Primary {
             data: listening.data.as_ref().map(|data| data.get().to_owned()),
             address: listening.address.clone(),
         });
+        let outputs = self.channels.iter().filter_map(|(id, channel)| Some((*id, channel.written_output()?)));
         WrittenPrimary {
             dispatcher: self.dispatcher.write_down(),
             listenings: listenings.collect(),
             next_reply: self.next_reply,
+            outputs: outputs.collect(),
         }
     }
 
@@ -133,6 +139,11 @@ impl Primary {
         let recalls = remote.is_some();
         let mut channel = Channel::new(channel, remote, self.hears_messages);
         channel.pid = Some(pid);
+        // A line that is in progress is completed before anything else is sent.
+        if let Some((_, output)) = written.outputs.iter().find(|(of, _)| *of == id) {
+            channel.resume_output(output);
+            self.outbox.push(Action::Flush(id));
+        }
         let token = Token::Channel(id).encode(self.config.token_base);
         self.reactor.add(channel.fd(), token, Interest::READ)?;
         self.channels.insert(id, channel);

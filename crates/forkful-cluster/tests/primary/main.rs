@@ -17,6 +17,7 @@ mod profiles;
 mod properties;
 mod queries;
 mod recall;
+mod takeover;
 mod upkeep;
 mod worker;
 mod world;

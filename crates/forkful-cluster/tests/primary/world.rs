@@ -41,6 +41,8 @@ pub(crate) struct World {
     next_worker: u32,
     /// Whether what a worker has not read can be taken back.
     pub(crate) recalls: bool,
+    /// The keeper's copies of the daemon's ends of all channels.
+    channels: BTreeMap<u32, OwnedFd>,
 }
 
 impl World {
@@ -51,16 +53,8 @@ impl World {
     /// `counts_closes`: whether closed connections are reported to the primary.
     pub(crate) fn with_closes(balance: Balance, counts_closes: bool) -> Self {
         let reactor = Rc::new(Reactor::new().unwrap());
-        let config = PrimaryConfig {
-            balance,
-            token_base: 5 << TOKEN_BITS,
-            owner: None,
-            lends: false,
-            lowest_port: 0,
-            keeping: forkful_os::keeper::Keeping::default(),
-        };
         Self {
-            primary: Primary::new(config, Rc::clone(&reactor), counts_closes),
+            primary: Primary::new(config_of(balance), Rc::clone(&reactor), counts_closes),
             reactor,
             now: Time::from_start(Duration::from_secs(1000)),
             workers: BTreeMap::new(),
@@ -69,7 +63,25 @@ impl World {
             spent: Duration::ZERO,
             next_worker: 1,
             recalls: true,
+            channels: BTreeMap::new(),
         }
+    }
+
+    /// The daemon dies, and another one takes its place; no address may be bound yet.
+    pub(crate) fn take_over(&mut self, balance: Balance) {
+        let written = self.primary.write_down();
+        self.reactor = Rc::new(Reactor::new().unwrap());
+        let config = config_of(balance);
+        let next = Primary::take_up(config, Rc::clone(&self.reactor), &written, |_| None, self.now).unwrap();
+        // It does not close anything in order.
+        std::mem::forget(std::mem::replace(&mut self.primary, next));
+        for (number, channel) in &self.channels {
+            let kept = (channel.try_clone().unwrap(), forkful_os::keeper::Hold::default());
+            let of = (None, u32::MAX);
+            assert!(self.primary.attach_again(WorkerId(*number), &written, kept, of, self.now).unwrap());
+        }
+        self.primary.taken_up(self.now);
+        self.settle();
     }
 
     /// Lower ports are refused from now on.
@@ -83,6 +95,7 @@ impl World {
         let number = self.next_worker;
         self.next_worker += 1;
         let remote = self.recalls.then(|| remote_end(&theirs));
+        self.channels.insert(number, ours.try_clone().unwrap());
         self.primary.attach(WorkerId(number), (ours, forkful_os::keeper::Hold::default()), remote).unwrap();
         // It has no process, so there are no scheduling statistics.
         let slot = u16::try_from(self.workers.len()).unwrap();
@@ -153,6 +166,7 @@ impl World {
     /// The process is gone and the daemon is not yet informed.
     pub(crate) fn vanish(&mut self, number: u32) {
         let mut worker = self.workers.remove(&number).expect("a worker of this world");
+        self.channels.remove(&number);
         worker.close_connections();
         let closed = std::mem::take(&mut worker.closed);
         drop(worker);
@@ -309,6 +323,17 @@ fn cpu_time() -> Duration {
 }
 
 /// The worker's end, as the daemon accesses it through the process, which is this one.
+fn config_of(balance: Balance) -> PrimaryConfig {
+    PrimaryConfig {
+        balance,
+        token_base: 5 << TOKEN_BITS,
+        owner: None,
+        lends: false,
+        lowest_port: 0,
+        keeping: forkful_os::keeper::Keeping::default(),
+    }
+}
+
 fn remote_end(theirs: &OwnedFd) -> RemoteEnd {
     let own = rustix::process::getpid();
     let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).unwrap();

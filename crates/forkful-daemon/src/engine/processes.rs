@@ -117,9 +117,10 @@ impl Processes {
         let _failed = tree::reap_orphans(&is_ours, &self.keeping);
     }
 
-    /// Whether the keeper was lost while something was asked of it or told to it; then [`Self::hear_keeper`] says so.
-    pub(super) fn has_lost_keeper(&self) -> bool {
-        self.keeping.has_untold_loss()
+    /// Whether there is something to be told of the keeper, or from it, that came while something was asked of it; then
+    /// [`Self::hear_keeper`] does so.
+    pub(super) fn has_news(&self) -> bool {
+        self.keeping.has_news()
     }
 
     /// What the user should know of a keeper that was lost.

@@ -5,6 +5,7 @@
 //! A connected process is treated as hostile until it has proven that it runs as the daemon's user and
 //! belongs to a worker; then it may send no more than the worker itself.
 
+use std::cell::Cell;
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -21,6 +22,7 @@ use forkful_os::identity;
 use forkful_os::keeper::{Keeping, Kind, Name};
 use forkful_os::reactor::{Interest, Reactor};
 use forkful_os::tree::Mark;
+use rustix::io::Errno;
 
 use super::app::{App, AppId};
 use super::apps::Apps;
@@ -36,6 +38,8 @@ pub(super) struct Relatives {
     path: PathBuf,
     reactor: Rc<Reactor>,
     keeping: Keeping,
+    /// Makes room for one connection when there is no free descriptor.
+    spare: Cell<Option<UnixListener>>,
 }
 
 impl Relatives {
@@ -47,7 +51,8 @@ impl Relatives {
         fs_err::set_permissions(&path, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         reactor.add(listener.as_fd(), RELATIVES_TOKEN, Interest::READ)?;
-        Ok(Self { listener, path, reactor: Rc::clone(reactor), keeping })
+        let spare = Cell::new(listener.try_clone().ok());
+        Ok(Self { listener, path, reactor: Rc::clone(reactor), keeping, spare })
     }
 
     /// Accepts a connection of a process that needs listening sockets.
@@ -58,12 +63,21 @@ impl Relatives {
                 let _stranger = welcome(stream, apps, &self.keeping, now);
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) if is_temporary(&error) && self.refuse() => {}
             Err(error) => {
                 // Otherwise it would be reported repeatedly.
                 log_line!("forkful: processes below workers open their sockets by themselves: {error}");
                 let _gone = self.reactor.remove(self.listener.as_fd());
             }
         }
+    }
+
+    /// There is no free descriptor for a process that waits: it opens its sockets by itself. Returns whether it was told so.
+    fn refuse(&self) -> bool {
+        let had = self.spare.take().is_some();
+        let refused = had && self.listener.accept().is_ok();
+        self.spare.set(self.listener.try_clone().ok());
+        refused
     }
 }
 
@@ -72,6 +86,11 @@ impl Drop for Relatives {
         let _gone = self.reactor.remove(self.listener.as_fd());
         let _none = fs_err::remove_file(&self.path);
     }
+}
+
+/// Whether descriptors will be free again.
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn welcome(stream: UnixStream, apps: &mut Apps, keeping: &Keeping, now: Time) -> Option<()> {

@@ -105,6 +105,25 @@ fn a_signal_reaches_a_daemon_that_serves_and_ends_a_keeper_without_one() {
 }
 
 #[test]
+fn a_signal_that_asks_for_no_end_waits_for_the_next_daemon() {
+    let mut keeper: Keeper<u32> = Keeper::new(7);
+    keeper.begin_with(0, Kind::Process, 1);
+    for _ in 0..5 {
+        keeper.on_end(End::Signal(9), SECOND);
+    }
+    // Log files are opened again.
+    assert_eq!(keeper.on_signal(12), Action::Nothing);
+    handed(&mut keeper);
+    assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND), Action::Signal(12));
+    keeper.on_end(End::Signal(9), SECOND * 100);
+    handed(&mut keeper);
+    for signal in [15, 12] {
+        assert_eq!(keeper.on_signal(signal), Action::Nothing);
+    }
+    assert_eq!(keeper.on_frame(Frame::Serves, None, SECOND * 100), Action::Signal(15), "it is not forgotten");
+}
+
+#[test]
 fn with_nothing_to_keep_it_ends_with_its_last_daemon() {
     let mut keeper: Keeper<u32> = Keeper::new(7);
     keeper.begin_with(0, Kind::State, 1);

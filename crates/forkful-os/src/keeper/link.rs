@@ -18,14 +18,18 @@ use rustix::net::{
 
 use super::frame::{End, FRAME_BYTES, Frame, Kind, Name, PLACES_MAX, Text, Update};
 use super::loss::{Loss, LossBook};
+use super::outbox::{Outbox, Waiting};
 use crate::memory_file::Words;
 use crate::process::Exit;
 
-/// A keeper answers in microseconds; one that does not for so long is not there any more, or is stopped.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+/// A keeper answers in microseconds; one that does not for so long is stopped, or waits for a core.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A stop waits for the keeper's copies of listeners no longer than this.
-const CLOSE_PATIENCE: Duration = Duration::from_millis(200);
+/// An event loop waits for a keeper that reads nothing, and a stop for the keeper's copies of listeners, no longer than this.
+const SHORT_PATIENCE: Duration = Duration::from_millis(200);
+/// While too many descriptors of this user are on their way, a frame with one is sent again so often, each time after [`PAUSE`].
+const TRIES_MAX: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Apps have this time after a start to ask for the sockets that the service manager has kept. After that, nobody would accept
 /// what comes in by them.
@@ -47,6 +51,7 @@ struct Link {
     /// A word for each place.
     words: OnceLock<Words>,
     loss: LossBook,
+    outbox: Outbox,
     /// Somebody's end was told while an answer was awaited.
     child_told: AtomicBool,
     places: Mutex<Places>,
@@ -121,6 +126,7 @@ impl Handover {
             keeper,
             words: OnceLock::new(),
             loss: LossBook::default(),
+            outbox: Outbox::default(),
             child_told: AtomicBool::new(false),
             places: Mutex::default(),
             later: Mutex::default(),
@@ -134,12 +140,10 @@ impl Handover {
                     let mut places = link.places();
                     places.next = places.next.max(place + 1);
                     drop(places);
-                    // Without room for it, the kernel has dropped it on the way.
-                    if let Some(fd) = fd {
-                        kept.push(Kept { name, fd, hold: link.hold(place, name) });
-                    } else {
-                        link.tell(&Frame::Drop { place }, None);
-                    }
+                    // Without room for it, the kernel has dropped it on the way. It stays kept: without it, apps
+                    // would be ended.
+                    let fd = fd.ok_or_else(|| io::Error::from(Errno::MFILE))?;
+                    kept.push(Kept { name, fd, hold: link.hold(place, name) });
                 }
                 (Frame::Child, _) => link.child_told.store(true, Ordering::SeqCst),
                 (Frame::Done, _) => break,
@@ -231,6 +235,7 @@ impl Keeping {
     pub fn let_go(&self) {
         let Some(link) = self.link() else { return };
         self.give_stored_up(link);
+        link.send_waiting();
         let frames = std::mem::take(&mut *link.later.lock().unwrap_or_else(PoisonError::into_inner));
         for frame in frames {
             link.tell(&frame, None);
@@ -244,11 +249,14 @@ impl Keeping {
     }
 
     /// Waits until the keeper has closed its copies of listeners, so that the address is free when the stop is answered. The keeper
-    /// handles frames in order. An answer that comes after [`CLOSE_PATIENCE`] is ignored.
+    /// handles frames in order. An answer that comes after [`SHORT_PATIENCE`] is ignored.
     fn await_closed(&self, link: &Link) {
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Ask { pid: NO_CHILD }, None);
-        while wait(link.socket.as_fd(), PollFlags::IN, CLOSE_PATIENCE).is_ok() {
+        while !link.outbox.is_behind() {
+            if wait(link.socket.as_fd(), PollFlags::IN, SHORT_PATIENCE).is_err() {
+                return link.outbox.falls_behind();
+            }
             match receive_frame(link.socket.as_fd()) {
                 Ok(Some((Frame::Ended { pid: NO_CHILD, .. }, _))) => return,
                 Ok(Some((frame, _))) => link.note(&frame),
@@ -258,12 +266,15 @@ impl Keeping {
         }
     }
 
-    /// How a child of the keeper ended; waits for the answer.
+    /// How a child of the keeper ended; waits for the answer, unless the keeper is behind anyway.
     pub(crate) fn ask(&self, pid: u32) -> Option<Exit> {
         let link = self.link()?;
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Ask { pid }, None);
         loop {
+            if link.outbox.is_behind() {
+                return None;
+            }
             match await_frame(link.socket.as_fd()) {
                 Ok((Frame::Ended { pid: told, end }, _)) if told == pid => {
                     return match end {
@@ -273,6 +284,7 @@ impl Keeping {
                     };
                 }
                 Ok((frame, _)) => link.note(&frame),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => link.outbox.falls_behind(),
                 Err(error) => {
                     link.loss.note(Loss::of(&error));
                     return None;
@@ -307,6 +319,10 @@ impl Keeping {
         let Some(link) = self.link() else { return };
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Leave, None);
+        while !link.outbox.waiting().is_empty() && wait(link.socket.as_fd(), PollFlags::OUT, PATIENCE).is_ok()
+        {
+            link.send_waiting();
+        }
         while let Ok((frame, _)) = await_frame(link.socket.as_fd()) {
             if frame == Frame::Done {
                 break;
@@ -325,9 +341,11 @@ impl Keeping {
         self.0.as_ref().and_then(|link| link.loss.found())
     }
 
-    /// Whether the keeper was lost and nobody has been told: [`Self::take_news`] tells.
-    pub fn has_untold_loss(&self) -> bool {
-        self.0.as_ref().is_some_and(|link| link.loss.is_untold())
+    /// Whether [`Self::take_news`] has something to tell that its socket does not show: the keeper was lost, or an end was told
+    /// while an answer was awaited.
+    pub fn has_news(&self) -> bool {
+        let has = |link: &Arc<Link>| link.loss.is_untold() || link.child_told.load(Ordering::SeqCst);
+        self.0.as_ref().is_some_and(has)
     }
 
     /// Takes what has come from the keeper, and shows it that the loop turns; whether the end of some child was told. `Err` once
@@ -340,8 +358,12 @@ impl Keeping {
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match receive_frame(link.socket.as_fd()) {
-                Ok(Some((frame, _))) => link.note(&frame),
+                Ok(Some((frame, _))) => {
+                    link.outbox.keeps_up();
+                    link.note(&frame);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    link.send_waiting();
                     return Ok(link.child_told.swap(false, Ordering::SeqCst));
                 }
                 Ok(None) => link.loss.note(Loss::Ended),
@@ -409,19 +431,55 @@ impl Link {
         places.free = (0..places.next).rev().filter(|place| !used[*place as usize]).collect();
     }
 
-    /// Sends a frame, waiting a little for a keeper that is behind.
+    /// Sends a frame after those that wait, or has it wait with them.
     fn tell(&self, frame: &Frame, fd: Option<BorrowedFd<'_>>) {
-        while !self.loss.is_lost() {
-            match send_frame(self.socket.as_fd(), frame, fd) {
-                Ok(()) => return,
-                // Too many descriptors of this user are on their way.
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock
-                        && wait(self.socket.as_fd(), PollFlags::OUT, PATIENCE).is_ok() => {}
-                Err(error) => self.loss.note(Loss::of(&error)),
+        let mut waiting = self.outbox.waiting();
+        self.send_first(&mut waiting);
+        if self.loss.is_lost() || waiting.is_empty() && self.sends(frame, fd) {
+            return;
+        }
+        if !Outbox::put(&mut waiting, frame, fd) {
+            waiting.clear();
+            self.loss.note(Loss::Silent);
+        }
+    }
+
+    /// Sends what waits, as far as the keeper reads.
+    fn send_waiting(&self) {
+        self.send_first(&mut self.outbox.waiting());
+    }
+
+    fn send_first(&self, waiting: &mut Waiting) {
+        while let Some((frame, fd)) = waiting.front() {
+            if self.loss.is_lost() || !self.sends(frame, fd.as_ref().map(AsFd::as_fd)) {
+                return;
+            }
+            waiting.pop_front();
+            self.outbox.keeps_up();
+        }
+    }
+
+    /// Sends a frame, waiting a little for the keeper to read; `false` where it does not. Nothing is sent to a keeper that is lost.
+    fn sends(&self, frame: &Frame, fd: Option<BorrowedFd<'_>>) -> bool {
+        let mut tries = 0;
+        loop {
+            let Err(error) = send_frame(self.socket.as_fd(), frame, fd) else { return true };
+            let is_full = error.kind() == io::ErrorKind::WouldBlock;
+            // Too many descriptors of this user are on their way.
+            let is_too_many = Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS);
+            if !is_full && !is_too_many {
+                self.loss.note(Loss::of(&error));
+                return true;
+            }
+            if self.outbox.is_behind() {
+                return false;
+            }
+            tries += 1;
+            if is_too_many && tries < TRIES_MAX {
+                std::thread::sleep(PAUSE);
+            } else if is_too_many || wait(self.socket.as_fd(), PollFlags::OUT, SHORT_PATIENCE).is_err() {
+                self.outbox.falls_behind();
+                return false;
             }
         }
     }

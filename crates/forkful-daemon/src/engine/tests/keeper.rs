@@ -29,8 +29,8 @@ fn the_socket_of_a_keeper_that_a_hold_has_found_lost_wakes_the_loop_no_more() {
     drop(hold);
     keeping.let_go();
     assert_eq!(ready(), [KEEPER_TOKEN]);
-    assert!(processes.has_lost_keeper());
+    assert!(processes.has_news());
     processes.hear_keeper(|_| false);
     assert_eq!(ready(), [0_u64; 0]);
-    assert!(!processes.has_lost_keeper());
+    assert!(!processes.has_news());
 }
