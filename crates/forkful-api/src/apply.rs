@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use forkful_core::apply::{Change, Planned, Step, plan};
+use forkful_core::spec::AppSpec;
 use serde::{Deserialize, Serialize};
 
+use crate::definition::changes;
 #[cfg(test)]
 use crate::types::TARGETS_MAX;
-use crate::types::{AppDefinition, AppOutcome, Deployment};
+use crate::types::{AppDefinition, AppOutcome, Deployment, ErrorReply};
 
 /// What the apps are to become. Missing apps start, apps with another definition or other code are reloaded, the others
 /// stay as they are. When a new version does not become ready, everything that the request has done is undone.
@@ -72,4 +75,39 @@ pub struct ApplyReply {
     pub apps: Vec<AppOutcome>,
     /// After a failure: what became of taking back the steps before it.
     pub undone: Vec<AppOutcome>,
+}
+
+impl PlannedApp {
+    /// A step of a plan, for people.
+    pub fn of(step: &Step<Planned<Box<AppDefinition>>>) -> Self {
+        let Planned { name, wanted, before, .. } = &step.app;
+        let change = match step.change {
+            Change::Start => ApplyChange::Start,
+            Change::Reload => ApplyChange::Reload,
+            Change::Scale => ApplyChange::Scale,
+            Change::Keep => ApplyChange::Keep,
+            Change::Remove => ApplyChange::Delete,
+        };
+        let mut notes = before.as_ref().map_or_else(Vec::new, |before| changes(before, wanted));
+        if let Some(before) = before.as_ref().filter(|_| step.change == Change::Scale) {
+            let workers = if wanted.instances == 1 { "worker" } else { "workers" };
+            notes.insert(0, format!("{} → {} {workers}", before.instances, wanted.instances));
+        }
+        if step.change == Change::Reload && notes.is_empty() {
+            notes.push("a file in its folder is newer than its processes".to_owned());
+        }
+        Self { name: name.to_string(), change, notes }
+    }
+}
+
+/// The plan of a configuration where no app exists, so that no daemon is needed for it.
+pub fn plan_without_apps(apps: Vec<AppDefinition>) -> Result<ApplyReply, ErrorReply> {
+    let convert = |definition: AppDefinition| {
+        let spec = AppSpec::try_from(definition.clone()).map_err(ErrorReply::from)?;
+        Ok((spec, Box::new(definition)))
+    };
+    let wanted = apps.into_iter().map(convert).collect::<Result<_, ErrorReply>>()?;
+    let plan = plan(wanted, &[], false, |spec| Box::new(AppDefinition::from(spec)))?;
+    let plan = plan.steps().iter().map(PlannedApp::of).collect();
+    Ok(ApplyReply { plan, apps: Vec::new(), undone: Vec::new() })
 }

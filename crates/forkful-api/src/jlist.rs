@@ -2,12 +2,12 @@
 //! element per worker. It contains the environment twice, like PM2, as in [`EnvironmentReply`]: with secrets
 //! redacted unless requested.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use forkful_core::metrics::METRICS;
 use forkful_core::outgoing::HostUse;
-use forkful_core::spec::environment::shown_arguments;
 use forkful_core::spec::pid_file_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -191,29 +191,33 @@ pub struct Pm2Env {
     pub variables: BTreeMap<String, Value>,
 }
 
-/// All workers, by id. Secrets among the arguments are redacted unless `show_secrets`; those of the environment are as
+/// All workers, by id. Secrets in command lines are redacted unless `show_secrets`; those of the environment are as
 /// `environment` has them.
 pub fn jlist(list: &AppList, environment: &EnvironmentReply, show_secrets: bool) -> Vec<JlistEntry> {
-    let with_env = |app: &AppView, worker: &WorkerView| {
-        let mut entry = entry(app, worker);
-        if show_secrets {
-            entry.pm2_env.args.clone_from(&app.definition.args);
-        }
+    let with_env = |app: &AppView, shown: &AppDefinition, worker: &WorkerView| {
+        let mut entry = entry(app, shown, worker);
         if let Some(env) = environment.apps.get(&app.definition.name) {
             add_environment(&mut entry.pm2_env, env);
         }
         entry
     };
-    let mut entries: Vec<JlistEntry> = list
-        .apps
-        .iter()
-        .flat_map(|app| app.workers.iter().map(move |worker| with_env(app, worker)))
-        .collect();
+    let mut entries = Vec::new();
+    for app in &list.apps {
+        let shown = if show_secrets { Cow::Borrowed(&app.definition) } else { Cow::Owned(redacted(app)) };
+        entries.extend(app.workers.iter().map(|worker| with_env(app, &shown, worker)));
+    }
     entries.sort_by_key(|entry| entry.pm_id);
     entries
 }
 
-fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
+/// The definition without secrets in its command line.
+fn redacted(app: &AppView) -> AppDefinition {
+    let mut shown = app.definition.clone();
+    shown.redact_secrets();
+    shown
+}
+
+fn entry(app: &AppView, shown: &AppDefinition, worker: &WorkerView) -> JlistEntry {
     JlistEntry {
         pid: worker.pid.unwrap_or(0),
         name: app.definition.name.clone(),
@@ -225,7 +229,7 @@ fn entry(app: &AppView, worker: &WorkerView) -> JlistEntry {
         },
         usage: worker.usage.clone(),
         outgoing: worker.outgoing.clone(),
-        pm2_env: pm2_env(app, worker),
+        pm2_env: shape(app, shown, worker),
     }
 }
 
@@ -238,9 +242,13 @@ fn add_environment(shape: &mut Pm2Env, env: &BTreeMap<String, String>) {
     shape.variables = free.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
 }
 
-/// A worker in PM2's shape, without its environment and without secrets among its arguments.
+/// A worker in PM2's shape, without its environment and without secrets in its command line.
 pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
-    let definition = &app.definition;
+    shape(app, &redacted(app), worker)
+}
+
+/// The same with the app's definition as it may be shown.
+fn shape(app: &AppView, definition: &AppDefinition, worker: &WorkerView) -> Pm2Env {
     Pm2Env {
         name: definition.name.clone(),
         namespace: definition.namespace.clone(),
@@ -261,7 +269,7 @@ pub fn pm2_env(app: &AppView, worker: &WorkerView) -> Pm2Env {
         increment_var: definition.increment_var.clone(),
         pm_exec_path: definition.script.clone().unwrap_or_else(|| definition.program.clone()),
         pm_cwd: definition.cwd.clone(),
-        args: shown_arguments(&definition.args),
+        args: definition.args.clone(),
         node_args: definition.program_args.clone(),
         exec_interpreter: interpreter(definition),
         pm_out_log_path: worker.out_log_path.clone(),

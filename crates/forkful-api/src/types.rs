@@ -16,6 +16,7 @@ pub use forkful_core::doctor::{OpenTrial, TrialCommands, TrialState};
 pub use forkful_core::incidents::{Deployment, FixNote, FixStep};
 use forkful_core::metrics::exposition::Format;
 use forkful_core::pages::Hint;
+use forkful_core::request::Refusal;
 use forkful_core::scale::ScaleTarget;
 pub use forkful_core::spec::{Balance as BalanceKind, Mode as ModeKind, Runtime as RuntimeKind};
 use serde::{Deserialize, Serialize};
@@ -299,6 +300,13 @@ impl ErrorReply {
     pub fn new(code: ErrorCode, error: impl Into<String>, hint: Option<Hint>) -> Self {
         let (hint, see) = hint.map(|hint| (hint.text, hint.see)).unzip();
         Self { code, error: error.into(), hint, see }
+    }
+}
+
+impl From<Refusal> for ErrorReply {
+    fn from(refusal: Refusal) -> Self {
+        let code = if refusal.is_conflict() { ErrorCode::Conflict } else { ErrorCode::BadRequest };
+        Self::new(code, refusal.to_string(), refusal.hint())
     }
 }
 

@@ -111,7 +111,7 @@ fn read(mut apps: Vec<AppOptions>) {
     for app in &mut apps {
         app.remove("env_file");
     }
-    if let Err(fault) = crate::resolve_only(&apps, &[], &context()) {
+    if let Err(fault) = crate::resolve_only(apps, &[], &AppOptions::default(), &context()) {
         assert!(!fault.to_string().is_empty(), "a fault says something");
     }
 }

@@ -44,7 +44,7 @@ pub use only::chosen_names;
 pub use options::{AppOptions, KeyOrigin, Origin};
 pub use read::script::{JsEvaluator, NodeEvaluator, ScriptFault, ScriptPlace, ScriptResult};
 pub use resolve::environment::{caller_environment, strip_own};
-pub use resolve::{Context, Resolved, change, resolve, resolve_only, tidy};
+pub use resolve::{Context, Resolved, change, full_names, resolve, resolve_only, tidy};
 pub use schema::json_schema;
 pub use tree::Spot;
 pub use values::{parse_bytes, parse_duration, parse_signal, set_log_rotation};

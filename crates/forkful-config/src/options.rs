@@ -160,6 +160,11 @@ impl AppOptions {
     /// Lets `over` (the command line) win over what is here (a file). Environment variables are
     /// added to the file's, also where a named block has them; everything else replaces it.
     pub fn overlay(&mut self, over: Self) {
+        // In the environment of an app, `port` comes after `env`.
+        if over.env.contains_key("PORT") && over.get("port").is_none() {
+            self.forget_origin("port");
+            self.remove("port");
+        }
         for (key, value) in over.values {
             self.forget_origin(key);
             self.overlaid.insert(key);

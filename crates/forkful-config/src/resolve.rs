@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forkful_core::paths;
-use forkful_core::spec::{AppSpec, Launch, LogRotation, Mode, Named as _, Runtime};
+use forkful_core::spec::{AppName, AppSpec, Launch, LogRotation, Mode, Named as _, Runtime};
 
 use crate::error::{ConfigError, Warning};
 use crate::faults::Faults;
@@ -81,20 +81,23 @@ pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -
         // The error says it of all apps; a warning for each would say it again.
         context.to_mut().env_name = None;
     }
-    let mut resolved = each(apps, &context, faults);
-    names::warn_of_absent(apps, &mut resolved);
+    let wanted: Vec<&AppOptions> = apps.iter().collect();
+    let (options_of, mut resolved) = each(apps, &wanted, &context, faults);
+    names::warn_of_absent(apps, &options_of, &mut resolved, &context);
     resolved
 }
 
-/// Resolves apps, and notes what is wrong with them and between them. Names must differ.
+/// Resolves the wanted ones of these apps, and notes what is wrong with them and between them. Names must differ. Yields them with
+/// their options.
 fn each<'a>(
-    apps: impl IntoIterator<Item = &'a AppOptions>,
+    apps: &'a [AppOptions],
+    wanted: &[&'a AppOptions],
     context: &Context,
     faults: &mut Faults,
-) -> Vec<Resolved> {
+) -> (Vec<&'a AppOptions>, Vec<Resolved>) {
     let mut options_of = Vec::new();
     let mut resolved: Vec<Resolved> = Vec::new();
-    for options in apps {
+    for options in wanted.iter().copied() {
         let Some(app) = resolve_one(options, context, faults) else { continue };
         if resolved.iter().any(|other| other.spec.name == app.spec.name) {
             faults.add(ConfigError::duplicate_name(options.app_place(), app.spec.name.as_str()));
@@ -103,30 +106,69 @@ fn each<'a>(
         options_of.push(options);
         resolved.push(app);
     }
+    names::complete_dependencies(apps, &options_of, &mut resolved, context);
     faults.take(names::check_order(&options_of, &resolved));
-    resolved
+    (options_of, resolved)
 }
 
-/// Resolves those apps of one file or command that have these names (all, when there are none); what is wrong with the
-/// others is told in warnings. A chosen `env_<name>` must exist in one of them; the others get a warning. Names must differ.
-pub fn resolve_only(
+/// Whether names choose an app by the name that its file gives it; without names, all are chosen.
+fn is_wanted(options: &AppOptions, only: &[String]) -> bool {
+    only.is_empty() || options.declared_name().is_none_or(|name| only.contains(&name))
+}
+
+/// The full names of those apps of one file that have these names (all, when there are none). Nothing else about the apps has to be
+/// right. An app whose name is not valid cannot exist, and is left out, unless it is the only one.
+pub fn full_names(
     apps: &[AppOptions],
     only: &[String],
     context: &Context,
+) -> Result<Vec<String>, ConfigError> {
+    let wanted = apps.iter().filter(|options| is_wanted(options, only));
+    let (names, mut faults): (Vec<_>, Vec<_>) =
+        wanted.filter_map(|options| full_name(options, context)).partition(Result::is_ok);
+    match faults.pop() {
+        Some(Err(fault)) if names.is_empty() => Err(fault),
+        _ => Ok(names.into_iter().flatten().map(|name| name.to_string()).collect()),
+    }
+}
+
+fn full_name(options: &AppOptions, context: &Context) -> Option<Result<AppName, ConfigError>> {
+    // The default name of an app that serves files depends on its environment.
+    if options.serves_files && options.text("name").is_none() {
+        let resolved = resolve_one(options, context, &mut Faults::default());
+        if let Some(app) = resolved {
+            return Some(Ok(app.spec.name));
+        }
+    }
+    Some(names::name(options, &options.declared_name()?, context))
+}
+
+/// Resolves those apps of one file or command that have these names (all, when there are none), with `over` (the command line)
+/// winning over the file; what is wrong with the others is told in warnings. A chosen `env_<name>` must exist in one of them; the
+/// others get a warning. Names must differ.
+pub fn resolve_only(
+    mut apps: Vec<AppOptions>,
+    only: &[String],
+    over: &AppOptions,
+    context: &Context,
 ) -> Result<(Vec<Resolved>, Vec<Warning>), ConfigError> {
-    environment::require_block(apps, context)?;
-    let is_wanted = |options: &&AppOptions| {
-        only.is_empty() || options.declared_name().is_none_or(|name| only.contains(&name))
-    };
-    let (wanted, others): (Vec<_>, Vec<_>) = apps.iter().partition(is_wanted);
+    // `over` may give another name, so the apps are chosen before.
+    let are_wanted: Vec<bool> = apps.iter().map(|options| is_wanted(options, only)).collect();
+    for (options, _) in apps.iter_mut().zip(&are_wanted).filter(|(_, is_wanted)| **is_wanted) {
+        options.overlay(over.clone());
+    }
+    environment::require_block(&apps, context)?;
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        apps.iter().zip(&are_wanted).partition(|(_, is_wanted)| **is_wanted);
+    let wanted: Vec<&AppOptions> = wanted.into_iter().map(|(options, _)| options).collect();
     let first_fault = |options: &AppOptions| {
         let mut faults = Faults::default();
         resolve_one(options, context, &mut faults);
         faults.into_list().first().map(left_out)
     };
-    let warnings = others.into_iter().filter_map(first_fault).collect();
+    let warnings = others.into_iter().filter_map(|(options, _)| first_fault(options)).collect();
     let mut faults = Faults::default();
-    let resolved = each(wanted, context, &mut faults);
+    let (_, resolved) = each(&apps, &wanted, context, &mut faults);
     faults.or_value((resolved, warnings))
 }
 

@@ -1,5 +1,6 @@
 //! Connects to the daemon, and starts it if needed.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -214,19 +215,53 @@ pub(crate) fn is_older(version: &str) -> bool {
     numbers(version).is_some_and(|version| numbers(VERSION).is_some_and(|own| version < own))
 }
 
-/// The daemon, started if needed. Several commands may do this concurrently: the daemon's lock lets only one
-/// daemon run, and all commands connect to it.
-pub(crate) async fn needed(home: &Home) -> Result<Client, Failure> {
-    match running(home).await? {
-        Some(client) => Ok(client),
-        None => begun(home).await,
+/// The apps that ran when the last daemon was told to end, for a command that starts a daemon without them: the new daemon saves
+/// only its own apps.
+#[must_use = "the user is told which apps are not started"]
+#[derive(Default)]
+pub(crate) struct RanBefore(Vec<String>);
+
+impl RanBefore {
+    /// Of a daemon that was killed, [`running`] has told.
+    pub(crate) fn of(home: &Home) -> Self {
+        Self(if forkful_daemon::is_abandoned(home) { Vec::new() } else { saved_names(home) })
+    }
+
+    /// What to tell the user, if these apps are started; `None` if none of the last daemon is missing.
+    pub(crate) fn note<'a>(&self, started: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        let started: BTreeSet<&str> = started.into_iter().collect();
+        let missing: Vec<&str> =
+            self.0.iter().map(String::as_str).filter(|name| !started.contains(name)).collect();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "apps of the last daemon that are not started: {}; `forkful resurrect` starts what ran last; without \
+                 it, a reboot starts only what runs now",
+                missing.join(", ")
+            )
+        })
+    }
+
+    /// Tells the user, if these apps are started.
+    pub(crate) fn tell<'a>(&self, started: impl IntoIterator<Item = &'a str>) {
+        if let Some(note) = self.note(started) {
+            crate::output::note(&note);
+        }
     }
 }
 
-/// The names of the apps that ran when the last daemon was told to end, for a command that starts a daemon without them.
-/// Of a daemon that was killed, [`running`] has told.
-pub(crate) fn ran_before(home: &Home) -> Vec<String> {
-    if forkful_daemon::is_abandoned(home) { Vec::new() } else { saved_names(home) }
+/// The daemon, started if needed, and the apps that are then not started. Several commands may do this concurrently: the daemon's
+/// lock lets only one daemon run, and all commands connect to it.
+pub(crate) async fn needed(home: &Home) -> Result<(Client, RanBefore), Failure> {
+    or_started(home, running(home).await?).await
+}
+
+/// The same for a command that has looked for a running daemon.
+pub(crate) async fn or_started(home: &Home, running: Option<Client>) -> Result<(Client, RanBefore), Failure> {
+    if let Some(client) = running {
+        return Ok((client, RanBefore::default()));
+    }
+    let ran_before = RanBefore::of(home);
+    Ok((begun(home).await?, ran_before))
 }
 
 fn saved_names(home: &Home) -> Vec<String> {

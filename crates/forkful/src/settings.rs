@@ -147,9 +147,9 @@ fn lock(path: &Path) -> Result<LockFile, Failure> {
     }
 }
 
-/// `module.key` as `module:key`.
+/// `module.key` as `module:key`. The name of an app may contain a dot, so a colon comes first.
 pub(crate) fn normal_key(written: &str) -> String {
-    match written.split_once([':', '.']) {
+    match written.split_once(':').or_else(|| written.split_once('.')) {
         Some((module, key)) => format!("{module}:{key}"),
         None => written.to_owned(),
     }
@@ -241,6 +241,7 @@ mod tests {
     fn a_point_separates_as_a_colon_does() {
         assert_eq!(normal_key("pm2-logrotate.max_size"), "pm2-logrotate:max_size");
         assert_eq!(normal_key("a:b.c"), "a:b.c");
+        assert_eq!(normal_key("my.app:LOG_LEVEL"), "my.app:LOG_LEVEL");
         assert_eq!(normal_key("plain"), "plain");
     }
 }

@@ -173,19 +173,21 @@ impl Specs {
         self.resolved(self.load(path)?, over)
     }
 
-    /// The same for a configuration that is already loaded.
-    pub(crate) fn resolved(&self, file: ConfigFile, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
-        if !file.output.is_empty() {
-            output::talk(&output::format::visible(&file.output));
-        }
-        tell(&file.warnings);
-        let mut apps = file.apps;
-        for app in &mut apps {
-            app.overlay(over.clone());
-        }
-        let only = self.chosen(&file.path, &apps)?;
+    /// The names of the apps of a config file selected by `--only`. The apps need not be such that they can be started.
+    pub(crate) fn names_of_config(&self, path: &Path) -> Result<Vec<String>, Failure> {
+        let file = self.load(path)?;
+        tell_of_file(&file);
+        let only = self.chosen(&file.path, &file.apps)?;
         let context = self.context(self.cwd_for_config(&file.path)?, self.env_name.clone());
-        let (resolved, warnings) = forkful_config::resolve_only(&apps, &only, &context)?;
+        Ok(forkful_config::full_names(&file.apps, &only, &context)?)
+    }
+
+    /// The same as [`Specs::apps_of_config`] for a configuration that is already loaded.
+    pub(crate) fn resolved(&self, file: ConfigFile, over: &AppOptions) -> Result<Vec<AppSpec>, Failure> {
+        tell_of_file(&file);
+        let only = self.chosen(&file.path, &file.apps)?;
+        let context = self.context(self.cwd_for_config(&file.path)?, self.env_name.clone());
+        let (resolved, warnings) = forkful_config::resolve_only(file.apps, &only, over, &context)?;
         tell(&warnings);
         let warnings: Vec<Warning> = resolved.iter().flat_map(|app| app.warnings.iter().cloned()).collect();
         tell(&warnings);
@@ -275,6 +277,11 @@ impl Specs {
                     options.set(key.name, &format!("{delay}s"))?;
                 }
                 _ => options.set_list(key.name, texts)?,
+            }
+            // The option takes texts that names contain; the key of a file takes a single text as a whole name.
+            if let (true, Some(part)) = (key.name == "filter_env", options.text(key.name)) {
+                let parts = vec![part.to_owned()];
+                options.put(key.name, parts);
             }
         }
         Ok(options)
@@ -375,6 +382,14 @@ fn only_extensions(extensions: &[String]) -> Result<Vec<String>, Failure> {
 fn told(resolved: Resolved) -> AppSpec {
     tell(&resolved.warnings);
     resolved.spec
+}
+
+/// Prints what a config file printed while it was evaluated, and its warnings.
+fn tell_of_file(file: &ConfigFile) {
+    if !file.output.is_empty() {
+        output::talk(&output::format::visible(&file.output));
+    }
+    tell(&file.warnings);
 }
 
 /// Prints each warning; equal warnings of several apps are combined.

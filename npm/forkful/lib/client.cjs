@@ -4,7 +4,7 @@
 const { constants } = require('node:os');
 
 const { runCommand } = require('./command.cjs');
-const { changeOf, definitionsOf, definitionsOfText, explained, targetOf } = require('./definitions.cjs');
+const { changeOf, definitionsOf, definitionsOfFile, definitionsOfText, explained, targetOf } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
@@ -75,9 +75,15 @@ class Client {
 
   /** The daemon, started if necessary; throws if it has another version. */
   async connect() {
+    return this.#connect([]);
+  }
+
+  /** The same before these apps are started: a warning names the other apps of the last daemon. @param {{ name: string }[]} apps */
+  async #connect(apps) {
     let ping = await this.ping();
     if (ping === null) {
-      await runCommand(this.home, ['api', 'connect'], { binary: this.#binary });
+      const { warnings } = await runCommand(this.home, ['api', 'connect', '--', ...apps.map(({ name }) => name)], { binary: this.#binary });
+      warnings.forEach((text) => this.#onWarning(text));
       ping = await this.#get('/v1/ping');
     }
     if (ping.api !== API_VERSION) {
@@ -155,25 +161,28 @@ class Client {
     return (await given).apps;
   }
 
-  /** The app definitions of a configuration file; `null` for a text that is none. */
+  /** The app definitions of a configuration file, with the keys of an app among the options; `null` for a text that is none. */
   async definitionsOfFile(text, options = {}) {
-    const { how } = part(options);
-    const found = await definitionsOfText(this.home, text, null, { ...how, binary: this.#binary, onWarning: this.#onWarning });
+    const { how, app } = part(options);
+    const found = await definitionsOfFile(this.home, text, app, { ...how, binary: this.#binary, onWarning: this.#onWarning });
     return found && found.apps;
   }
 
   async apply(what, { prune = false, dryRun = false, cwd, envName, only } = {}) {
     const context = { cwd, envName, only, codeChanges: true, binary: this.#binary, onWarning: this.#onWarning };
-    const wanted = await definitionsOf(this.home, what, context);
-    await this.connect();
-    const reply = await this.#post('/v1/apply', { ...wanted, prune, dry_run: dryRun });
+    const request = { ...await definitionsOf(this.home, what, context), prune, dry_run: dryRun };
+    if (dryRun && (await this.ping()) === null) {
+      return JSON.parse(await this.command(['api', 'plan'], { input: JSON.stringify(request) }));
+    }
+    await this.#connect(request.apps);
+    const reply = await this.#post('/v1/apply', request);
     settled(reply, 'become what the configuration says');
     return reply;
   }
 
   async start(what, options = {}) {
     const apps = await this.definitions(what, options);
-    await this.connect();
+    await this.#connect(apps);
     return (await this.#start({ targets: [{ apps }], wait: options.wait ?? true })).outcomes;
   }
 
@@ -197,7 +206,7 @@ class Client {
     if (target === null) return null;
     const doubts = [];
     const change = await this.#changeOf({ updateEnv, envName, onWarning: (told) => doubts.push(told) }, app);
-    await this.connect();
+    await this.#connect(target.apps);
     const reply = await this.#start({ targets: [target], change, wait: true });
     const [{ reading }] = reply.targets;
     [...(reading === 'definition' ? warnings : doubts), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
@@ -231,7 +240,7 @@ class Client {
 
   /** Changes the definitions of apps; apps that do not exist are started. */
   async rollTo(verb, definitions, { wait = true } = {}) {
-    await this.connect();
+    await this.#connect(definitions);
     return settled(await this.#post(`/v1/actions/${verb}`, { wait, definitions }), verb);
   }
 

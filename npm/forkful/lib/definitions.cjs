@@ -24,9 +24,16 @@ function sourceOf(what) {
   throw new ForkfulError('BAD_REQUEST', `an app is a script, a configuration file or an object, not ${what}`);
 }
 
-/** JSON has no regular expressions: they are written as the command reads them of a configuration in JavaScript. */
-function withPatterns(_key, value) {
-  return value instanceof RegExp ? { $regexp: value.source } : value;
+/**
+ * JSON has no regular expressions: they are written as the command reads them of a configuration in JavaScript. It has no NaN and no
+ * infinite numbers either: they are written as text, which the checks of a key refuse.
+ */
+function readable(_key, value) {
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  if (!(value instanceof RegExp)) return value;
+  // The other flags have no meaning for one look at a path.
+  const flags = [...value.flags].filter((flag) => 'ims'.includes(flag)).join('');
+  return { $regexp: flags === '' ? value.source : `(?${flags})${value.source}` };
 }
 
 /** A request to the native program as text; an error names the app and the key. @param {object} request */
@@ -40,7 +47,7 @@ function requestText(request) {
     const { name, script } = config.apps[index];
     return `${name ?? script ?? `apps[${index}]`}: ${quoted(key)}`;
   };
-  return written(request, { replacer: withPatterns, nameOf });
+  return written(request, { replacer: readable, nameOf });
 }
 
 /** The request for definitions, to the native program. */
@@ -50,7 +57,8 @@ function definitionsRequest(source, { cwd = process.cwd(), env = process.env, en
     cwd,
     env: plainEnvironment(env),
     env_name: envName,
-    only: only === undefined ? [] : [only].flat().flatMap((names) => names.split(/[, ]+/)).filter(Boolean),
+    // The native program knows the names of the apps, which may contain commas and blanks.
+    only: only === undefined ? [] : [only].flat().map(String),
     code_changes: codeChanges || undefined,
   };
 }
@@ -67,16 +75,28 @@ async function definitionsOf(home, what, context) {
 }
 
 /**
- * The apps of a text: a configuration file, or a script with the keys of `app`; the native program tells them apart. Without `app`
- * the text can only be a configuration file: `null` if it is none.
+ * The apps of a text: a configuration file, or a script; the native program tells them apart. The keys of `app` win over those of the
+ * file, or are those of the script.
  * @param {string} home
  * @param {string} text
- * @param {object | null} app
+ * @param {object} app
+ * @param {Parameters<typeof definitionsOf>[2]} [context]
+ * @returns {Promise<{ apps: object[] }>}
+ */
+async function definitionsOfText(home, text, app, context) {
+  return definitionsFrom(home, { text, config: asConfig({ ...app, script: text }), options: app }, context);
+}
+
+/**
+ * The same for a text that can only be a configuration file: `null` if it is none.
+ * @param {string} home
+ * @param {string} text
+ * @param {object} app
  * @param {Parameters<typeof definitionsOf>[2]} [context]
  * @returns {Promise<{ apps: object[] } | null>}
  */
-async function definitionsOfText(home, text, app, context) {
-  return definitionsFrom(home, app === null ? { text } : { text, config: asConfig({ ...app, script: text }) }, context);
+async function definitionsOfFile(home, text, app, context) {
+  return definitionsFrom(home, { text, options: app }, context);
 }
 
 async function definitionsFrom(home, source, { cwd, env, envName, only, codeChanges, binary, onWarning } = {}) {
@@ -134,4 +154,4 @@ async function explained(home, error, binary) {
   }
 }
 
-module.exports = { changeOf, definitionsOf, definitionsOfText, explained, targetOf };
+module.exports = { changeOf, definitionsOf, definitionsOfFile, definitionsOfText, explained, targetOf };

@@ -1,7 +1,7 @@
 'use strict';
 // The version of an app, from the package.json nearest to its script. The daemon does not read it: the file may belong to another user.
 const { readFileSync, statSync } = require('node:fs');
-const { dirname, join } = require('node:path');
+const { dirname, isAbsolute, join } = require('node:path');
 
 /** Maximum bytes of a package.json. */
 const PACKAGE_BYTES_MAX = 1024 * 1024;
@@ -17,11 +17,21 @@ function readVersion(path) {
   }
 }
 
-/** @param {string} script */
+/** A folder that cannot be entered, or a path that is too long, has none. @param {string} path */
+function isFile(path) {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** A command line is no path, and may be longer than a path can be. @param {string} script */
 function nearestVersion(script) {
+  if (!isAbsolute(script)) return undefined;
   for (let folder = dirname(script); ; folder = dirname(folder)) {
     const path = join(folder, 'package.json');
-    if (statSync(path, { throwIfNoEntry: false })?.isFile()) return readVersion(path);
+    if (isFile(path)) return readVersion(path);
     if (folder === dirname(folder)) return undefined;
   }
 }

@@ -14,9 +14,13 @@ function send(result) {
   while (written < bytes.length) written += writeSync(RESULT_DESCRIPTOR, bytes, written)
 }
 
-/** Regular expressions, of `ignore_watch`, are nothing that JSON could hold. */
+/** Regular expressions, of `ignore_watch`, are nothing that JSON could hold, nor are NaN and infinite numbers, which the checks of a key refuse. */
 function readable(key, value) {
-  return value instanceof RegExp ? { $regexp: value.source } : value
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
+  if (!(value instanceof RegExp)) return value
+  // The other flags have no meaning for one look at a path.
+  const flags = [...value.flags].filter((flag) => 'ims'.includes(flag)).join('')
+  return { $regexp: flags === '' ? value.source : `(?${flags})${value.source}` }
 }
 
 /** The default export, else the named exports; of transpiled CommonJS the inner default export. */

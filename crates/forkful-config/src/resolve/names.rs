@@ -53,14 +53,48 @@ pub(super) fn depends_on(options: &AppOptions, own: Option<&AppName>) -> Result<
     Ok(names)
 }
 
-/// Warns of apps that come first and are not in the same file: they may run already.
-pub(super) fn warn_of_absent(apps: &[AppOptions], resolved: &mut [Resolved]) {
-    let declared: BTreeMap<String, &AppOptions> =
-        apps.iter().filter_map(|options| Some((options.declared_name()?, options))).collect();
-    let names: BTreeSet<String> = resolved.iter().map(|app| app.spec.name.to_string()).collect();
-    for Resolved { spec, warnings } in resolved {
-        let Some(options) = declared.get(spec.name.as_str()) else { continue };
-        let is_here = |name: &str| names.contains(name) || declared.contains_key(name);
+/// A file names the apps that come first as it names its own apps, without `name_prefix` and the chosen block. These names become the
+/// full ones, also of apps that are not wanted now.
+pub(super) fn complete_dependencies(
+    apps: &[AppOptions],
+    options_of: &[&AppOptions],
+    resolved: &mut [Resolved],
+    context: &Context,
+) {
+    let declared = apps.iter().filter_map(|options| {
+        let declared = options.declared_name()?;
+        let full = name(options, &declared, context).ok()?;
+        Some((declared, full))
+    });
+    let mut full_names: BTreeMap<String, AppName> = declared.collect();
+    for (options, app) in options_of.iter().zip(resolved.iter()) {
+        full_names.extend(options.declared_name().map(|declared| (declared, app.spec.name.clone())));
+    }
+    for app in resolved {
+        let mut names = Vec::new();
+        for name in std::mem::take(&mut app.spec.depends_on) {
+            let name = full_names.get(name.as_str()).cloned().unwrap_or(name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        app.spec.depends_on = names;
+    }
+}
+
+/// Warns of apps that come first and are not in the same file: they may run already. `options_of` are the options of `resolved`.
+pub(super) fn warn_of_absent(
+    apps: &[AppOptions],
+    options_of: &[&AppOptions],
+    resolved: &mut [Resolved],
+    context: &Context,
+) {
+    let full_name = |options: &AppOptions| name(options, &options.declared_name()?, context).ok();
+    let mut names: BTreeSet<String> =
+        apps.iter().filter_map(full_name).map(|name| name.to_string()).collect();
+    names.extend(resolved.iter().map(|app| app.spec.name.to_string()));
+    for (options, Resolved { spec, warnings }) in options_of.iter().zip(resolved) {
+        let is_here = |name: &str| names.contains(name);
         for name in spec.depends_on.iter().filter(|name| !is_here(name.as_str())) {
             let message = format!("names `{name}`, which is not in this file: start `{name}` first");
             warnings.push(Warning { place: options.place("depends_on"), message });

@@ -306,12 +306,27 @@ fn a_script_config_may_hold_regular_expressions() {
     let place = Place::new();
     let file = place.file(
         "forkful.config.js",
-        "module.exports = { apps: [{ script: 'a.js', ignore_watch: [/\\.tmp$/, 'x'] }] }",
+        "module.exports = { apps: [{ script: 'a.js', ignore_watch: [/\\.tmp$/, /UPLOADS|old.new/gisu, 'x'] }] }",
     );
     let evaluator = NodeEvaluator::new(place.path().to_owned(), std::env::vars().collect());
     let app = load(&file, &evaluator).unwrap().apps.remove(0);
-    let ignored = serde_json::json!([{ "regex": r"\.tmp$" }, { "glob": "x" }]);
+    let ignored =
+        serde_json::json!([{ "regex": r"\.tmp$" }, { "regex": "(?is)UPLOADS|old.new" }, { "glob": "x" }]);
     assert_eq!(app.get("ignore_watch"), Some(&ignored));
+}
+
+#[test]
+fn numbers_that_are_none_are_refused_in_a_script_config() {
+    let place = Place::new();
+    let evaluator = NodeEvaluator::new(place.path().to_owned(), std::env::vars().collect());
+    for (value, told) in [("Number('four')", "NaN"), ("Infinity", "Infinity"), ("-1 / 0", "-Infinity")] {
+        let file = place.file(
+            &format!("{told}.config.js"),
+            &format!("module.exports = {{ script: 'a.js', max_restarts: {value} }}"),
+        );
+        let fault = load(&file, &evaluator).unwrap_err().to_string();
+        assert!(fault.contains(&format!("max_restarts is \"{told}\"; expected")), "{fault}");
+    }
 }
 
 #[test]

@@ -129,5 +129,6 @@ pub(crate) fn lines<T: ToString>(items: &[T]) -> String {
 
 /// All of these apps.
 pub(crate) fn resolve_all(apps: &[AppOptions], context: &Context) -> Result<Vec<Resolved>, ConfigError> {
-    forkful_config::resolve_only(apps, &[], context).map(|(resolved, _)| resolved)
+    forkful_config::resolve_only(apps.to_vec(), &[], &AppOptions::default(), context)
+        .map(|(resolved, _)| resolved)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{NoEvaluator, Place, app, json, lines, resolve_all, script};
 use forkful_config::{AppOptions, Context, Format, parse, resolve};
-use forkful_core::spec::{AppSpec, Mode, Named as _, RestartDelay};
+use forkful_core::spec::{AppName, AppSpec, Mode, Named as _, RestartDelay};
 
 #[test]
 fn with_only_some_apps_chosen_the_faults_of_others_are_warnings() {
@@ -22,7 +22,8 @@ fn with_only_some_apps_chosen_the_faults_of_others_are_warnings() {
     let load = |only: &[&str]| {
         let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
         let file = forkful_config::load_only(&path, &NoEvaluator, &only)?;
-        let (resolved, warnings) = forkful_config::resolve_only(&file.apps, &only, &context)?;
+        let (resolved, warnings) =
+            forkful_config::resolve_only(file.apps, &only, &AppOptions::default(), &context)?;
         let told = file.warnings.iter().chain(&warnings).map(ToString::to_string).collect::<Vec<_>>();
         let names: Vec<_> = resolved.iter().map(|app| app.spec.name.to_string()).collect();
         Ok::<_, forkful_config::ConfigError>((names, told))
@@ -243,6 +244,80 @@ fn the_command_line_wins_over_a_config_and_has_its_own_paths() {
     assert_eq!(spec.logs.out_file, Some(place.path().join("out.log")));
     assert_eq!((spec.launch.env["A"].as_str(), spec.launch.env["B"].as_str()), ("1", "2"));
     assert_eq!(resolve(&options, &chosen).unwrap().spec.launch.env["B"], "2");
+}
+
+#[test]
+fn a_port_variable_of_the_command_line_wins_over_the_port_of_a_config() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let port = |variable: Option<&str>, key: Option<&str>| {
+        let mut options = app(r#"{ "script": "a.js", "port": 3000 }"#);
+        let mut over = AppOptions::default();
+        over.env.extend(variable.map(|value| ("PORT".to_owned(), value.to_owned())));
+        key.map(|value| over.set("port", value)).transpose().unwrap();
+        options.overlay(over);
+        place.resolve(&options).unwrap().spec.launch.env["PORT"].clone()
+    };
+    assert_eq!(port(Some("4000"), None), "4000");
+    assert_eq!(port(None, None), "3000");
+    assert_eq!(port(Some("4000"), Some("5000")), "5000");
+}
+
+#[test]
+fn options_of_the_command_line_apply_to_the_apps_that_are_chosen_by_their_names_in_the_file() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let file =
+        json(r#"{ "apps": [{ "script": "a.js", "name": "api" }, { "script": "a.js", "name": "other" }] }"#);
+    let over = AppOptions::default().with("name", "other").with("kill_timeout", 1);
+    let only = ["api".to_owned()];
+    let (resolved, _) =
+        forkful_config::resolve_only(file.unwrap().apps, &only, &over, &place.context()).unwrap();
+    let names: Vec<&str> = resolved.iter().map(|app| app.spec.name.as_str()).collect();
+    assert_eq!(names, ["other"]);
+    assert_eq!(resolved[0].spec.stop.kill_timeout, Duration::from_millis(1));
+}
+
+const PREFIXED: &str = r#"{ "apps": [
+    { "script": "a.js", "name": "db", "name_prefix": "shop", "append_env_to_name": true, "env_live": {} },
+    { "script": "a.js", "name_prefix": "shop", "depends_on": ["db", "shop:db-live", "cache", "elsewhere"] },
+    { "script": "missing.js", "name": "cache", "name_prefix": "shop" }
+] }"#;
+
+#[test]
+fn apps_that_come_first_are_named_as_in_their_file_and_get_their_full_names() {
+    let place = Place::new();
+    place.fake_programs(&["node"]);
+    place.file("a.js", "");
+    let context = Context { env_name: Some("live".to_owned()), ..place.context() };
+    let only = ["a".to_owned()];
+    let over = AppOptions::default();
+    let apps = json(PREFIXED).unwrap().apps;
+    let (resolved, _) = forkful_config::resolve_only(apps, &only, &over, &context).unwrap();
+    let names: Vec<&str> = resolved[0].spec.depends_on.iter().map(AppName::as_str).collect();
+    assert_eq!(names, ["shop:db-live", "shop:cache", "elsewhere"]);
+
+    let text = r#"{ "apps": [{ "script": "a.js", "name": "a", "name_prefix": "p", "depends_on": "b" },
+        { "script": "a.js", "name": "b", "name_prefix": "p", "depends_on": "a" }] }"#;
+    let circle = resolve_all(&json(text).unwrap().apps, &place.context()).unwrap_err();
+    assert!(circle.to_string().ends_with("makes a circle: p:a waits for p:b waits for p:a"), "{circle}");
+}
+
+#[test]
+fn the_names_of_the_apps_of_a_file_are_known_without_what_the_apps_need() {
+    let place = Place::new();
+    let text = r#"{ "apps": [{ "script": "gone.js", "name_prefix": "shop", "env_file": "gone.env", "cwd": "gone" },
+        { "script": "serve", "env_file": "gone.env" }, { "script": "gone.js", "name": "all" }] }"#;
+    let apps = json(text).unwrap().apps;
+    let names = |only: &[String]| forkful_config::full_names(&apps, only, &place.context());
+    assert_eq!(names(&[]).unwrap(), ["shop:gone", "static-page-server-8080"]);
+    assert_eq!(names(&["gone".to_owned()]).unwrap(), ["shop:gone"]);
+    assert!(names(&["all".to_owned()]).is_err());
+    // A server of files is named after its port, which its environment may say.
+    place.file("gone.env", "PM2_SERVE_PORT=9000");
+    assert_eq!(names(&[]).unwrap(), ["shop:gone", "static-page-server-9000"]);
 }
 
 #[test]

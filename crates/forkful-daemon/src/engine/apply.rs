@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
-use forkful_api::definition::changes;
+use forkful_api::apply::{ApplyReply, ApplyRequest, PlannedApp};
 use forkful_api::types::{
     ActionReply, ActionRequest, AppDefinition, AppOutcome, Deployment, ErrorCode, ErrorReply, StartRequest,
     StartTarget, Verb,
 };
 use forkful_core::Time;
 use forkful_core::apply::{
-    Action, Apply, Became, Change, Claims, Doing, Existing, Order, Outcome, Planned, Progress, Step, plan,
+    Action, Apply, Became, Claims, Doing, Existing, Order, Outcome, Planned, Progress, Step, plan,
 };
 use forkful_core::pages::Page;
 use forkful_core::scale::ScaleTarget;
@@ -26,7 +25,7 @@ use super::Back;
 use super::clock::wall_ms;
 use super::commands::{answer, refuse};
 use super::persistence::outcome;
-use super::resolve::{into_spec, refused};
+use super::resolve::into_spec;
 use super::targets::Roster;
 use crate::command::{Command, Reply};
 
@@ -87,7 +86,7 @@ impl Plans {
             Ok(plan) => plan,
             Err(refusal) => return answer(reply, Err(refusal)),
         };
-        let told = plan.steps().iter().map(told).collect();
+        let told = plan.steps().iter().map(PlannedApp::of).collect();
         if dry_run {
             return answer(reply, Ok(ApplyReply { plan: told, apps: Vec::new(), undone: Vec::new() }));
         }
@@ -208,29 +207,8 @@ impl Roster<'_> {
         });
         let existing: Vec<Existing<'_>> = existing.collect();
         let describe = |spec: &AppSpec| Box::new(AppDefinition::from(spec));
-        plan(wanted, &existing, prune, describe).map_err(refused)
+        plan(wanted, &existing, prune, describe).map_err(ErrorReply::from)
     }
-}
-
-/// One app of the plan, for people.
-fn told(step: &Step<Planned<Box<AppDefinition>>>) -> PlannedApp {
-    let Planned { name, wanted, before, .. } = &step.app;
-    let change = match step.change {
-        Change::Start => ApplyChange::Start,
-        Change::Reload => ApplyChange::Reload,
-        Change::Scale => ApplyChange::Scale,
-        Change::Keep => ApplyChange::Keep,
-        Change::Remove => ApplyChange::Delete,
-    };
-    let mut notes = before.as_ref().map_or_else(Vec::new, |before| changes(before, wanted));
-    if let Some(before) = before.as_ref().filter(|_| step.change == Change::Scale) {
-        let workers = if wanted.instances == 1 { "worker" } else { "workers" };
-        notes.insert(0, format!("{} → {} {workers}", before.instances, wanted.instances));
-    }
-    if step.change == Change::Reload && notes.is_empty() {
-        notes.push("a file in its folder is newer than its processes".to_owned());
-    }
-    PlannedApp { name: name.to_string(), change, notes }
 }
 
 /// Executes a plan; returns the result of each step, and of each undone step.

@@ -21,7 +21,7 @@ use super::clock::wall_ms;
 use super::exit_tail::{Tail, known_secrets};
 use super::jobs::JobId;
 use super::metrics::metrics_page;
-use super::resolve::{Resolved, oversubscription_by, refused};
+use super::resolve::{Resolved, oversubscription_by};
 use super::start_plan::StartPlan;
 use super::targets::Roster;
 use super::{Engine, Phase};
@@ -257,7 +257,7 @@ impl Engine {
         if verb != Verb::Delete {
             return Ok(());
         }
-        check_deletion(&self.apps, selection).map_err(|fault| refused(Refusal::Needs(fault)))
+        check_deletion(&self.apps, selection).map_err(|fault| ErrorReply::from(Refusal::Needs(fault)))
     }
 
     /// The stored history of the first app matched by a target.

@@ -118,7 +118,7 @@ impl Roster<'_> {
             add(&mut specs, id, self.changed(id, change)?)?;
         }
         let definitions = Definitions { changed: &specs, whole: &whole, new: &new };
-        definitions.check(self.apps).map_err(refused)?;
+        definitions.check(self.apps)?;
         Ok(Resolved { selection, specs, new, warnings })
     }
 
@@ -200,15 +200,10 @@ struct CommonChanges {
 fn add(specs: &mut BTreeMap<AppId, Rc<AppSpec>>, id: AppId, spec: AppSpec) -> Result<(), ErrorReply> {
     match specs.insert(id, Rc::new(spec)) {
         None => Ok(()),
-        Some(_) => Err(refused(Refusal::DefinedTwice)),
+        Some(_) => Err(ErrorReply::from(Refusal::DefinedTwice)),
     }
 }
 
 pub(super) fn into_spec(definition: AppDefinition) -> Result<AppSpec, ErrorReply> {
     AppSpec::try_from(definition).map_err(ErrorReply::from)
-}
-
-pub(super) fn refused(refusal: Refusal) -> ErrorReply {
-    let code = if refusal.is_conflict() { ErrorCode::Conflict } else { ErrorCode::BadRequest };
-    refuse(code, &refusal.to_string(), refusal.hint())
 }

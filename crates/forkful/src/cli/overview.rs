@@ -83,7 +83,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 /// The name of the typed command, as in the reference. `None` without a command, or for a command that is not
 /// in the reference.
 pub(crate) fn asked() -> Option<String> {
-    let words = std::env::args().skip(1);
+    // A word may not be UTF-8; then it is no command.
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let typed = words.take_while(|word| word != "--").find(|word| !word.starts_with('-'))?;
     let command = Cli::command();
     let found = command.find_subcommand(typed)?;

@@ -6,14 +6,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use forkful_api::apply::{ApplyRequest, plan_without_apps};
 use forkful_api::client::ClientError;
 use forkful_api::types::{AppChange, AppDefinition, ErrorReply, StartTarget};
-use forkful_config::AppOptions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::restart::code_changes;
 use super::start::Targets;
 use crate::connection;
 use crate::exit::{Exit, Failure, See};
@@ -27,11 +26,19 @@ pub(crate) struct ApiArgs {
     pub(crate) verb: ApiVerb,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// The names of apps that are started next. A warning names the other apps of the last daemon.
+    pub(crate) starts: Vec<String>,
+}
+
 /// Helpers for other programs, in addition to the daemon's socket.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiVerb {
     /// Start the daemon if it is not running; print its socket.
-    Connect,
+    Connect(ConnectArgs),
+    /// Read a request of `apply` from stdin and print its plan where no daemon runs, so that no app exists.
+    Plan,
     /// Read a request for apps from stdin and print their complete definitions; `null` for a text that could only be a
     /// configuration file, and is none.
     Definitions,
@@ -67,6 +74,9 @@ struct Request {
     /// Or a text: it is the file if it has the name of a configuration file, else `config` says what it starts.
     #[serde(default)]
     text: Option<String>,
+    /// Keys of an app that win over those of the configuration file, as options of the command do.
+    #[serde(default)]
+    options: Option<Box<RawValue>>,
     /// The configuration's name in messages.
     #[serde(default = "options")]
     config_name: String,
@@ -133,10 +143,19 @@ struct TargetRequest {
 }
 
 pub(super) async fn run(home: &Home, args: &ApiArgs) -> Result<Exit, Failure> {
-    match args.verb {
-        ApiVerb::Connect => {
-            connection::needed(home).await?;
+    match &args.verb {
+        ApiVerb::Connect(ConnectArgs { starts }) => {
+            let (_, ran_before) = connection::needed(home).await?;
+            // Programs show warnings to their users, and no notes.
+            if let Some(note) = ran_before.note(starts.iter().map(String::as_str)) {
+                output::warn(&note);
+            }
             output::print_json(&Connected { socket: home.socket(), version: connection::VERSION })?;
+        }
+        ApiVerb::Plan => {
+            let request: ApplyRequest = read_request()?;
+            let plan = plan_without_apps(request.apps);
+            output::print_json(&plan.map_err(|reply| ClientError::Refused { reply })?)?;
         }
         ApiVerb::Definitions => output::print_json(&definitions(read_request()?)?)?,
         ApiVerb::Change => output::print_json(&change(read_request()?)?)?,
@@ -203,7 +222,7 @@ fn is_config_file(text: &str) -> bool {
 
 fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     check_cwd(&request.cwd)?;
-    let Request { file, config, text, config_name, cwd, env, env_name, only, code_changes: with_changes } =
+    let Request { file, config, text, options, config_name, cwd, env, env_name, only, code_changes } =
         request;
     let (file, config) = match text {
         Some(text) if is_config_file(&text) => (Some(PathBuf::from(text)), None),
@@ -213,12 +232,16 @@ fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     let file = file.map(|file| cwd.join(file));
     let specs = Specs { cwd: cwd.into(), env, env_name, only, ..Specs::default() };
     let apps = match (&file, config) {
-        (Some(file), None) => specs.apps_of_config(file, &AppOptions::default())?,
+        (Some(file), None) => {
+            let over =
+                options.map(|written| specs.options_of_text(written.get(), &config_name)).transpose()?;
+            specs.apps_of_config(file, &over.unwrap_or_default())?
+        }
         (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,
         _ => return Err(Failure::new(Exit::WrongUse, "name either a file or a config")),
     };
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
-    let code_changed_at_ms =
-        with_changes.then(|| code_changes(&apps, &file.as_deref().into_iter().collect::<Vec<_>>()));
+    let code_changed_at_ms = code_changes
+        .then(|| super::restart::code_changes(&apps, &file.as_deref().into_iter().collect::<Vec<_>>()));
     Ok(Some(Definitions { apps, code_changed_at_ms }))
 }

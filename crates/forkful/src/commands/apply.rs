@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp};
+use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp, plan_without_apps};
+use forkful_api::client::ClientError;
 use forkful_api::types::{ActionReply, AppDefinition};
 use forkful_config::AppOptions;
 
@@ -65,17 +66,20 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
     let code_changed_at_ms = code_changes(&apps, &[Path::new(&config)]);
     let mut request =
         ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms, deployment: deployment() };
-    let mut client = connection::needed(home).await?;
-    let planned = client.apply(&request).await?;
-    if !args.json {
-        output::say(&plan_text(&planned.plan, &request.apps, Paint::stdout()))?;
+    let running = connection::running(home).await?;
+    if args.dry_run && running.is_none() {
+        let planned =
+            plan_without_apps(request.apps.clone()).map_err(|reply| ClientError::Refused { reply })?;
+        show_plan(&planned, &request.apps, args.json)?;
+        return show_nothing_done(&planned, args.json);
     }
+    let (mut client, ran_before) = connection::or_started(home, running).await?;
+    ran_before.tell(request.apps.iter().map(|app| app.name.as_str()));
+    let planned = client.apply(&request).await?;
+    show_plan(&planned, &request.apps, args.json)?;
     let changes = planned.plan.iter().filter(|app| app.change != ApplyChange::Keep).count();
     if args.dry_run || changes == 0 {
-        if args.json {
-            output::print_json(&planned)?;
-        }
-        return Ok(Exit::Done);
+        return show_nothing_done(&planned, args.json);
     }
     request.dry_run = false;
     let reply = {
@@ -89,6 +93,22 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
         print_table(&client.table().await?)?;
     }
     Ok(tell(reply))
+}
+
+/// Prints the plan, unless the reply is printed as JSON.
+fn show_plan(planned: &ApplyReply, apps: &[AppDefinition], is_json: bool) -> Result<(), Failure> {
+    if !is_json {
+        output::say(&plan_text(&planned.plan, apps, Paint::stdout()))?;
+    }
+    Ok(())
+}
+
+/// The end of a command that only plans, or has nothing to do.
+fn show_nothing_done(planned: &ApplyReply, is_json: bool) -> Result<Exit, Failure> {
+    if is_json {
+        output::print_json(planned)?;
+    }
+    Ok(Exit::Done)
 }
 
 /// The definitions of apps that were started.

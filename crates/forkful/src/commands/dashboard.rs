@@ -48,7 +48,8 @@ const OPENER: &str = "xdg-open";
 
 pub(super) async fn run(home: &Home, args: &DashboardArgs) -> Result<Exit, Failure> {
     let reports = args.reports.as_deref().map(folder).transpose()?;
-    let mut client = connection::needed(home).await?;
+    let (mut client, ran_before) = connection::needed(home).await?;
+    ran_before.tell([]);
     let link = client.dashboard(&DashboardRequest { control: args.control, reports }).await?;
     if args.json {
         output::print_json(&link)?;

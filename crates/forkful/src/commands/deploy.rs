@@ -4,7 +4,7 @@
 mod host;
 mod script;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
@@ -56,7 +56,8 @@ pub(super) fn run(args: &DeployArgs) -> Result<Exit, Failure> {
         }
         before_update(target)?;
     }
-    let outcomes = host::run_all(target, &script::script(target, &request.order));
+    let config = config_in_repository(&target.file);
+    let outcomes = host::run_all(target, &script::script(target, &config, &request.order));
     let failed: Vec<_> = outcomes.iter().filter_map(|o| Some((&o.host, o.fault.as_ref()?))).collect();
     if failed.is_empty() {
         return Ok(Exit::Done);
@@ -126,6 +127,28 @@ fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a Deploy
         Failure::new(Exit::WrongUse, format!("{} has no target `{}`", request.config, request.target))
             .hint(hint)
             .see(Page::Deploy)
+    })
+}
+
+/// The path of the config file on a host, where commands run in the top folder of the repository.
+fn config_in_repository(file: &Path) -> PathBuf {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let inside = || {
+        let output = Command::new("git")
+            .args(["rev-parse", "--show-toplevel"])
+            .current_dir(folder)
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        let top = String::from_utf8(output.stdout).ok()?;
+        // Only the folder: the file itself may be a link, also on the host.
+        let folder = fs_err::canonicalize(folder).ok()?;
+        let folder = folder.strip_prefix(fs_err::canonicalize(top.trim_end_matches('\n')).ok()?).ok()?;
+        Some(folder.join(file.file_name()?))
+    };
+    inside().unwrap_or_else(|| match file.file_name() {
+        Some(name) if file.is_absolute() => name.into(),
+        _ => file.to_owned(),
     })
 }
 

@@ -98,7 +98,8 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     };
     // Two managers of one app would run its jobs twice.
     let pm2_goes_on = is_running && !args.stop_pm2;
-    let mut client = connection::needed(home).await?;
+    let (mut client, ran_before) = connection::needed(home).await?;
+    ran_before.tell(definitions.iter().map(|app| app.name.as_str()));
     let reply = {
         let _progress = Progress::start(super::start::doing(&definitions));
         let targets = vec![StartTarget { apps: definitions, if_running, ..StartTarget::default() }];

@@ -15,7 +15,7 @@ use forkful_core::targets::as_typed;
 use super::act::{ADDED, START, Told, Words, request, tell_and_attach};
 use super::targets::{client_for, expand};
 use crate::cli::{ActionArgs, AppOptionArgs};
-use crate::connection;
+use crate::connection::{self, RanBefore};
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output::outcome;
@@ -62,11 +62,12 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let options = specs.options_of_existing(&args.options)?;
     let (definitions, targets) = definitions(&specs, &options, args)?;
     let targets = expand(targets, &[])?;
-    let mut client = if definitions.is_empty() {
-        client_for(home, &targets).await?
+    let (mut client, ran_before) = if definitions.is_empty() {
+        (client_for(home, &targets).await?, RanBefore::default())
     } else {
         connection::needed(home).await?
     };
+    ran_before.tell(definitions.iter().map(|app| app.name.as_str()));
     let update_env = args.options.other.update_env;
     let change = if targets.is_empty() { None } else { Some(specs.change(&options, update_env)?) };
     let changes = change.into_iter().filter(|change| !change.is_empty()).collect();

@@ -115,15 +115,11 @@ pub(super) async fn perform(
     variables: Option<&BTreeMap<String, String>>,
     how: How<'_>,
 ) -> Result<Exit, Failure> {
-    let mut ran_before = Vec::new();
-    let mut client = match connection::running(home).await? {
-        Some(client) => client,
-        None => {
-            targets.check_without_apps(home)?;
-            ran_before = connection::ran_before(home);
-            connection::begun(home).await?
-        }
-    };
+    let running = connection::running(home).await?;
+    if running.is_none() {
+        targets.check_without_apps(home)?;
+    }
+    let (mut client, ran_before) = connection::or_started(home, running).await?;
     let (targets, asides) = targets.into_parts();
     let change = change.filter(|change| !change.is_empty());
     let request = StartRequest { targets, change, wait: !how.no_wait, ..StartRequest::default() };
@@ -143,14 +139,7 @@ pub(super) async fn perform(
     if let Some(note) = how.note.filter(|_| groups.starts_something()) {
         crate::output::note(note);
     }
-    ran_before.retain(|name| new.iter().all(|app| app.name != *name));
-    if !ran_before.is_empty() {
-        crate::output::note(&format!(
-            "apps of the last daemon that are not started: {}; `forkful resurrect` starts what ran last; without it, a \
-             reboot starts only what runs now",
-            ran_before.join(", ")
-        ));
-    }
+    ran_before.tell(new.iter().map(|app| app.name.as_str()));
     super::unsaved::tell(&new, &ActionReply::of(groups.new.clone()));
     if let Some(variables) = variables {
         let named = existing_targets(&request, &meanings);

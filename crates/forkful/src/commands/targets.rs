@@ -5,7 +5,6 @@ use std::path::Path;
 
 use forkful_api::client::Client;
 use forkful_api::types::{AppView, WorkerView};
-use forkful_config::AppOptions;
 use forkful_core::pages::Page;
 use forkful_core::targets::{Target, as_typed, pattern_of};
 use regex::Regex;
@@ -24,8 +23,7 @@ pub(super) fn expand(targets: Vec<String>, only: &[String]) -> Result<Vec<String
     let mut expanded = Vec::with_capacity(targets.len());
     for target in targets {
         if is_config(&target) {
-            let apps = Specs::new(&[], only)?.apps_of_config(Path::new(&target), &AppOptions::default())?;
-            expanded.extend(apps.iter().map(|app| app.name.to_string()));
+            expanded.extend(Specs::new(&[], only)?.names_of_config(Path::new(&target))?);
         } else if pattern_of(&target).is_some() {
             check_pattern(&target)?;
             expanded.push(target);

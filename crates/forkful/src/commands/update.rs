@@ -116,7 +116,7 @@ fn no_program(path: &Path, error: &std::io::Error) -> Failure {
 
 /// Nothing needs to be done.
 async fn up_to_date(home: &Home, old: &Ping, args: &UpdateArgs) -> Result<Exit, Failure> {
-    let mut client = connection::needed(home).await?;
+    let mut client = connection::begun(home).await?;
     if !args.json {
         output::say(&format!("the daemon is this version already: {} (pid {})\n", old.version, old.pid))?;
     }
@@ -246,7 +246,7 @@ async fn restart(home: &Home, mut client: Client, old: Ping, args: &UpdateArgs) 
             .see(Page::Update));
     }
     kill::end(client, old.pid).await?;
-    let mut client = connection::needed(home).await?;
+    let mut client = connection::begun(home).await?;
     if !args.json {
         output::say(&format!(
             "the daemon of version {} was replaced by {}\n",

@@ -51,6 +51,21 @@ fn steps(plan: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_dry_run_without_a_daemon_starts_none() {
+    let sandbox = Sandbox::new();
+    write(&sandbox, &[("api", "server.js", 2)]);
+    assert_eq!(done(&sandbox, &["apply", "--dry-run"]), "start  api (2 workers)\n");
+    let planned: Value = serde_json::from_str(&done(&sandbox, &["apply", "--dry-run", "--json"])).unwrap();
+    let plan = json!([{ "name": "api", "change": "start", "notes": [] }]);
+    assert_eq!(planned, json!({ "plan": plan, "apps": [], "undone": [] }));
+    sandbox.write("forkful.config.json", r#"{ "script": "server.js", "depends_on": "nobody" }"#);
+    let refused = sandbox.run(&["apply", "--dry-run"]);
+    assert!(stderr(&refused).contains("`server` depends on `nobody`, and there is no such app"));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(!sandbox.home().exists(), "no daemon was started");
+}
+
+#[test]
 fn the_apps_become_what_the_file_says() {
     let sandbox = Sandbox::new();
     write(&sandbox, &[("api", "server.js", 2), ("jobs", "server.js", 1), ("old", "server.js", 1)]);

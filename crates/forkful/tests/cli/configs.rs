@@ -201,6 +201,41 @@ fn a_setting_of_an_app_reaches_its_environment() {
 }
 
 #[test]
+fn a_setting_belongs_to_the_app_before_the_colon() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    for name in ["my", "my.app"] {
+        crate::sandbox::done(&sandbox, &["start", "app.js", "--name", name]);
+    }
+    let told = crate::sandbox::done(&sandbox, &["set", "my.app:LEVEL", "debug"]);
+    assert!(told.contains("my.app restarted") && !told.contains("my restarted"), "{told}");
+}
+
+#[test]
+fn variables_whose_names_contain_a_text_are_left_out() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    for (name, option, kept) in [
+        ("text", "--filter-env=AWS_", "LANG"),
+        ("texts", "--filter-env=AWS_,LANG", ""),
+        ("all", "--filter-env", ""),
+        ("none", "--filter-env=false", "AWS_REGION LANG MY_AWS_KEY_ID"),
+    ] {
+        let mut command =
+            sandbox.command(&["start", "app.js", "--force", "--name", &format!("app-{name}"), option]);
+        command.envs([("AWS_REGION", "x"), ("MY_AWS_KEY_ID", "x"), ("LANG", "C")]);
+        let started = command.output().unwrap();
+        assert!(started.status.success(), "{}", sandbox.told(&started));
+        let env: serde_json::Value =
+            serde_json::from_str(&crate::sandbox::done(&sandbox, &["env", &format!("app-{name}"), "--json"]))
+                .unwrap();
+        let has = |variable: &&str| env.to_string().contains(&format!("\"{variable}\":"));
+        let found: Vec<&str> = ["AWS_REGION", "LANG", "MY_AWS_KEY_ID"].into_iter().filter(has).collect();
+        assert_eq!(found.join(" "), kept, "{option}");
+    }
+}
+
+#[test]
 fn a_script_means_every_app_that_runs_it() {
     let sandbox = Sandbox::new();
     for file in ["app.js", "other.js"] {

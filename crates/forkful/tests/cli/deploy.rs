@@ -179,6 +179,30 @@ fn a_version_is_set_up_brought_listed_and_taken_back() {
 }
 
 #[test]
+fn a_config_file_is_reloaded_where_it_is_in_the_repository() {
+    let shop = Shop::new(r#""host": "localhost""#);
+    let app = shop.sandbox.work().join("app");
+    fs_err::create_dir_all(app.join("apps/api")).unwrap();
+    fs_err::rename(app.join("forkful.config.json"), app.join("apps/api/forkful.config.json")).unwrap();
+    shop.commit("two");
+    shop.deploy(&["apps/api/forkful.config.json", "live", "setup"]);
+    let bin = shop.sandbox.work().join("bin");
+    fs_err::create_dir(&bin).unwrap();
+    write_executable(&bin.join("forkful"), "#!/bin/sh\necho \"forkful $*\"\n");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let absolute = app.join("apps/api/forkful.config.json");
+    for config in
+        ["apps/api/forkful.config.json", "./apps/../apps/api/forkful.config.json", absolute.to_str().unwrap()]
+    {
+        let told = shop.deploy_with(&[config, "live"], &path);
+        assert!(
+            told.contains("\nforkful reload apps/api/forkful.config.json --env live\n"),
+            "{config}: {told}"
+        );
+    }
+}
+
+#[test]
 fn before_the_first_deployment_there_is_none_to_show_or_to_go_back_to() {
     let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
     shop.deploy(&["live", "setup"]);

@@ -379,3 +379,13 @@ fn the_overview_fits_on_a_screen() {
         assert!(!told.contains(hidden), "{hidden}");
     }
 }
+
+#[test]
+fn a_word_that_is_not_utf8_is_an_unknown_command() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let sandbox = Sandbox::new();
+    let output = sandbox.command(&[]).arg(std::ffi::OsStr::from_bytes(b"st\xffart")).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.starts_with("error: ") && !told.contains("panicked"), "{told}");
+}

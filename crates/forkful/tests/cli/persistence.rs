@@ -283,6 +283,20 @@ fn apps_that_were_deleted_do_not_come_back_and_apps_that_were_left_out_are_named
     run(&["kill"]);
     // What runs again is not named.
     assert!(!run(&["start", "server.js", "--name", "second"]).contains("of the last daemon"));
+    // Every command that starts a daemon with other apps tells so.
+    sandbox.write("n.config.json", r#"{ "apps": [{ "script": "server.js", "name": "third" }] }"#);
+    sandbox.write("m.config.json", r#"{ "apps": [{ "script": "server.js", "name": "fourth" }] }"#);
+    for (args, before) in [
+        (["apply", "n.config.json"], "second"),
+        (["restart", "m.config.json"], "third"),
+        (["reload", "n.config.json"], "fourth"),
+        (["dashboard", "--json"], "third"),
+        (["api", "connect"], "third"),
+    ] {
+        run(&["kill"]);
+        let told = run(&args);
+        assert!(told.contains(&note.replace("note: ", "").replace("first", before)), "{args:?}: {told}");
+    }
 }
 
 #[test]
@@ -424,6 +438,15 @@ fn arguments_in_json_lists_hide_secrets_as_those_of_pm2_do() {
         let told = sandbox.transcript(args);
         assert!(told.contains("[redacted]") && !told.contains("hunter2"), "{args:?}: {told}");
     }
+    // A command line and the interpreter's arguments are no exception.
+    forkful_testkit::write_executable(&sandbox.work().join("quiet.sh"), "#!/bin/sh\nexec sleep 1000\n");
+    sandbox.run(&["start", "./quiet.sh --token=hunter3", "--name", "line"]);
+    sandbox.run(&["start", "server.js", "--name", "flag", "--node-args", "--title=token=hunter4"]);
+    let secrets = ["hunter2", "hunter3", "hunter4"];
+    let shown = sandbox.transcript(&["jlist"]);
+    assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");
+    let all = sandbox.transcript(&["jlist", "--show-env"]);
+    assert!(secrets.iter().all(|secret| all.contains(secret)), "{all}");
 }
 
 #[test]

@@ -198,3 +198,32 @@ fn a_name_with_a_comma_is_one_name() {
     assert_eq!(acted(&sandbox, &["stop", "a,b"]), "a,b");
     assert_eq!(acted(&sandbox, &["start", "a,b"]), "a,b");
 }
+
+#[test]
+fn apps_of_a_file_are_stopped_also_when_they_could_not_be_started_from_it_any_more() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "console.log('here'); setInterval(() => {}, 1000);");
+    sandbox.write("app.env", "A=1");
+    let app = r#""script": "app.js", "env_file": "app.env", "name_prefix": "shop""#;
+    let text = format!(r#"{{ "apps": [{{ "name": "api", {app} }}, {{ "name": "web", {app} }}] }}"#);
+    sandbox.write("shop.config.json", &text);
+    done(&sandbox, &["start", "shop.config.json"]);
+    fs_err::remove_file(sandbox.work().join("app.env")).unwrap();
+    fs_err::remove_file(sandbox.work().join("app.js")).unwrap();
+    assert!(done(&sandbox, &["stop", "shop.config.json", "--only", "web"]).starts_with("shop:web stopped"));
+    let logs = done(&sandbox, &["logs", "shop.config.json", "--nostream"]);
+    assert!(logs.contains("shop:api") && logs.contains("shop:web"), "{logs}");
+    let deleted = done(&sandbox, &["delete", "shop.config.json"]);
+    assert!(deleted.contains("shop:api deleted") && deleted.contains("shop:web deleted"), "{deleted}");
+}
+
+#[test]
+fn a_chosen_app_of_a_file_may_get_another_name() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "setInterval(() => {}, 1000);");
+    let apps =
+        r#"{ "apps": [{ "name": "api", "script": "app.js" }, { "name": "api2", "script": "app.js" }] }"#;
+    sandbox.write("two.config.json", apps);
+    let told = done(&sandbox, &["start", "two.config.json", "--only", "api", "--name", "api2"]);
+    assert!(told.starts_with("api2 started"), "{told}");
+}

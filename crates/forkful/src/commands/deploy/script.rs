@@ -6,6 +6,7 @@
 //!                                     <path>/.deploying who deploys, or did last
 //! ```
 
+use std::path::Path;
 use std::time::Duration;
 
 use forkful_config::DeployTarget;
@@ -40,12 +41,12 @@ pub(super) enum Order {
     Exec(String),
 }
 
-/// The script of an order.
-pub(super) fn script(target: &DeployTarget, order: &Order) -> String {
+/// The script of an order; `config` is the path of the config file in the repository.
+pub(super) fn script(target: &DeployTarget, config: &Path, order: &Order) -> String {
     let mut text = String::from("set -eu\n");
     text.push_str(&variables(target));
     text.push_str(FUNCTIONS);
-    text.push_str(&hooks(target));
+    text.push_str(&hooks(target, config));
     text.push_str(&match order {
         Order::Setup => setup(target),
         Order::Update(reference) => update(target, reference.as_deref().unwrap_or(&target.reference)),
@@ -78,9 +79,9 @@ fn variables(target: &DeployTarget) -> String {
     text
 }
 
-fn hooks(target: &DeployTarget) -> String {
-    let file = target.file.file_name().unwrap_or_default().to_string_lossy();
-    let usual = format!("forkful reload {} --env {}", quoted(&file), quoted(&target.name));
+fn hooks(target: &DeployTarget, config: &Path) -> String {
+    let usual =
+        format!("forkful reload {} --env {}", quoted(&config.to_string_lossy()), quoted(&target.name));
     let post_deploy = target.hooks.post_deploy.as_deref().unwrap_or(&usual);
     let check = match &target.health {
         None => ":".to_owned(),

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
+use std::ops::BitOr as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use forkful_core::spec::environment::shown_value;
+use forkful_core::spec::environment::{has_secret_name, shown_arguments, shown_value};
 use serde_json::{Map, Value, json};
 
 /// A configuration with notes about it.
@@ -243,26 +244,67 @@ fn environment(processes: &[&Value]) -> Map<String, Value> {
     env
 }
 
-/// Masks the values of secrets; returns their names.
+/// Masks the values of secrets; returns the names of variables and keys that have some.
 pub(super) fn redact(config: &mut Value) -> BTreeSet<String> {
     let mut masked = BTreeSet::new();
     for app in config["apps"].as_array_mut().into_iter().flatten() {
-        for (key, block) in app.as_object_mut().into_iter().flatten() {
-            if key != "env" && !key.starts_with("env_") {
-                continue;
-            }
-            for (name, value) in block.as_object_mut().into_iter().flatten() {
-                if let Value::String(text) = value {
-                    let shown = shown_value(name, text).to_owned();
-                    if shown != *text {
-                        masked.insert(name.clone());
-                    }
-                    *text = shown;
-                }
+        for (key, value) in app.as_object_mut().into_iter().flatten() {
+            if key == "env" || key.starts_with("env_") {
+                let variables = value.as_object_mut().into_iter().flatten();
+                let secrets = variables.filter_map(|(name, value)| redact_value(name, value).then_some(name));
+                masked.extend(secrets.cloned());
+            } else if matches!(key.as_str(), "script" | "args" | "node_args") && redact_arguments(value) {
+                masked.insert(key.clone());
             }
         }
     }
     masked
+}
+
+/// Masks the secrets in the value of a variable; whether it has some. The parts of an object have names of their own.
+fn redact_value(name: &str, value: &mut Value) -> bool {
+    let text = match &mut *value {
+        Value::Object(parts) if !has_secret_name(name) => {
+            return parts.iter_mut().map(|(name, part)| redact_value(name, part)).fold(false, bool::bitor);
+        }
+        Value::Array(items) if !has_secret_name(name) => {
+            return items.iter_mut().map(|item| redact_value(name, item)).fold(false, bool::bitor);
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let shown = shown_value(name, &text);
+    if shown == text {
+        return false;
+    }
+    *value = json!(shown);
+    true
+}
+
+/// Masks the secrets in a command line, or a list of arguments; whether it has some.
+fn redact_arguments(value: &mut Value) -> bool {
+    let shown = match &*value {
+        Value::String(line) => json!(shown_line(line)),
+        Value::Array(items) => {
+            let word = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            let words: Vec<String> = items.iter().map(word).collect();
+            let shown = shown_arguments(&words);
+            // The argument of `sh -c` is a command line.
+            let shown = shown.into_iter().zip(&words);
+            let shown = shown.map(|(shown, word)| if shown == *word { shown_line(word) } else { shown });
+            let shown: Vec<String> = shown.collect();
+            if shown == words { value.clone() } else { json!(shown) }
+        }
+        other => other.clone(),
+    };
+    let is_masked = shown != *value;
+    *value = shown;
+    is_masked
+}
+
+fn shown_line(line: &str) -> String {
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    shown_arguments(&words).join(" ")
 }
 
 #[cfg(test)]
@@ -295,6 +337,30 @@ mod tests {
                 "env_live": { "A": "1" }, "env": { "PORT": 3000, "DB": "[redacted]" }, "filter_env": true,
             }] })
         );
+    }
+
+    #[test]
+    fn secrets_are_masked_in_command_lines_and_in_values_that_are_no_text() {
+        let mut config = json!({ "apps": [{
+            "name": "api", "script": "/srv/run --token=SEK", "args": ["--password", "SEK", 8080, "-c", "exec serve --key SEK"],
+            "node_args": "--title=token=SEK", "out_file": "/var/log/token=1", "env_live": { "API_TOKEN": 1234 },
+            "env": { "DB": { "host": "db", "password": "SEK" }, "SECRETS": ["SEK"], "LIST": [{ "token": "SEK" }], "PORT": 80 },
+        }, { "name": "plain", "args": ["a b", 1], "node_args": [], "env": { "DB": { "host": "db" } } }] });
+        let plain = config["apps"][1].clone();
+        let masked = redact(&mut config);
+        assert!(!config.to_string().contains("SEK"), "{config}");
+        let app = &config["apps"][0];
+        assert_eq!(app["script"], json!("/srv/run --token=[redacted]"));
+        assert_eq!(app["out_file"], json!("/var/log/token=1"));
+        assert_eq!(
+            app["args"],
+            json!(["--password", "[redacted]", "8080", "-c", "exec serve --key [redacted]"])
+        );
+        assert_eq!(app["env"]["DB"], json!({ "host": "db", "password": "[redacted]" }));
+        assert_eq!((&app["env"]["PORT"], &app["env_live"]["API_TOKEN"]), (&json!(80), &json!("[redacted]")));
+        assert_eq!(config["apps"][1], plain);
+        let names: Vec<&str> = masked.iter().map(String::as_str).collect();
+        assert_eq!(names, ["API_TOKEN", "DB", "LIST", "SECRETS", "args", "node_args", "script"]);
     }
 
     #[test]

@@ -119,9 +119,26 @@ fn javascript(value: &Value, indent: &str) -> String {
                 .collect();
             format!("{{\n{}\n{indent}}}", pairs.join(",\n"))
         }
-        Value::String(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")),
-        other => flow(other).replace('"', "'"),
+        Value::Object(map) => {
+            let pair = |(key, value): (&String, &Value)| {
+                format!("{}: {}", javascript_text(key), javascript(value, indent))
+            };
+            format!("{{ {} }}", map.iter().map(pair).collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| javascript(item, indent)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::String(text) => javascript_text(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
+}
+
+/// A text between single quotes. JSON escapes all else that needs it.
+fn javascript_text(text: &str) -> String {
+    let json = json!(text).to_string();
+    let inner = json[1..json.len() - 1].replace("\\\"", "\"").replace('\'', "\\'");
+    format!("'{inner}'")
 }
 
 /// A value as JSON on one line, which is also YAML.
@@ -230,6 +247,8 @@ mod tests {
             }
         }
         let json = config(Syntax::Json, InitKind::Simple, &entry);
+        let args = json!(["it's", "say \"hi\"", "a\\b\nc", 1, { "k'": null }]);
+        assert_eq!(javascript(&args, ""), r#"['it\'s', 'say "hi"', 'a\\b\nc', 1, { 'k\'': null }]"#);
         assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
     }
 }
