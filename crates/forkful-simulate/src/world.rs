@@ -238,6 +238,11 @@ impl World {
         self.seed
     }
 
+    /// Whether the daemon has a keeper: in two worlds of three.
+    pub(crate) fn has_keeper(&self) -> bool {
+        !self.seed.is_multiple_of(3)
+    }
+
     fn trace_happening(&mut self, happening: &Happening) {
         if let Some(trace) = &mut self.trace
             && !matches!(

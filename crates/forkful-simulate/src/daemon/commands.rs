@@ -107,7 +107,7 @@ impl World {
         let all = if first.stopped.is_none() && spec.starts_by_cron() { 0..spec.instances } else { 0..0 };
         all.chain(first.waits_for_cron.iter().copied()).for_each(|slot| self.watch.await_hour(id, slot));
         let seed = self.daemon.chance.bits();
-        self.net.primaries.insert(id, Primary::new(&spec));
+        self.net.primaries.insert(id, Primary::new(&spec, self.has_keeper()));
         self.daemon.apps.insert(id, App::new(AppSupervisor::new(spec, seed)));
         self.supervise(id, Event::Create { first, job });
     }

@@ -57,8 +57,12 @@ impl Primary {
         self.dispatcher.set_slow_start(spec.slow_start);
     }
 
-    pub(crate) fn new(spec: &AppSpec) -> Self {
+    /// `kept`: with a keeper, a connection waits in the kernel's queue until it can be sent to a worker.
+    pub(crate) fn new(spec: &AppSpec, kept: bool) -> Self {
         let mut dispatcher = Dispatcher::new(spec.balance, true);
+        if kept {
+            dispatcher.accept_one_by_one();
+        }
         dispatcher.set_slow_start(spec.slow_start);
         Self {
             dispatcher,
