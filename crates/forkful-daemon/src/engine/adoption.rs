@@ -67,6 +67,12 @@ impl Inheritance {
         Self(kept.into_iter().map(|kept| (kept.name, kept)).collect())
     }
 
+    /// Whether the output of a worker is kept.
+    fn has_output(&self, app: AppId, worker: u32) -> bool {
+        let mut kinds = [Kind::Out, Kind::Err].into_iter();
+        kinds.any(|kind| self.0.contains_key(&Name { kind, app: app.0, of: worker, part: 0 }))
+    }
+
     fn take(&mut self, name: Name) -> Option<(std::os::fd::OwnedFd, Hold)> {
         self.0.remove(&name).map(|Kept { fd, hold, .. }| (fd, hold))
     }
@@ -96,11 +102,17 @@ impl Owners<'_> {
         entry.upkeep.trial = written.trial.clone().map(OpenTrial::taken_over);
         entry.unknown_keys = super::written::unknown_keys(written.unknown_keys.clone());
         let folder = self.options.home.logs();
-        for WrittenPlace { slot, pm_id, started_at_ms, exit_cause, processes } in places {
+        for WrittenPlace { slot, pm_id, started_at_ms, exit_cause, processes, left } in places {
             entry.add_place(*slot, *pm_id, &folder);
             if let Some(place) = entry.places.get_mut(slot) {
                 place.started_at_ms = *started_at_ms;
                 place.exit_cause.clone_from(exit_cause);
+                place.left = left.iter().map(|(worker, process)| (WorkerId(*worker), *process)).collect();
+            }
+            let unread = left.iter().filter(|(worker, _)| kept.has_output(*id, *worker));
+            for (worker, generation) in unread.copied().collect::<Vec<_>>() {
+                self.logs.begin_process(*pm_id, generation);
+                self.read_on(&entry, (*id, *slot, generation), worker, kept);
             }
             for process in processes {
                 self.logs.begin_process(*pm_id, process.generation);
@@ -149,7 +161,6 @@ impl Owners<'_> {
         let mut of_it = |kind| take(kind, written.worker);
         let (pidfd, hold) = of_it(Kind::Process).ok_or("nothing was kept of it")?;
         let (channel, stdin) = (of_it(Kind::Channel), of_it(Kind::Stdin));
-        let pipes = (of_it(Kind::Out), of_it(Kind::Err));
         let mark = Mark::parse(&written.mark).ok_or("it carries no mark")?;
         let keeping = self.options.keeping.clone();
         let child =
@@ -188,16 +199,27 @@ impl Owners<'_> {
             ..Process::new(child, worker, mark, (written.spawned, written.started_at_ms))
         };
         entry.add_process(slot, generation, process);
-        if let (Some(out), Some(err)) = pipes {
-            let [of_out, of_err] = log_streams(self.options, false, entry, (slot, generation));
-            for (spec, (pipe, hold)) in [(of_out, out), (of_err, err)] {
-                if let Some(spec) = spec {
-                    self.logs.attach_kept(spec, pipe, hold);
-                }
-            }
-        }
+        self.read_on(entry, key, written.worker, kept);
         self.processes.write_pid_file(entry, slot, generation);
         Ok(())
+    }
+
+    /// Reads what a process writes, or has written, to its end.
+    fn read_on(
+        &self,
+        entry: &App,
+        (app, slot, generation): (AppId, u16, Generation),
+        worker: u32,
+        kept: &mut Inheritance,
+    ) {
+        let pipes =
+            [Kind::Out, Kind::Err].map(|kind| kept.take(Name { kind, app: app.0, of: worker, part: 0 }));
+        let specs = log_streams(self.options, false, entry, (slot, generation));
+        for (spec, pipe) in specs.into_iter().zip(pipes) {
+            if let (Some(spec), Some((pipe, hold))) = (spec, pipe) {
+                self.logs.attach_kept(spec, pipe, hold);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the engine keeps of an app: its supervisor, its places (slots with their processes), its primary.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,6 +30,9 @@ pub(crate) use forkful_core::supervisor::{AppId, ListenFault};
 
 /// Names a process of a worker: its app, its slot, and which of the slot's processes it is.
 pub(crate) type ProcessKey = (AppId, u16, Generation);
+
+/// Processes of a slot whose last output is looked for by a daemon that takes over.
+const LEFT_MAX: usize = 4;
 
 /// Between two looks at who has the port that a worker did not get.
 const OWNER_LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -79,6 +82,8 @@ pub(crate) struct Told {
 pub(crate) struct Place {
     pub(crate) pm_id: u32,
     pub(crate) processes: BTreeMap<Generation, Box<Process>>,
+    /// The processes that were here last: what they wrote at their end may not be read yet.
+    pub(crate) left: VecDeque<(WorkerId, Generation)>,
     /// Why the last process ended, where its exit does not say it.
     pub(crate) exit_cause: Option<String>,
     /// What the process did that the daemon is about to kill because its event loop stands still.
@@ -150,6 +155,7 @@ impl App {
         let place = Place {
             pm_id,
             processes: BTreeMap::new(),
+            left: VecDeque::new(),
             exit_cause: None,
             stuck: None,
             owner_looked_at: None,
@@ -304,7 +310,10 @@ impl App {
 
     /// A process and its tree are gone.
     pub(crate) fn remove_process(&mut self, slot: u16, generation: Generation) -> Option<Box<Process>> {
-        let process = self.places.get_mut(&slot)?.processes.remove(&generation)?;
+        let place = self.places.get_mut(&slot)?;
+        let process = place.processes.remove(&generation)?;
+        place.left.push_back((process.worker, generation));
+        place.left.drain(..place.left.len().saturating_sub(LEFT_MAX));
         self.count_ended(slot, generation, &process);
         for worker in self.workers.of((slot, generation)) {
             self.workers.remove(worker);

@@ -118,6 +118,9 @@ pub(super) struct WrittenPlace {
     #[serde(default)]
     pub(super) exit_cause: Option<String>,
     pub(super) processes: Vec<WrittenProcess>,
+    /// Processes that have ended: if the keeper still has their output, it was not read to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left: Vec<(u32, Generation)>,
 }
 
 /// A process of a worker.
@@ -391,6 +394,7 @@ pub(super) fn written_place(app: &App, slot: u16, place: &Place) -> WrittenPlace
         started_at_ms: place.started_at_ms,
         exit_cause: place.exit_cause.clone(),
         processes: place.processes.iter().map(|(generation, one)| process((generation, one))).collect(),
+        left: place.left.iter().map(|(worker, generation)| (worker.0, *generation)).collect(),
     }
 }
 

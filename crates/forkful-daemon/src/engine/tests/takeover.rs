@@ -79,6 +79,37 @@ fn what_a_daemon_knew_of_an_app_is_known_to_the_next_one() {
 }
 
 #[test]
+fn the_last_lines_of_a_process_that_has_ended_are_read_by_the_next_daemon() {
+    use std::io::Write as _;
+    locally(async {
+        let mut world = World::new();
+        let app = world.start("app", SLEEP, 1);
+        world.turn_until_answered().await;
+        let ended = world.engine.apps[&app].shown().next().unwrap();
+        let (before, worker) = (ended.child.pid, ended.worker.0);
+        drop(world.action(Verb::Restart, "app"));
+        world.turn_until_answered().await;
+        assert_ne!(pid(&world.engine, app), Some(before));
+        let pm_id = world.engine.apps[&app].places[&0].pm_id;
+        let generation = world.engine.apps[&app].places[&0].left[0].1;
+        let mut remains = killed(world);
+        // The log service was slow.
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"FATAL\n").unwrap();
+        drop(writer);
+        let name = Name { kind: Kind::Err, app: app.0, of: worker, part: 0 };
+        remains.kept.push(Kept { name, fd: reader.into(), hold: Hold::default() });
+        let mut world = next(remains);
+        let mut tail = Vec::new();
+        while tail != ["FATAL"] {
+            tail = world.engine.logs.stderr_tail(pm_id, Some(generation)).await.unwrap();
+            world.turn().await;
+        }
+        world.close().await;
+    });
+}
+
+#[test]
 fn a_point_of_the_clock_that_came_without_a_daemon_is_made_up_for() {
     use forkful_core::spec::CronPattern;
     locally(async {
