@@ -25,6 +25,7 @@ pub mod progress;
 pub mod reports;
 #[cfg(test)]
 mod schema_tests;
+mod scratch;
 mod server;
 mod statistics;
 pub mod target;
@@ -33,3 +34,4 @@ pub mod tune;
 pub mod versions;
 
 pub use error::LabError;
+pub use scratch::remove_everything;

@@ -172,11 +172,12 @@ impl<'a> Subject<'a> {
     }
 
     fn window(&self, plan: &Plan, beside: Option<&Beside>) -> Result<Window, LabError> {
-        let stop = &self.setup.stop;
+        // A window that the user has stopped is no result, so that answers under way are not waited for.
+        let stop = &self.setup.stop.always_at_once();
         let before = self.server.used(false);
         let report = match beside {
             None => run(plan, &mut |_| {}, stop).map_err(self.load_failed())?,
-            Some(beside) => self.loaded_beside(plan, beside)?,
+            Some(beside) => self.loaded_beside(plan, beside, stop)?,
         };
         let server_cpu = self.server.used(false).cpu_since(&before);
         if stop.is_stopped() {
@@ -193,17 +194,21 @@ impl<'a> Subject<'a> {
 
     /// Runs the measured load, and a second load at the same time that is not measured. Returns after the
     /// last answer of the second load.
-    fn loaded_beside(&self, plan: &Plan, beside: &Beside) -> Result<Report, LabError> {
+    fn loaded_beside(&self, plan: &Plan, beside: &Beside, stop: &StopHandle) -> Result<Report, LabError> {
         let other = beside.plan(&self.setup.target, self.server.address()).map_err(self.load_failed())?;
         let ending = StopHandle::new();
         let (report, asked) = std::thread::scope(|scope| {
             let asking = scope.spawn(|| run(&other, &mut |_| {}, &ending));
-            let report = run(plan, &mut |_| {}, &self.setup.stop);
-            ending.stop();
+            let report = run(plan, &mut |_| {}, stop);
+            if stop.is_stopped() {
+                ending.stop_at_once();
+            } else {
+                ending.stop();
+            }
             (report, asking.join().expect("a load does not panic"))
         });
         let (report, asked) = (report.map_err(self.load_failed())?, asked.map_err(self.load_failed())?);
-        if !self.setup.stop.is_stopped() {
+        if !stop.is_stopped() {
             self.must_be_right(&asked)?;
         }
         Ok(report)

@@ -16,15 +16,15 @@ use forkful_core::outgoing::HostLoad;
 use forkful_core::spec::AppSpec;
 use forkful_load::StopHandle;
 use forkful_os::process::Exit;
-use tempfile::TempDir;
 
 use crate::LabError;
 use crate::arms::Arm;
+use crate::scratch::Scratch;
 use crate::target::Target;
+pub(crate) use launch::kill_managed;
 use launch::{Launched, Manager, lines_from_end};
 use probe::NoAnswer;
-use tree::Tree;
-pub(crate) use tree::TreeUse;
+pub(crate) use tree::{Tree, TreeUse};
 
 /// Pause between two readiness checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -72,7 +72,7 @@ pub(crate) struct Server {
     ignores_port: bool,
     tree: Tree,
     manager: Option<Manager>,
-    scratch: TempDir,
+    scratch: Scratch,
     stop: StopHandle,
 }
 
@@ -96,14 +96,13 @@ impl Server {
 
     fn start_at(options: &StartOptions<'_>, port: u16) -> Result<Self, LabError> {
         let begun = Instant::now();
-        let scratch = tempfile::Builder::new()
-            .prefix("forkful-lab-")
-            .tempdir()
-            .map_err(LabError::system("cannot make a temporary directory"))?;
+        let scratch =
+            Scratch::new("forkful-lab-").map_err(LabError::system("cannot make a temporary directory"))?;
         let directory = scratch.path().to_owned();
         let options = Options { start: *options, scratch: &directory };
         let command = launch::Command::of(&options, port)?;
         let Launched { tree, manager, ready_file } = launch::launch(&options, &command)?;
+        scratch.holds(&tree);
         let mut server = Self {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             started_in: Duration::ZERO,
@@ -222,7 +221,11 @@ impl Server {
 
     fn first_request(&mut self, options: &Options<'_>) -> Result<(), LabError> {
         let target = options.target;
-        match probe::ask(self.address, target, FIRST_ANSWER_TIMEOUT) {
+        let answer = probe::ask(self.address, target, FIRST_ANSWER_TIMEOUT, options.stop);
+        if options.stop.is_stopped() {
+            return Err(LabError::Interrupted);
+        }
+        match answer {
             Ok(answer) if target.accepts(answer.status) => {
                 self.first_answer = answer.took;
                 Ok(())

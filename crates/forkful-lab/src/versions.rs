@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forkful_load::StopHandle;
-use tempfile::TempDir;
 
 use crate::LabError;
 use crate::arms::Arm;
 use crate::document::VersionDocument;
 use crate::program::Run;
 use crate::progress::{Observer, Stage};
+use crate::scratch::Scratch;
 use git::Git;
 use packages::Packages;
 
@@ -88,7 +88,7 @@ pub struct Worktrees {
     prefix: PathBuf,
     /// Linked packages, which are unlinked before anything is removed.
     links: Vec<PathBuf>,
-    scratch: TempDir,
+    scratch: Scratch,
 }
 
 impl Worktrees {
@@ -98,10 +98,8 @@ impl Worktrees {
     }
 
     fn made(wanted: &Wanted<'_>) -> Result<Self, LabError> {
-        let scratch = tempfile::Builder::new()
-            .prefix("forkful-git-")
-            .tempdir()
-            .map_err(LabError::system("cannot make a temporary directory"))?;
+        let scratch =
+            Scratch::new("forkful-git-").map_err(LabError::system("cannot make a temporary directory"))?;
         // git records a worktree by its real path.
         let root = fs_err::canonicalize(scratch.path()).map_err(LabError::system("cannot find it again"))?;
         let git = Git::new(wanted.env, &root);

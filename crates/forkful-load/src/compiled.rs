@@ -100,8 +100,37 @@ fn bounded(field: &'static str, most: usize, given: usize) -> (bool, &'static st
     (given == 0 || given > most, field, format!("must be 1 to {most}, not {given}"))
 }
 
+/// The longest duration of a plan: their sums then fit the run's clock.
+const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
+
+/// Refuses durations that no run can last.
+fn check_durations(plan: &Plan) -> Result<(), LoadError> {
+    let duration = match plan.stop {
+        Stop::Requests(_) => Duration::ZERO,
+        Stop::Duration(duration) => duration,
+    };
+    let think = match plan.load {
+        Load::Closed { think: Think::Fixed(pause) | Think::UpTo(pause) } => pause,
+        Load::Closed { think: Think::None } | Load::Open { .. } => Duration::ZERO,
+    };
+    let durations = [
+        ("duration", duration),
+        ("duration", plan.time_limit.unwrap_or_default()),
+        ("ramp", plan.ramp),
+        ("warm-up", plan.warmup),
+        ("timeout", plan.timeout),
+        ("think time", think),
+        ("window", plan.window),
+    ];
+    match durations.into_iter().find(|(_, duration)| *duration > DURATION_MAX) {
+        Some((field, _)) => Err(LoadError::Plan { field, reason: "must be at most a year".to_owned() }),
+        None => Ok(()),
+    }
+}
+
 /// Refuses plans that cannot produce a load; reports the first error found.
 fn check(plan: &Plan) -> Result<(), LoadError> {
+    check_durations(plan)?;
     let together = plan.http.together();
     let threads = if let Threads::Count(threads) = plan.threads { threads } else { 1 };
     let (requests, duration) = match plan.stop {

@@ -63,37 +63,38 @@ struct Entry {
 struct Recorded {
     method: String,
     url: String,
-    #[serde(default)]
-    headers: Vec<Pair>,
+    headers: Option<Vec<Pair>>,
     post_data: Option<Body>,
 }
 
 #[derive(Deserialize)]
 struct Pair {
     name: String,
-    value: String,
+    value: Option<String>,
 }
 
+/// Recorders write `null` for what they leave out, or leave it out.
 #[derive(Deserialize)]
 struct Body {
-    #[serde(default)]
-    text: String,
+    text: Option<String>,
     /// `base64`, if the recorder sets it.
     encoding: Option<String>,
-    #[serde(default)]
-    params: Vec<Parameter>,
+    params: Option<Vec<Parameter>>,
 }
 
 #[derive(Deserialize)]
 struct Parameter {
     name: String,
-    #[serde(default)]
-    value: String,
+    value: Option<String>,
 }
+
+/// Editors and PowerShell write it at the beginning of a file; it is no part of the JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The recorded requests to one server: the server of the first request. With `to`, they are sent to that
 /// server instead.
 pub fn read(text: &[u8], to: Option<&Url>) -> Result<Recording, HarError> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let file: File = serde_json::from_slice(text).map_err(HarError::Form)?;
     let mut recording = Recording { requests: Vec::new(), elsewhere: 0, unusable: 0 };
     let mut origin: Option<String> = None;
@@ -116,7 +117,8 @@ pub fn read(text: &[u8], to: Option<&Url>) -> Result<Recording, HarError> {
 
 /// The URL of a recorded request, if it can be sent.
 fn usable(recorded: &Recorded) -> Option<Url> {
-    let is_upgrade = recorded.headers.iter().any(|header| header.name.eq_ignore_ascii_case("upgrade"));
+    let mut headers = recorded.headers.iter().flatten();
+    let is_upgrade = headers.any(|header| header.name.eq_ignore_ascii_case("upgrade"));
     let is_tunnel = recorded.method.eq_ignore_ascii_case("connect");
     let is_http = recorded.url.contains("://");
     if is_upgrade || is_tunnel || !is_http { None } else { Url::parse(&recorded.url).ok() }
@@ -131,27 +133,30 @@ fn request(recorded: Recorded, mut url: Url, to: Option<&Url>) -> Option<Request
     let is_kept = |name: &str| {
         !name.starts_with(':') && !HEADERS_OF_CONNECTIONS.iter().any(|other| name.eq_ignore_ascii_case(other))
     };
-    let headers = recorded.headers.into_iter().filter(|header| is_kept(&header.name));
+    let headers = recorded.headers.into_iter().flatten().filter(|header| is_kept(&header.name));
     Some(Request {
         method: recorded.method,
-        headers: headers.map(|header| (header.name, header.value)).collect(),
+        headers: headers.map(|header| (header.name, header.value.unwrap_or_default())).collect(),
         body: recorded.post_data.map_or(Some(Vec::new()), body)?,
         ..Request::to(url)
     })
 }
 
 fn body(body: Body) -> Option<Vec<u8>> {
+    let text = body.text.unwrap_or_default();
     if body.encoding.as_deref() == Some("base64") {
-        return STANDARD.decode(body.text).ok();
+        return STANDARD.decode(text).ok();
     }
-    if !body.text.is_empty() || body.params.is_empty() {
-        return Some(body.text.into_bytes());
+    let params = body.params.unwrap_or_default();
+    if !text.is_empty() || params.is_empty() {
+        return Some(text.into_bytes());
     }
     // Some recorders save only the fields of a form.
     let encoded = |text: &str| {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
-    let pairs = body.params.iter().map(|field| format!("{}={}", encoded(&field.name), encoded(&field.value)));
+    let value = |field: &Parameter| encoded(field.value.as_deref().unwrap_or_default());
+    let pairs = params.iter().map(|field| format!("{}={}", encoded(&field.name), value(field)));
     Some(pairs.collect::<Vec<_>>().join("&").into_bytes())
 }
 
@@ -228,6 +233,21 @@ mod tests {
         );
         let here = told(&entries, Some("http://127.0.0.1:3000/ignored"));
         assert_eq!(here[1], "POST http://127.0.0.1:3000/buy [] a=1");
+    }
+
+    #[test]
+    fn a_file_with_a_byte_order_mark_and_nulls_is_read() {
+        let nulls = [
+            json!({ "headers": null, "postData": null }),
+            json!({ "headers": [{ "name": "x-empty", "value": null }], "postData": { "text": null, "params": null } }),
+            json!({ "postData": { "text": null, "encoding": null, "params": [{ "name": "a", "value": null }] } }),
+        ];
+        let entries = nulls.map(|more| entry("POST", "http://h/", more));
+        let text = format!("\u{feff}{}", json!({ "log": { "entries": entries } }));
+        let found = read(text.as_bytes(), None).unwrap().requests;
+        assert_eq!(found[1].headers, [("x-empty".to_owned(), String::new())]);
+        let bodies: Vec<&[u8]> = found.iter().map(|request| request.body.as_slice()).collect();
+        assert_eq!(bodies, [&b""[..], b"", b"a="]);
     }
 
     #[test]

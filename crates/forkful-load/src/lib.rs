@@ -40,6 +40,7 @@ mod schedule;
 pub mod search;
 pub mod secrets;
 mod shared;
+mod silence;
 mod system;
 mod tasks;
 mod template;
@@ -55,8 +56,8 @@ pub use plan::{
 };
 pub use progress::{Phase, Progress, StopHandle};
 pub use report::facts::{
-    Bytes, Connections, Counts, FirstResponse, Histogram, Host, Kernel, Messages, Report, RequestFacts,
-    Sample, ThreadFacts, Window, Worker,
+    Bytes, Connections, Counts, EarlyEnd, FirstResponse, Histogram, Host, Kernel, Messages, Report,
+    RequestFacts, Sample, ThreadFacts, Window, Worker,
 };
 pub use run::run;
 pub use system::OtherPrograms;

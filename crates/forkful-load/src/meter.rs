@@ -8,7 +8,7 @@ use crate::clock::{NEVER, Nanos, nanos};
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::report::facts::ThreadFacts;
-use crate::shared::{Times, Totals, Update};
+use crate::shared::{Life, Times, Totals, Update};
 
 /// A thread's open connections and backlog at the end of a window.
 #[derive(Debug, Clone, Copy)]
@@ -158,6 +158,7 @@ impl Meter {
             failed: recorder.report.counts.failed,
             errors: recorder.errors_total(),
             opened: recorder.report.connections.opened,
+            life: Life::of(&recorder.report),
         };
         let update = Update::Window { thread: gauges.thread, measured: self.measuring, window, totals };
         // Blocks while the display is slow: the queue holds minutes of updates, and none may be lost.

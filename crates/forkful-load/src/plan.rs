@@ -258,6 +258,16 @@ impl Reuse {
         if keep { Self::Always } else { Self::Never }
     }
 
+    /// How many more requests fit on a connection after this number.
+    #[inline]
+    pub(crate) fn left(self, used: u32) -> usize {
+        match self {
+            Self::Always => usize::MAX,
+            Self::Never => 1_u32.saturating_sub(used) as usize,
+            Self::Requests(most) => most.saturating_sub(used) as usize,
+        }
+    }
+
     /// Each connection sends only one request.
     pub(crate) fn is_one_each(self) -> bool {
         matches!(self, Self::Never | Self::Requests(1))

@@ -71,6 +71,12 @@ impl StopHandle {
         self.stop();
     }
 
+    /// A handle for the same run that waits for nothing: each stop is a stop at once.
+    #[must_use]
+    pub fn always_at_once(&self) -> Self {
+        Self { stopped: Arc::clone(&self.stopped), at_once: Arc::clone(&self.stopped) }
+    }
+
     /// Whether [`StopHandle::stop_at_once`] was called.
     pub fn is_at_once(&self) -> bool {
         self.at_once.load(Ordering::Relaxed)

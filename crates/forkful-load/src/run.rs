@@ -14,11 +14,12 @@ use crate::http1::engine::{Engine, Outcome};
 use crate::plan::{HttpVersion, Load, Plan, Stop};
 use crate::progress::{Phase, Progress, StopHandle};
 use crate::recorder::merged;
-use crate::shared::{Shared, Times, Totals, Update};
+use crate::shared::{Life, Shared, Times, Totals, Update};
+use crate::silence::Silence;
 use crate::system::{Snapshot, allow_descriptors, memory};
 use crate::tasks;
 use crate::timeline::Timeline;
-use crate::{LoadError, Report};
+use crate::{EarlyEnd, LoadError, Report};
 
 /// Queued messages of the threads: each sends ten a second, so the display may be slow for a while.
 const UPDATES_MAX: usize = 4_096;
@@ -29,10 +30,6 @@ const POLL: Duration = Duration::from_millis(50);
 const DESCRIPTORS_SPARE: u64 = 400;
 /// If there is no connection after this time, the server counts as unreachable.
 const UNREACHABLE_AFTER: Nanos = 1_000_000_000;
-
-/// A run that ends by its number of requests ends early if the target has been gone for as long as a request may take, but at
-/// least this long.
-const GONE_AFTER_MIN: Nanos = 1_000_000_000;
 
 /// Performs a plan. `progress` is called about ten times a second on this thread; `stop` ends the run early.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress), stop: &StopHandle) -> Result<Report, LoadError> {
@@ -125,7 +122,7 @@ struct Conductor<'c> {
     times: Times,
     before: Snapshot,
     after: Option<Snapshot>,
-    stopped_early: bool,
+    early_end: Option<EarlyEnd>,
     failure: Option<(ErrorCause, String)>,
     threads_measuring: usize,
 }
@@ -135,9 +132,7 @@ struct Conductor<'c> {
 struct Live {
     windows: Vec<crate::recorder::ThreadWindow>,
     last_call: Nanos,
-    /// Answers and connections so far, and when the last of them came.
-    reached: u64,
-    reached_at: Nanos,
+    silence: Silence,
     /// Answers in all windows of the measurement, and the sum of their response times.
     answered: u64,
     response_sum: Nanos,
@@ -159,7 +154,7 @@ impl<'c> Conductor<'c> {
             times: Times::UNKNOWN,
             before: Snapshot::default(),
             after: None,
-            stopped_early: false,
+            early_end: None,
             failure: None,
             threads_measuring: threads,
         }
@@ -206,7 +201,7 @@ impl<'c> Conductor<'c> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.stop.is_stopped() {
-                self.stopped_early = true;
+                self.early_end = Some(EarlyEnd::Stopped);
                 self.shared.end_at(self.shared.clock.now());
             }
             self.call_progress(self.shared.clock.now(), false);
@@ -279,26 +274,23 @@ impl<'c> Conductor<'c> {
         let opened: u64 = self.totals.iter().map(|totals| totals.opened).sum();
         let started = now.saturating_sub(self.times.start);
         let unreachable = opened == 0 && errors > 0 && started > UNREACHABLE_AFTER;
-        let is_gone = self.is_gone(now, opened);
-        if (too_many || unreachable || is_gone || self.stop.is_stopped())
-            && now < self.shared.end()
-            && self.threads_measuring > 0
-        {
-            self.stopped_early = true;
+        let is_gone =
+            self.live.silence.is_too_long(&self.shared.compiled.plan, Life::of_all(&self.totals), now);
+        let why = if self.stop.is_stopped() {
+            Some(EarlyEnd::Stopped)
+        } else if too_many {
+            Some(EarlyEnd::Errors)
+        } else {
+            (unreachable || is_gone).then_some(EarlyEnd::TargetGone)
+        };
+        if why.is_some() && now < self.shared.end() && self.threads_measuring > 0 {
+            self.early_end = why;
             self.shared.end_at(now);
         }
-        self.call_progress(now, false);
-    }
-
-    /// Whether the target has not been reached for so long that a number of requests would never be completed.
-    fn is_gone(&mut self, now: Nanos, opened: u64) -> bool {
-        let reached = opened + self.totals.iter().map(|totals| totals.completed).sum::<u64>();
-        let plan = &self.shared.compiled.plan;
-        let Stop::Requests(_) = plan.stop else { return false };
-        if reached != self.live.reached || self.live.reached_at == 0 {
-            (self.live.reached, self.live.reached_at) = (reached, now);
+        if self.stop.is_at_once() {
+            self.shared.skip_drain();
         }
-        now - self.live.reached_at > nanos(plan.timeout).max(GONE_AFTER_MIN)
+        self.call_progress(now, false);
     }
 
     fn call_progress(&mut self, now: Nanos, certainly: bool) {
@@ -367,7 +359,7 @@ impl<'c> Conductor<'c> {
             HttpVersion::EventStream => "event stream, HTTP/1.1".to_owned(),
         });
         report.elapsed = elapsed;
-        report.stopped_early = self.stopped_early;
+        report.early_end = self.early_end;
         report.connections.asked = plan.connections as u64;
         report.connections.reached =
             outcomes.iter().map(|outcome| outcome.facts.recorder.report.connections.reached).sum();

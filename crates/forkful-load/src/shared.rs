@@ -2,7 +2,7 @@
 //! blocks, and the rest is read-only.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::{Clock, NEVER, Nanos};
 use crate::compiled::Compiled;
@@ -99,6 +99,8 @@ pub(crate) struct Shared {
     /// The end of the measurement. Set once the start is known; moved earlier if the run is ended early.
     end: AtomicU64,
     times: OnceLock<Times>,
+    /// Answers under way are not waited for after the end.
+    drain_skipped: AtomicBool,
     /// Set when the threads may close their connections and end.
     released: OnceLock<()>,
 }
@@ -113,6 +115,7 @@ impl Shared {
             numbers: Numbers::new(0, limit, threads),
             end: AtomicU64::new(NEVER),
             times: OnceLock::new(),
+            drain_skipped: AtomicBool::new(false),
             released: OnceLock::new(),
         }
     }
@@ -136,6 +139,18 @@ impl Shared {
     /// Moves the end to `at` if that is earlier.
     pub(crate) fn end_at(&self, at: Nanos) {
         self.end.fetch_min(at, Ordering::Relaxed);
+    }
+
+    /// Lets the threads end without waiting for answers under way.
+    pub(crate) fn skip_drain(&self) {
+        self.drain_skipped.store(true, Ordering::Relaxed);
+    }
+
+    /// When a thread stops waiting for answers, if it may wait for `drain` after the end.
+    #[inline]
+    pub(crate) fn drain_end(&self, drain: Nanos) -> Nanos {
+        let drain = if self.drain_skipped.load(Ordering::Relaxed) { 0 } else { drain };
+        self.end().saturating_add(drain)
     }
 
     /// Lets the threads start, unless they already have.
@@ -171,7 +186,7 @@ pub(crate) enum Update {
     Measured,
 }
 
-/// A thread's counts so far.
+/// A thread's counts so far. Those of [`Totals::life`] include ramp and warm-up.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub(crate) started: u64,
@@ -179,6 +194,41 @@ pub(crate) struct Totals {
     pub(crate) failed: u64,
     pub(crate) errors: u64,
     pub(crate) opened: u64,
+    pub(crate) life: Life,
+}
+
+/// Counts of the whole run that say whether the target is there: ramp, warm-up, measurement and drain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// Opened connections and complete answers.
+    pub(crate) reached: u64,
+    /// Requests without a complete answer.
+    pub(crate) failed: u64,
+    /// Requests started and not ended.
+    pub(crate) under_way: u64,
+}
+
+impl Life {
+    pub(crate) fn of(report: &crate::Report) -> Self {
+        let counts = [&report.counts, &report.warmup];
+        let sum = |pick: fn(&crate::Counts) -> u64| counts.into_iter().map(pick).sum::<u64>();
+        let answered = sum(|counts| counts.completed + counts.late);
+        let failed = sum(|counts| counts.failed);
+        Self {
+            reached: report.connections.opened + answered,
+            failed,
+            under_way: sum(|counts| counts.started).saturating_sub(answered + failed),
+        }
+    }
+
+    /// The sum over all threads.
+    pub(crate) fn of_all(totals: &[Totals]) -> Self {
+        totals.iter().fold(Self::default(), |sum, Totals { life, .. }| Self {
+            reached: sum.reached + life.reached,
+            failed: sum.failed + life.failed,
+            under_way: sum.under_way + life.under_way,
+        })
+    }
 }
 
 #[cfg(test)]

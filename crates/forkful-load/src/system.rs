@@ -118,15 +118,18 @@ impl OtherPrograms {
     }
 }
 
-/// Raises the descriptor limit as far as needed, within the hard limit. The error is the hard limit.
+/// Raises the descriptor limit as far as needed, or up to the hard limit if that is lower. The error is the
+/// limit that holds then.
 pub(crate) fn allow_descriptors(needed: u64) -> Result<(), u64> {
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    let hard = limit.maximum.unwrap_or(u64::MAX);
-    let raised = Rlimit { current: Some(needed.min(hard)), maximum: limit.maximum };
-    if hard >= needed && setrlimit(Resource::Nofile, raised).is_ok() { Ok(()) } else { Err(hard) }
+    let Some(current) = limit.current.filter(|current| *current < needed) else { return Ok(()) };
+    let possible = needed.min(limit.maximum.unwrap_or(u64::MAX));
+    let raised = Rlimit { current: Some(possible), maximum: limit.maximum };
+    let reached = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => possible,
+        Err(_) => current,
+    };
+    if reached >= needed { Ok(()) } else { Err(reached) }
 }
 
 /// Resident memory of this process, current and peak, in bytes.
@@ -222,6 +225,20 @@ mod tests {
         assert_eq!(local_ports("32768\t60999\n"), Some(28_232));
         assert_eq!(running(""), None);
         assert_eq!((table(""), time_wait(""), cpu("")), (Vec::new(), None, None));
+    }
+
+    #[test]
+    fn descriptors_are_allowed_up_to_the_hard_limit_also_where_that_is_too_few() {
+        let before = getrlimit(Resource::Nofile);
+        // Without a hard limit there is nothing to reach.
+        let Some(hard) = before.maximum else { return };
+        setrlimit(Resource::Nofile, Rlimit { current: Some(hard - 1), ..before }).unwrap();
+        assert_eq!(allow_descriptors(hard - 1), Ok(()));
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(hard - 1));
+        assert_eq!(allow_descriptors(hard + 1), Err(hard));
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(hard));
+        assert_eq!(allow_descriptors(hard), Ok(()));
+        setrlimit(Resource::Nofile, before).unwrap();
     }
 
     #[test]

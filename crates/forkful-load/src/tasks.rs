@@ -152,7 +152,7 @@ async fn drive(context: &Rc<Context>) {
         // An open loop still sends what was due before the end.
         let nothing_to_start = context.exhausted.get() || (now >= end && context.next_due().is_none());
         let all_done = nothing_to_start && context.under_way.get() == 0;
-        if all_done || now >= end.saturating_add(context.drain()) {
+        if all_done || now >= context.shared.drain_end(context.drain()) {
             break;
         }
         let end = if now >= end { NEVER } else { end };

@@ -23,6 +23,7 @@ mod heap;
 mod id;
 mod import;
 mod init;
+mod interrupts;
 mod jlist;
 mod kill;
 mod lab;

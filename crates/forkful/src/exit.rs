@@ -46,7 +46,7 @@ pub(crate) const MEANINGS: [(&str, &str); 10] = [
     ("7", "`bench`: the target cannot be reached"),
     (
         "130",
-        "interrupted by a signal: `doctor --fix` has undone its change, or says how to undo it when a second signal ended it, `compare`, `tune`, `experiment` and `bench --search` have ended what they started (`bench` reports what it has measured until then)",
+        "interrupted by a signal: `doctor --fix` has undone its change, or says how to undo it when a second signal ended it, `compare`, `tune`, `experiment` and `bench --search` have ended what they started (`bench` reports what it has measured until then, with 130 if it has expectations, which a part of a run cannot keep)",
     ),
     ("other", "`forkful run` ends with the app's own code (128 + n after signal n)"),
 ];

@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use crate::LabError;
+use crate::scratch::Scratch;
 
 /// Replaces Express if it is not installed; it has only the routing that the apps use.
 const STAND_IN: &str = include_str!("express-stand-in.cjs");
@@ -27,7 +26,7 @@ pub struct AppLocation {
     /// The stand-in is used. `Some`: the command that would install Express.
     pub stand_in: Option<String>,
     /// Keeps the unpacked app on disk as long as it is needed.
-    _unpacked: Option<TempDir>,
+    _unpacked: Option<Scratch>,
 }
 
 /// Looks for an app in `examples`, in `./examples`, and in the repository that contains this program;
@@ -66,7 +65,7 @@ fn unpack(app: &str, install: String) -> Result<AppLocation, LabError> {
     let (_, source) =
         SOURCES.iter().find(|(name, _)| *name == app).expect("every experiment's app is among the sources");
     let failed = || LabError::system("cannot unpack the app");
-    let directory = tempfile::Builder::new().prefix("forkful-app-").tempdir().map_err(failed())?;
+    let directory = Scratch::new("forkful-app-").map_err(failed())?;
     let express = directory.path().join("node_modules/express");
     fs_err::create_dir_all(&express).map_err(failed())?;
     fs_err::write(express.join("index.js"), STAND_IN).map_err(failed())?;

@@ -164,7 +164,8 @@ fn watched(
     stop: &StopHandle,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Report, LabError> {
-    let outcome = run(plan, watch, stop);
+    // What was under way when the user stopped is no result, so that its answers are not waited for.
+    let outcome = run(plan, watch, &stop.always_at_once());
     if stop.is_stopped() {
         return Err(LabError::Interrupted);
     }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use forkful_load::StopHandle;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::scratch::Scratch;
 
 /// Names of Chromium and related browsers to look for in `PATH`.
 const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
@@ -73,7 +74,7 @@ pub(super) struct Browser {
     aside: Vec<Value>,
     last_id: u64,
     stop: StopHandle,
-    _profile: TempDir,
+    _profile: Scratch,
 }
 
 /// The result of a tab.
@@ -87,7 +88,7 @@ pub(super) struct Visit {
 impl Browser {
     /// `stop` interrupts every wait for the browser.
     pub(super) fn start(program: &Path, stop: StopHandle) -> io::Result<Self> {
-        let profile = tempfile::Builder::new().prefix("forkful-browser-").tempdir()?;
+        let profile = Scratch::new("forkful-browser-")?;
         let mut flags: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
         flags.push(format!("--user-data-dir={}", profile.path().display()));
         if rustix::process::geteuid().is_root() {
@@ -256,7 +257,10 @@ impl Drop for Browser {
         // The browser may have exited already, so every step may fail.
         self.send(None, "Browser.close", &json!({})).ok();
         let deadline = Instant::now() + END_TIMEOUT;
-        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+        while Instant::now() < deadline
+            && !self.stop.is_at_once()
+            && matches!(self.child.try_wait(), Ok(None))
+        {
             std::thread::sleep(LOOK_PAUSE);
         }
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use forkful_core::spec::AppSpec;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::LabError;
+use crate::scratch::Scratch;
 
 const PROBE: &str = include_str!("probe.cjs");
 
@@ -72,16 +72,14 @@ impl Watched {
 /// Observes all processes of one server.
 #[derive(Debug)]
 pub(super) struct Observer {
-    directory: TempDir,
+    directory: Scratch,
     is_pool_watched: bool,
 }
 
 impl Observer {
     pub(super) fn new(is_pool_watched: bool) -> Result<Self, LabError> {
-        let directory = tempfile::Builder::new()
-            .prefix("forkful-probe-")
-            .tempdir()
-            .map_err(LabError::system("cannot make a temporary directory"))?;
+        let directory =
+            Scratch::new("forkful-probe-").map_err(LabError::system("cannot make a temporary directory"))?;
         fs_err::write(script(directory.path()), PROBE).map_err(LabError::system("cannot write the probe"))?;
         Ok(Self { directory, is_pool_watched })
     }

@@ -141,7 +141,11 @@ fn one(case: &'static Case, setting: &Setting, rounds: u64) -> Result<Outcome, L
     let aside = std::thread::spawn(move || load(&fast, &mut |_| {}, &ended));
     let report = blocks::perform(&keys, &arm, &setting.stop);
     let end = now_ms();
-    enough.stop();
+    if setting.stop.is_stopped() {
+        enough.stop_at_once();
+    } else {
+        enough.stop();
+    }
     let fast_report = aside.join().expect("a load does not panic").map_err(LabError::load(&arm.name))?;
     let report = report?;
     if report.counts.completed < case.requests {

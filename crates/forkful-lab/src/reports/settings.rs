@@ -18,6 +18,12 @@ pub(crate) enum Weight {
 /// Durations and body lengths within this share count as equal.
 const ALIKE: f64 = 0.05;
 
+/// Shares of the requests of a URL that differ by no more count as equal: a short run with weights varies.
+const SHARES_ALIKE: f64 = 0.1;
+
+/// URLs that are named where two lists differ.
+const URLS_NAMED_MAX: usize = 3;
+
 /// Keys of a report of `bench`, with names for people.
 const BENCH: [(&str, &str, Weight); 16] = [
     ("plan.connections", "connections", Weight::Load),
@@ -60,6 +66,7 @@ pub(crate) fn of_bench(a: &Saved, b: &Saved) -> Vec<Difference> {
     let request = |saved: &Saved| saved.told("target.name").map(|name| without_origin(&name).0);
     let origin = |saved: &Saved| saved.told("target.name").and_then(|name| without_origin(&name).1);
     found.note("request", Weight::Load, request(a), request(b));
+    found.urls(&urls(a), &urls(b));
     found.note("kind of load", Weight::Load, kind_of_load(a), kind_of_load(b));
     found.keys(&BENCH, a, b);
     found.note("server", Weight::Place, origin(a), origin(b));
@@ -118,10 +125,52 @@ impl Found {
         }
     }
 
+    /// Lists of URLs: their names, and how the load was shared among them.
+    fn urls(&mut self, a: &[(String, f64)], b: &[(String, f64)]) {
+        // A report with a single URL has it in its target.
+        if a.len() < 2 || b.len() < 2 {
+            return;
+        }
+        let is_same = a.len() == b.len()
+            && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() <= SHARES_ALIKE);
+        if !is_same {
+            self.0.push(Difference {
+                setting: "URLs",
+                load: true,
+                baseline: differing(a, b),
+                other: differing(b, a),
+            });
+        }
+    }
+
     fn sorted(mut self) -> Vec<Difference> {
         self.0.sort_by_key(|difference| !difference.load);
         self.0
     }
+}
+
+/// The URLs of a report, each with its share of the requests.
+fn urls(saved: &Saved) -> Vec<(String, f64)> {
+    let list = saved.get("urls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let started = |url: &Value| url["started"].as_f64().unwrap_or_default();
+    let all = list.iter().map(started).sum::<f64>().max(1.0);
+    list.iter().map(|url| (url["name"].as_str().unwrap_or_default().to_owned(), started(url) / all)).collect()
+}
+
+/// The first URLs of a list that are not at the same place of another list with the same share.
+fn differing(list: &[(String, f64)], other: &[(String, f64)]) -> String {
+    let is_other = |(place, url): &(usize, &(String, f64))| {
+        other.get(*place).is_none_or(|other| other.0 != url.0 || (other.1 - url.1).abs() > SHARES_ALIKE)
+    };
+    let differing: Vec<String> = list
+        .iter()
+        .enumerate()
+        .filter(is_other)
+        .map(|(_, (name, share))| format!("{name} ({:.0} %)", share * 100.0))
+        .collect();
+    let more = if differing.len() > URLS_NAMED_MAX { ", …" } else { "" };
+    let named = differing[..differing.len().min(URLS_NAMED_MAX)].join(", ");
+    if named.is_empty() { format!("{} URLs", list.len()) } else { format!("{named}{more}") }
 }
 
 fn number(saved: &Saved, key: &str) -> Option<f64> {
@@ -154,7 +203,32 @@ fn answer_bytes(saved: &Saved) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// A report of a run with these URLs and numbers of requests.
+    fn of_urls(urls: &[(&str, u64)]) -> Saved {
+        let list: Vec<Value> =
+            urls.iter().map(|(name, started)| json!({"name": name, "started": started})).collect();
+        let name = format!("{} requests at http://127.0.0.1:1", urls.len());
+        let report = json!({"kind": "bench", "version": 1, "target": {"name": name}, "urls": list});
+        Saved::read("a.json", &report.to_string()).unwrap()
+    }
+
+    #[test]
+    fn lists_of_urls_are_part_of_the_load() {
+        let known = of_urls(&[("GET /a", 50), ("GET /b", 52)]);
+        let differences = |urls: &[(&str, u64)]| of_bench(&known, &of_urls(urls));
+        assert_eq!(differences(&[("GET /a", 5_000), ("GET /b", 5_100)]), []);
+        let other_url = differences(&[("GET /a", 50), ("GET /c", 50)]);
+        let [found] = other_url.as_slice() else { panic!("{other_url:?}") };
+        let told = (found.setting, found.load, found.baseline.as_str(), found.other.as_str());
+        assert_eq!(told, ("URLs", true, "GET /b (51 %)", "GET /c (50 %)"));
+        let other_weights = differences(&[("GET /a", 90), ("GET /b", 10)]);
+        let [found] = other_weights.as_slice() else { panic!("{other_weights:?}") };
+        assert_eq!(found.other, "GET /a (90 %), GET /b (10 %)");
+    }
 
     #[test]
     fn a_target_is_its_request_and_its_server() {

@@ -23,6 +23,9 @@ const NODE_CLUSTER: &str = include_str!("node-cluster.cjs");
 /// The environment variable for the home of a Forkful daemon.
 const FORKFUL_HOME: &str = "FORKFUL_HOME";
 
+/// The environment variable for PM2's home.
+const PM2_HOME: &str = "PM2_HOME";
+
 /// The app's name in the private manager.
 const APP_NAME: &str = "lab";
 
@@ -255,10 +258,10 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
         what: "PM2 is not installed".to_owned(),
         hint: "leave the arm out, or `npm install pm2` beside the app".to_owned(),
     })?;
-    let home = options.scratch.join("pm2");
+    let home = pm2_home(options.scratch);
     fs_err::create_dir_all(&home).map_err(LabError::system("cannot make PM2's home"))?;
     let mut env = command.env.clone();
-    env.insert("PM2_HOME".to_owned(), home.to_string_lossy().into_owned());
+    env.insert(PM2_HOME.to_owned(), home.to_string_lossy().into_owned());
     // Disables the check for new versions and the banner.
     env.insert("PM2_DISABLE_VERSION_CHECK".to_owned(), "true".to_owned());
     env.insert("PM2_DISCRETE_MODE".to_owned(), "true".to_owned());
@@ -272,7 +275,7 @@ fn pm2(options: &Options<'_>, command: &Command, workers: u16) -> Result<Launche
         args.push("--".to_owned());
         args.extend(command.args.iter().cloned());
     }
-    let manager = Manager { program, env, home: "PM2_HOME" };
+    let manager = Manager { program, env, home: PM2_HOME };
     let run = Run {
         args,
         cwd: &command.cwd,
@@ -342,6 +345,18 @@ impl Manager {
         drop(run.finish());
         kill_marked(self.home, &self.env[self.home]);
     }
+}
+
+/// Kills the processes of a manager whose scratch folder this is, whatever it has started.
+pub(crate) fn kill_managed(scratch: &Path) {
+    for (home, folder) in [(FORKFUL_HOME, scratch.to_owned()), (PM2_HOME, pm2_home(scratch))] {
+        kill_marked(home, &folder.to_string_lossy());
+    }
+}
+
+/// PM2's home in a scratch folder.
+fn pm2_home(scratch: &Path) -> PathBuf {
+    scratch.join("pm2")
 }
 
 /// The last lines of a text.

@@ -44,15 +44,21 @@ pub(crate) enum NoAnswer {
     Other { reason: String, may_be_tls: bool },
 }
 
-/// Sends the target's request on a new connection and returns the status of the answer.
-pub(crate) fn ask(address: SocketAddr, target: &Target, timeout: Duration) -> Result<Answer, NoAnswer> {
+/// Sends the target's request on a new connection and returns the status of the answer. `stop` ends the wait
+/// for it.
+pub(crate) fn ask(
+    address: SocketAddr,
+    target: &Target,
+    timeout: Duration,
+    stop: &StopHandle,
+) -> Result<Answer, NoAnswer> {
     let other = |reason: String| NoAnswer::Other { reason, may_be_tls: false };
     let mut plan = target.plan(address).map_err(|error| other(error.to_string()))?;
     plan.connections = 1;
     plan.stop = Stop::Requests(1);
     plan.reuse = Reuse::Never;
     plan.timeout = timeout;
-    let report = run(&plan, &mut |_| {}, &StopHandle::new()).map_err(|error| match &error {
+    let report = run(&plan, &mut |_| {}, &stop.always_at_once()).map_err(|error| match &error {
         LoadError::Unreachable { cause, detail, .. } => no_answer(*cause, detail, false),
         LoadError::Tls { .. } => NoAnswer::Tls(error.to_string()),
         _ => other(error.to_string()),
@@ -100,7 +106,8 @@ mod tests {
             accept().write_all(b"\x15\x03\x03\0\x02\x02\x0a").unwrap();
             (String::from_utf8_lossy(&request[..length]).into_owned(), accept())
         });
-        let asked = |timeout| match ask(address, &Target::get("/"), timeout).unwrap_err() {
+        let asked = |timeout| match ask(address, &Target::get("/"), timeout, &StopHandle::new()).unwrap_err()
+        {
             NoAnswer::Other { reason, may_be_tls } => (reason, may_be_tls),
             NoAnswer::Tls(reason) => panic!("{reason}"),
         };
@@ -112,6 +119,26 @@ mod tests {
         assert!(silent.contains("within the timeout (50ms)") && !may_be_tls, "{silent}");
         let (request, _open) = server.join().unwrap();
         assert!(request.starts_with("GET / HTTP/1.1\r\n"), "{request}");
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_an_answer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = StopHandle::new();
+        let stopping = stop.clone();
+        let server = std::thread::spawn(move || {
+            let mut silent = listener.accept().unwrap().0;
+            assert!(silent.read(&mut [0; 1024]).unwrap() > 0);
+            stopping.stop();
+            silent
+        });
+        // Without the stop, the answer would be waited for as long as this.
+        let timeout = Duration::from_secs(60);
+        let begun = std::time::Instant::now();
+        assert!(ask(address, &Target::get("/"), timeout, &stop).is_err());
+        assert!(begun.elapsed() < timeout);
+        drop(server.join().unwrap());
     }
 
     #[test]

@@ -82,11 +82,11 @@ impl Levels {
         Some(self.by_candidate[index]? - self.by_candidate[other]?)
     }
 
-    /// The standard error of that logarithm.
+    /// The standard error of that logarithm; `None` if one of them has no windows.
     pub(super) fn error(&self, index: usize, other: usize) -> Option<f64> {
         let (deviation, _) = self.noise?;
-        let share = |index: usize| 1.0 / self.windows[index] as f64;
-        Some(deviation * (share(index) + share(other)).sqrt())
+        let share = |index: usize| (self.windows[index] > 0).then(|| 1.0 / self.windows[index] as f64);
+        Some(deviation * (share(index)? + share(other)?).sqrt())
     }
 
     /// The ratio with its interval.

@@ -500,6 +500,16 @@ mod tests {
     }
 
     #[test]
+    fn a_candidate_without_a_figure_says_nothing_about_chance() {
+        let mut race = Race::new(candidates(&[1, 2, 3]));
+        for factor in [1.0, 1.02, 0.99] {
+            race.record(&[(0, Some(100.0 * factor)), (1, Some(103.0 * factor)), (2, None)], 4);
+        }
+        let noise = race.noise().unwrap();
+        assert!(noise.is_finite() && noise > 0.0, "{noise}");
+    }
+
+    #[test]
     fn rounds_without_a_figure_are_left_out_and_nothing_is_chosen_from_nothing() {
         let mut race = Race::new(candidates(&[1, 2]));
         assert_eq!(race.choose(4), None);

@@ -1,5 +1,7 @@
 //! Worktrees of a real repository.
 
+use tempfile::TempDir;
+
 use super::*;
 
 struct Repository {

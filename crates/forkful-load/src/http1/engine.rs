@@ -6,7 +6,7 @@
 //!
 //! `engine.rs` is the loop; `pacing.rs` decides what starts when; `dialing.rs` opens and closes connections;
 //! `exchange.rs` sends and reads; `gathering.rs` delays reading to batch answers; `ticking.rs` does the
-//! periodic work (a few times a second).
+//! periodic work (a few times a second); `unread.rs` lists connections with more bytes than a turn reads.
 
 mod connection;
 mod dialing;
@@ -14,6 +14,7 @@ mod exchange;
 mod gathering;
 mod pacing;
 mod ticking;
+mod unread;
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,6 +39,7 @@ pub(crate) use exchange::judge;
 use gathering::Gathering;
 use pacing::Pacing;
 use ticking::Ticks;
+use unread::Unread;
 
 /// Bytes per read of any connection: a few pipelined answers, or a large piece of a long body.
 const READ_BYTES: usize = 64 * 1024;
@@ -81,6 +83,8 @@ pub(crate) struct Engine<'s> {
     plain: Vec<u8>,
     /// Connections that the server should close, with the time when the engine stopped using them.
     lingering: VecDeque<(OwnedFd, Nanos)>,
+    /// Connections with more bytes than the last turn read.
+    unread: Unread,
     /// When the last turn ended.
     now: Nanos,
     /// When this turn's wait ended. Whatever this turn reads had arrived by then.
@@ -122,6 +126,7 @@ impl<'s> Engine<'s> {
             scratch: Vec::new(),
             plain: Vec::new(),
             lingering: VecDeque::new(),
+            unread: Unread::default(),
             now: 0,
             woken: 0,
             under_way: 0,
@@ -155,7 +160,8 @@ impl<'s> Engine<'s> {
     fn turn(&mut self, buffer: &mut [u8], events: &mut Vec<Ready>) {
         let paused = self.gather();
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
-        let timeout = self.arm(due, self.now);
+        let unread = self.unread.len();
+        let timeout = if unread > 0 { Some(Duration::ZERO) } else { self.arm(due, self.now) };
         let before = self.now;
         events.clear();
         let has_all = match self.edges.wait(events, timeout) {
@@ -174,6 +180,7 @@ impl<'s> Engine<'s> {
         for event in &*events {
             self.now = self.event(Change::from(event), buffer);
         }
+        self.read_unread(unread, buffer);
         // What had arrived before the wait is read now. If this thread did not run for a while since then, what has arrived meanwhile is
         // in time: the next turn reads it first.
         if has_all {
@@ -194,7 +201,8 @@ impl<'s> Engine<'s> {
         let Some(pause) = self.gathering.pause(self.now, self.under_way) else { return 0 };
         let due = self.pacing.next_due(self.shared.end()).min(self.ticks.next);
         // Connecting is never delayed: neither a due connection attempt nor a handshake.
-        if due <= self.now + pause || (self.open as usize) < self.connections.len() {
+        let is_connecting = (self.open as usize) < self.connections.len();
+        if due <= self.now + pause || is_connecting || self.unread.len() > 0 {
             return 0;
         }
         let began = self.now;
@@ -254,8 +262,7 @@ impl<'s> Engine<'s> {
         if !self.has_nothing_to_start() {
             return false;
         }
-        let end = self.shared.end();
-        self.under_way == 0 || self.now >= end.saturating_add(self.drain())
+        self.under_way == 0 || self.now >= self.shared.drain_end(self.drain())
     }
 
     fn drain(&self) -> Nanos {

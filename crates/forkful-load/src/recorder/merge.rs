@@ -141,7 +141,7 @@ fn add_requests(requests: &mut [RequestFacts], recorder: Recorder) {
         for (value, count) in
             part.times.into_iter().flat_map(|mut times| times.take().values().collect::<Vec<_>>())
         {
-            sum.response.saturating_record_n(value, count);
+            sum.response.note_n(value, count);
         }
     }
 }

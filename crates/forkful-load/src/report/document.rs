@@ -241,7 +241,7 @@ impl<'a> Document<'a> {
             target: target(findings),
             plan: plan(findings),
             duration_s: seconds,
-            stopped_early: report.stopped_early,
+            stopped_early: report.stopped_early(),
             requests: Requests {
                 counts: report.counts,
                 per_second: report.per_second(),

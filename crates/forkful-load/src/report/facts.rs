@@ -19,7 +19,7 @@ const HISTOGRAM_MAX: Duration = Duration::from_secs(3_600);
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
 impl Histogram {
-    /// Two significant digits; memory grows with the largest value.
+    /// Two significant digits; memory grows with the largest value, up to about 40 KB.
     pub(crate) fn small() -> Self {
         Self(hdrhistogram::Histogram::new(2).expect("two digits are valid"))
     }
@@ -34,6 +34,12 @@ impl Histogram {
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.add(&other.0).expect("all histograms of times have the same bounds");
+    }
+
+    /// Adds a value several times. Also for histograms that grow, which a saturating record does not do.
+    pub(crate) fn note_n(&mut self, nanoseconds: u64, count: u64) {
+        let value = nanoseconds.clamp(1, HISTOGRAM_MAX.as_nanos() as u64);
+        self.record_n(value, count).expect("the value is within the bounds, or the histogram grows");
     }
 
     #[inline]
@@ -71,8 +77,8 @@ pub struct Report {
     /// Wall-clock time of the measurement: the requested duration to the microsecond, or the time that the
     /// requests took.
     pub elapsed: Duration,
-    /// The run ended early, by the stop handle or [`crate::Plan::errors_max`].
-    pub stopped_early: bool,
+    /// Why the run ended early; `None` if it did not.
+    pub early_end: Option<EarlyEnd>,
     /// Requests by result.
     pub counts: Counts,
     /// Requests of ramp and warm-up by result.
@@ -159,6 +165,11 @@ impl Report {
         Self { engine: engine.into(), ..Self::default() }
     }
 
+    /// Whether the run ended before its time or number of requests.
+    pub fn stopped_early(&self) -> bool {
+        self.early_end.is_some()
+    }
+
     /// Complete answers per second of the measurement.
     pub fn per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
@@ -189,6 +200,17 @@ impl Report {
     pub fn status_class(&self, class: u16) -> u64 {
         self.answers_by(|status| status / 100 == class)
     }
+}
+
+/// Why a run ended before its time or number of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EarlyEnd {
+    /// The stop handle was used.
+    Stopped,
+    /// There were [`crate::Plan::errors_max`] errors.
+    Errors,
+    /// The target could not be reached any more.
+    TargetGone,
 }
 
 /// Requests by result. `started = completed + failed + late + unfinished` holds exactly, and `started` equals

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::threshold::Judgement;
 use super::trust::Trust;
-use crate::{HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
+use crate::{EarlyEnd, HttpVersion, Load, Plan, Report, Reuse, Stop, Think};
 
 /// A measurement with its judgements.
 #[derive(Debug, Clone)]
@@ -68,12 +68,14 @@ impl Findings<'_> {
     /// That the run ended early and why, to follow its length; empty if it did not.
     pub(super) fn early(&self) -> String {
         let errors = self.report.errors_total();
-        match (self.report.stopped_early, self.plan.errors_max) {
-            (false, _) => String::new(),
-            (true, Some(most)) if errors >= most => {
+        match self.report.early_end {
+            None => String::new(),
+            Some(EarlyEnd::Errors) => {
+                let most = self.plan.errors_max.unwrap_or_default();
                 format!(", ended early by {} (--max-errors {most})", count(errors as usize, "error"))
             }
-            (true, _) => ", ended early".to_owned(),
+            Some(EarlyEnd::TargetGone) => ", ended early because the target went away".to_owned(),
+            Some(EarlyEnd::Stopped) => ", ended early".to_owned(),
         }
     }
 

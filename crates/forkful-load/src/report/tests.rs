@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    Arrivals, ErrorCause, ErrorCount, ErrorExample, Load, Plan, Report, RequestFacts, Stop, ThreadFacts,
-    Window,
+    Arrivals, EarlyEnd, ErrorCause, ErrorCount, ErrorExample, Load, Plan, Report, RequestFacts, Stop,
+    ThreadFacts, Window,
 };
 
 fn plan() -> Plan {
@@ -365,9 +365,11 @@ fn the_hdr_text_ends_at_all_samples() {
 fn a_run_that_ended_early_says_why() {
     let mut told = Told::of(plan(), report());
     assert!(!told.summary().contains("ended early"));
-    told.report.stopped_early = true;
+    told.report.early_end = Some(EarlyEnd::TargetGone);
+    assert!(told.summary().contains(", ended early because the target went away\n"), "{}", told.summary());
+    told.report.early_end = Some(EarlyEnd::Stopped);
     assert!(told.summary().contains(" in 10.0 s, ended early\n"), "{}", told.summary());
-    told.plan.errors_max = Some(100);
+    (told.plan.errors_max, told.report.early_end) = (Some(100), Some(EarlyEnd::Errors));
     let expected = ", ended early by 114 errors (--max-errors 100)\n";
     assert!(told.summary().contains(expected) && told.text().contains(expected), "{}", told.text());
 }

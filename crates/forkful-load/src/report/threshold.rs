@@ -50,9 +50,9 @@ pub struct Judgement {
     #[serde(serialize_with = "super::json::number")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub value: Option<f64>,
-    /// The measured value for people.
+    /// The measured value for people, and what else must be known about it.
     pub found: String,
-    /// Whether it was met; `None`: too few samples to tell.
+    /// Whether it was met; `None`: too few samples to tell, or only a part of the run was made.
     pub kept: Option<bool>,
 }
 
@@ -167,7 +167,9 @@ impl Threshold {
     /// waiting for them ended.
     pub fn judge(&self, report: &Report) -> Judgement {
         let range = self.range(report);
-        let kept = range.and_then(|range| self.is_met(range));
+        let is_met = range.and_then(|range| self.is_met(range));
+        // A part of a run can miss an expectation, but not keep it.
+        let kept = is_met.filter(|is_met| !is_met || !report.stopped_early());
         let value = range.map(|range| range.least);
         let is_open = range.is_some_and(|range| range.most > range.least);
         let (found, value) = match (self.metric, value) {
@@ -198,7 +200,8 @@ impl Threshold {
             }
             (_, None) => ("nothing was measured".to_owned(), None),
         };
-        Judgement { expectation: self.text.clone(), found, value, kept }
+        let is_part = if is_met == kept { "" } else { ", in a run that ended early" };
+        Judgement { expectation: self.text.clone(), found: found + is_part, value, kept }
     }
 
     /// Whether all values of a range meet it, or none; `None` where it depends on the value.
@@ -300,6 +303,7 @@ impl fmt::Display for Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EarlyEnd;
 
     fn judged(text: &str, report: &Report) -> Judgement {
         text.parse::<Threshold>().unwrap().judge(report)
@@ -378,6 +382,16 @@ mod tests {
         report.censored.record_n(7_000_000_000, 10).unwrap();
         let judgement = judged("p99<20ms", &report);
         assert_eq!((judgement.kept, judgement.found.as_str()), (Some(false), "at least 7.00 s"));
+    }
+
+    #[test]
+    fn a_run_that_ended_early_can_miss_an_expectation_and_not_keep_it() {
+        for early_end in [EarlyEnd::Stopped, EarlyEnd::Errors, EarlyEnd::TargetGone] {
+            let report = Report { early_end: Some(early_end), ..report() };
+            let told = |text: &str| judged(text, &report).to_string();
+            assert_eq!(told("p50<20ms"), "p50<20ms cannot be judged (10.0 ms, in a run that ended early)");
+            assert_eq!(told("p50<5ms"), "p50<5ms missed (10.0 ms)");
+        }
     }
 
     #[test]

@@ -273,7 +273,8 @@ fn answered(context: &Context, request: &Started, answer: &Answer) {
     let header = plan.worker_header.as_deref().zip(answer.head.as_ref());
     let header = header.and_then(|(name, head)| head.headers.get(name));
     let worker = header.map_or(NO_WORKER, |value| context.workers.borrow_mut().index(value.as_bytes()));
-    let worker_is_new = worker != NO_WORKER && link.worker.get() != Some(worker);
+    // Answers of the warm-up do not count, so they do not make a worker known either.
+    let worker_is_new = timing.measured && worker != NO_WORKER && link.worker.get() != Some(worker);
     if worker_is_new {
         link.worker.set(Some(worker));
     }
@@ -282,7 +283,7 @@ fn answered(context: &Context, request: &Started, answer: &Answer) {
         body_bytes: answer.body_bytes,
         interim: answer.interim,
         worker,
-        worker_is_new: worker_is_new && timing.measured,
+        worker_is_new,
         wrong: judge(&plan.expect, status, &answer.body),
     };
     let mut recorder = context.recorder.borrow_mut();

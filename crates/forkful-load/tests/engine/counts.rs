@@ -194,7 +194,7 @@ fn a_number_and_a_time_end_at_whichever_comes_first_exactly() {
     plan.time_limit = Some(Duration::from_millis(300));
     plan.drain = Duration::from_secs(60);
     let report = go_and_release(&plan, &gate);
-    assert_eq!((report.elapsed, report.stopped_early), (Duration::from_millis(300), false));
+    assert_eq!((report.elapsed, report.stopped_early()), (Duration::from_millis(300), false));
     assert_eq!((report.counts.started, report.counts.late), (server.requests(), 6));
     (plan.stop, plan.time_limit) = (Stop::Requests(30), Some(Duration::from_secs(600)));
     let report = go(&plan);
@@ -335,6 +335,52 @@ fn workers_are_counted_by_their_header() {
 }
 
 #[test]
+fn workers_have_connections_also_after_a_warm_up() {
+    let answer = b"HTTP/1.1 200 OK\r\nX-Worker: 1\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let server = Server::answering(move |_| Some(answer.clone()));
+    let mut plan = plan(&server, Stop::Requests(600));
+    (plan.connections, plan.threads) = (1, Threads::Count(1));
+    (plan.worker_header, plan.warmup) = (Some("x-worker".to_owned()), Duration::from_millis(200));
+    let report = go(&plan);
+    assert!(report.warmup.completed > 0, "{:?}", report.warmup);
+    let [worker] = report.workers.as_slice() else { panic!("{:?}", report.workers) };
+    assert_eq!((worker.requests, worker.connections), (600, 1));
+}
+
+#[test]
+fn each_url_has_its_own_times() {
+    let server = Server::answering(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Some(ok("hello"))
+    });
+    let mut plan = plan(&server, Stop::Requests(60));
+    plan.requests = ["/a", "/b"].map(|path| Request::get(&server.url(path)).unwrap()).to_vec();
+    let report = go(&plan);
+    let all = &report.response;
+    for request in &report.requests {
+        let times = &request.response;
+        assert_eq!(times.len(), 30);
+        // Both are within 2 % of what the histogram of all has.
+        assert!(times.min() as f64 >= 0.97 * all.min() as f64, "{} of {}", times.min(), all.min());
+        assert!(times.max() as f64 <= 1.03 * all.max() as f64, "{} of {}", times.max(), all.max());
+        assert!(times.min() >= 4_800_000, "{}", times.min());
+    }
+    let longest = report.requests.iter().map(|request| request.response.max()).max().unwrap();
+    assert!(longest as f64 >= 0.97 * all.max() as f64, "{longest} of {}", all.max());
+}
+
+#[test]
+fn connections_for_a_number_of_requests_get_no_more_also_in_pipelines() {
+    let server = Server::answering(|_| Some(ok("hello")));
+    let mut plan = plan(&server, Stop::Requests(100));
+    (plan.connections, plan.threads) = (1, Threads::Count(1));
+    (plan.pipelining, plan.reuse) = (4, Reuse::Requests(10));
+    let report = go(&plan);
+    assert_eq!((report.counts.completed, report.errors_total()), (100, 0), "{:?}", report.errors);
+    assert_eq!((server.connections(), report.connections.closed_by_server), (10, 0));
+}
+
+#[test]
 fn a_run_can_be_ended_early() {
     let server = Server::answering(|_| Some(ok("hello")));
     let stop = StopHandle::new();
@@ -346,11 +392,11 @@ fn a_run_can_be_ended_early() {
         }
     };
     let report = run(&plan(&server, Stop::Duration(Duration::from_secs(600))), &mut progress, &stop).unwrap();
-    assert!(report.stopped_early && report.elapsed < Duration::from_secs(60));
+    assert!(report.stopped_early() && report.elapsed < Duration::from_secs(60));
     assert_eq!(report.counts.started, server.requests());
     let mut plan = plan(&server, Stop::Duration(Duration::from_secs(600)));
     plan.requests = vec![Request::get(&server.url("/")).unwrap()];
     plan.expect.statuses = vec![201];
     plan.errors_max = Some(10);
-    assert!(go(&plan).stopped_early);
+    assert!(go(&plan).stopped_early());
 }

@@ -1,6 +1,7 @@
 //! The engines against real servers on loopback: in this process, and Node.js.
 
 mod counts;
+mod ends;
 mod http2;
 mod http2_misbehaviour;
 mod misbehaviour;

@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::{Peer, Server, ok, port_of_nobody};
 use forkful_load::report::{Check, Level, Trust};
 use forkful_load::{
-    BodyCheck, ErrorCause, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Threads, run,
+    BodyCheck, EarlyEnd, ErrorCause, Load, LoadError, Plan, Report, Request, Reuse, Stop, StopHandle, Think,
+    Threads, run,
 };
 
 /// Far longer than a run of twelve requests takes; a run that exceeds it hangs.
@@ -131,6 +133,17 @@ fn a_huge_chunk_that_never_ends() {
     });
 }
 
+/// A stream that is always faster than its reader must not keep the others, the timeout and the end waiting.
+#[test]
+fn small_chunks_that_never_end_and_never_pause() {
+    all_fail(&[ErrorCause::TimeoutInAnswer], |peer| {
+        peer.request();
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let chunks = b"1\r\na\r\n".repeat(1 << 18);
+        while peer.send(&chunks) {}
+    });
+}
+
 #[test]
 fn continues_for_ever() {
     all_fail(&[ErrorCause::TooManyInterim], |peer| {
@@ -153,6 +166,52 @@ fn more_than_was_asked_for() {
     let report = go(&plan(&server));
     assert_eq!(report.counts.completed + report.counts.failed, 12);
     assert!(report.errors_of(ErrorCause::UnaskedBytes) > 0, "{:?}", report.errors);
+}
+
+#[test]
+fn an_announced_end_of_a_connection_is_counted_once_whenever_it_comes() {
+    let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+    let acts: [fn(&mut Peer); 3] =
+        [Peer::close, Peer::hold, |_| std::thread::sleep(Duration::from_millis(5))];
+    for act in acts {
+        let server = Server::new(move |peer| {
+            if peer.request().is_some() && peer.send(answer) {
+                act(peer);
+            }
+        });
+        let report = go(&plan(&server));
+        assert_eq!((report.counts.completed, report.errors_total()), (12, 0), "{:?}", report.errors);
+        assert_eq!(report.connections.closed_by_server, 12);
+    }
+}
+
+#[test]
+fn bytes_that_come_while_a_connection_thinks_do_not_change_its_rate() {
+    const THINK: Duration = Duration::from_millis(200);
+    // When the last answer was sent, and the shortest time until the next request.
+    let answered = Arc::new(Mutex::new((None::<Instant>, Duration::MAX)));
+    let seen = Arc::clone(&answered);
+    let server = Server::new(move |peer| {
+        while peer.request().is_some() {
+            let mut seen = seen.lock().unwrap();
+            let pause = seen.0.map_or(Duration::MAX, |at| at.elapsed());
+            *seen = (Some(Instant::now()), seen.1.min(pause));
+            drop(seen);
+            if !peer.send(&ok("x")) {
+                return;
+            }
+            if peer.number == 0 {
+                std::thread::sleep(THINK / 10);
+                peer.send(b"nobody asked");
+                return peer.hold();
+            }
+        }
+    });
+    let mut plan = plan(&server);
+    (plan.connections, plan.load) = (1, Load::Closed { think: Think::Fixed(THINK) });
+    go(&plan);
+    let shortest = answered.lock().unwrap().1;
+    assert!(shortest >= THINK.mul_f64(0.9), "{shortest:?} between an answer and the next request");
 }
 
 #[test]
@@ -214,7 +273,7 @@ fn a_target_that_goes_away_ends_a_number_of_requests() {
     let report = run(&plan, &mut |_| {}, &StopHandle::new()).unwrap();
     assert!(begun.elapsed() < HANG);
     server.join().unwrap();
-    assert!(report.stopped_early, "{:?}", report.counts);
+    assert_eq!(report.early_end, Some(EarlyEnd::TargetGone), "{:?}", report.counts);
     assert_eq!(report.counts.completed, 12);
     let trust = Trust::of(&plan, &report);
     assert_eq!(trust.check("silence").map(Check::level), Some(Level::Fault), "{:?}", trust.sentence());
@@ -238,13 +297,15 @@ fn nobody_there() {
 #[test]
 fn plans_that_make_no_sense_are_refused() {
     type Change = fn(&mut Plan);
-    let changes: [(Change, &str); 9] = [
+    let changes: [(Change, &str); 11] = [
         (|plan| plan.connections = 0, "connections must be at least 1, not 0"),
         (|plan| plan.stop = Stop::Requests(49), "requests to send (49) are fewer than connections (50)"),
         (|plan| plan.stop = Stop::Duration(Duration::ZERO), "duration must be longer"),
         (|plan| plan.threads = Threads::Count(0), "threads must be 1 to 1024, not 0"),
         (|plan| plan.pipelining = 0, "pipelined requests must be 1"),
         (|plan| plan.timeout = Duration::ZERO, "timeout must be longer"),
+        (|plan| plan.warmup = Duration::from_secs(1 << 34), "warm-up must be at most a year"),
+        (|plan| plan.stop = Stop::Duration(Duration::MAX), "duration must be at most a year"),
         (|plan| plan.requests.clear(), "requests must be 1"),
         (|plan| plan.requests.push(Request::get("http://other/").unwrap()), "go to one server"),
         (|plan| plan.unix_socket = Some("x".repeat(200).into()), "is not a valid socket path"),

@@ -10,7 +10,7 @@ mod workers;
 
 use forkful_core::pages::Page;
 use forkful_load::report::{self, Findings, Judgement, Threshold, Tone, Trust};
-use forkful_load::{LoadError, OtherPrograms, Plan, Report, run};
+use forkful_load::{EarlyEnd, LoadError, OtherPrograms, Plan, Report, run};
 use forkful_os::wall_clock::now_ms;
 
 use super::lab;
@@ -93,7 +93,7 @@ fn conclude(
     };
     tell(&findings)?;
     files::write(&args.output, &findings)?;
-    Ok(exit(&trust, &judgements))
+    Ok(exit(&trust, &judgements, report.early_end))
 }
 
 /// Prints the report.
@@ -124,9 +124,12 @@ fn painted(paint: Paint, tone: Tone, text: &str) -> String {
     }
 }
 
-/// The exit code: an untrustworthy result has precedence over a missed expectation.
-fn exit(trust: &Trust, judgements: &[Judgement]) -> Exit {
-    if !trust.trustworthy() || judgements.iter().any(|judgement| judgement.kept.is_none()) {
+/// The exit code. Expectations are not judged by a part of the run: a signal that ended it has precedence over
+/// all else. An untrustworthy result has precedence over a missed expectation.
+fn exit(trust: &Trust, judgements: &[Judgement], early_end: Option<EarlyEnd>) -> Exit {
+    if early_end == Some(EarlyEnd::Stopped) && !judgements.is_empty() {
+        Exit::Interrupted
+    } else if !trust.trustworthy() || judgements.iter().any(|judgement| judgement.kept.is_none()) {
         Exit::NotTrustworthy
     } else if judgements.iter().any(|judgement| judgement.kept == Some(false)) {
         Exit::ExpectationMissed
@@ -181,7 +184,16 @@ mod tests {
             (Level::Fault, &[Some(false)], Exit::NotTrustworthy),
         ];
         for (level, kept, expected) in table {
-            assert_eq!(exit(&trust(level), &judgements(kept)), expected, "{level:?} {kept:?}");
+            assert_eq!(exit(&trust(level), &judgements(kept), None), expected, "{level:?} {kept:?}");
         }
+    }
+
+    #[test]
+    fn expectations_are_not_kept_by_a_run_that_a_signal_has_ended() {
+        let stopped = Some(EarlyEnd::Stopped);
+        let ended = |level, kept| exit(&trust(level), &judgements(kept), stopped);
+        assert_eq!(ended(Level::Fine, &[Some(true)]), Exit::Interrupted);
+        assert_eq!(ended(Level::Fault, &[Some(false)]), Exit::Interrupted);
+        assert_eq!(ended(Level::Fine, &[]), Exit::Done, "it reports what it has measured");
     }
 }

@@ -2,7 +2,6 @@
 //! a second; `forkful_core::doctor` makes the diagnosis.
 
 mod fix;
-mod interrupts;
 mod past;
 mod profile;
 mod report;

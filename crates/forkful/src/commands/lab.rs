@@ -13,6 +13,7 @@ use forkful_lab::target::{Beside, Target};
 use forkful_load::{StopHandle, TlsOptions};
 use forkful_os::wall_clock::now_ms;
 
+use super::interrupts::Interrupts;
 use crate::cli::{LabAppArgs, LabArgs, LabOtherArgs, RequestArgs};
 use crate::exit::{Exit, Failure, See};
 use crate::masked::masked;
@@ -183,11 +184,12 @@ pub(super) fn clock_seed() -> u64 {
     u64::from(now.subsec_nanos() ^ now.as_secs() as u32) % 1_000_000
 }
 
-/// After a second signal, all started processes are killed, which takes at most this long.
+/// After a second signal, everything that was started is ended by the thread that started it, if that takes at
+/// most this long.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// A stop handle for Ctrl-C, SIGTERM and a closed terminal. A second signal kills what the first one is
-/// stopping.
+/// A stop handle for Ctrl-C, SIGTERM and a closed terminal, except signals that the program was started to
+/// ignore, as by `nohup`. A second signal kills what the first one is stopping.
 pub(super) fn interruptible() -> Result<StopHandle, Failure> {
     let stop = StopHandle::new();
     let failed = |e: std::io::Error| {
@@ -198,34 +200,24 @@ pub(super) fn interruptible() -> Result<StopHandle, Failure> {
     let (ready, is_ready) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         runtime.block_on(async {
-            use tokio::signal::unix::{SignalKind, signal};
-            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-            let made: std::io::Result<Vec<_>> = kinds.into_iter().map(signal).collect();
-            let mut signals = match made {
-                Ok(signals) => signals,
-                Err(error) => return drop(ready.send(Err(error))),
+            let mut interrupts = match Interrupts::new() {
+                Ok(interrupts) => interrupts,
+                Err(failure) => return drop(ready.send(Err(failure))),
             };
             drop(ready.send(Ok(())));
-            let [interrupt, terminate, hangup] = &mut signals[..] else { unreachable!("three were made") };
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
+            interrupts.first().await;
             handle.stop();
             output::talk("\nstopping everything that was started…\n");
             // The program ends when everything else has ended.
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            interrupts.on_purpose().await;
             handle.stop_at_once();
             // Nothing else runs in this runtime.
             std::thread::sleep(KILLING);
+            forkful_lab::remove_everything();
             std::process::exit(130);
         });
     });
-    is_ready.recv().unwrap_or(Ok(())).map_err(failed)?;
+    is_ready.recv().unwrap_or(Ok(()))?;
     Ok(stop)
 }
 

@@ -6,6 +6,7 @@ mod attributes;
 mod behaviours;
 mod bench;
 mod bench_limits;
+mod bench_signals;
 mod bench_tools;
 mod blocks;
 mod boot;

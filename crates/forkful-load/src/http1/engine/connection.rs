@@ -32,8 +32,14 @@ pub(crate) struct Connection {
     pub(super) answers: u32,
     /// When the connection was made or last had an answer.
     pub(super) idle_since: Nanos,
+    /// The server sends nothing more after what the socket holds.
+    pub(super) peer_ended: bool,
+    /// The connection is in the list of [`super::unread::Unread`].
+    pub(super) unread: bool,
     /// The connection is in the queue of idle connections (open loop).
     pub(super) queued: bool,
+    /// The place waits for a time (closed loop): it is in the list of [`super::pacing::Pacing`] once.
+    pub(super) waits: bool,
     /// The connection must not be used again.
     pub(super) ends: bool,
     /// Failed attempts since the last success.
@@ -97,6 +103,8 @@ impl Connection {
         self.unsent_from = 0;
         self.send_error = None;
         self.wants_write = false;
+        self.peer_ended = false;
+        self.unread = false;
         self.answers = 0;
         self.ends = false;
         self.worker = None;

@@ -71,11 +71,14 @@ impl Engine<'_> {
             }
             events.clear();
             debug_assert!(events.capacity() >= EVENTS_MAX);
-            if self.edges.wait(events, Some(OPENING_POLL)).is_ok() {
+            let unread = self.unread.len();
+            let poll = if unread > 0 { Duration::ZERO } else { OPENING_POLL };
+            if self.edges.wait(events, Some(poll)).is_ok() {
                 for event in &*events {
                     self.event(Change::from(event), buffer);
                 }
             }
+            self.read_unread(unread, buffer);
         }
     }
 
@@ -211,15 +214,15 @@ impl Engine<'_> {
             return self.fail(index, cause, &detail, now);
         }
         let Some(first) = connection.under_way.front().copied() else {
-            self.recorder.report.connections.closed_by_server += 1;
+            self.ended_by_server(index);
             self.leave(index, now, true);
             return self.freed_after_idle_close(index);
         };
         let untouched = connection.reader.is_at_start();
         if !cut && let Ok(answer) = connection.reader.end_of_input() {
             connection.under_way.pop_front();
-            self.recorder.report.connections.closed_by_server += 1;
             self.answered(index, first, answer, now);
+            self.ended_by_server(index);
             if !self.connections[index].under_way.is_empty() {
                 return self.fail(index, ErrorCause::ClosedBeforeAnswer, "", now);
             }

@@ -13,11 +13,14 @@ use crate::cause::ErrorCause;
 use crate::clock::Nanos;
 use crate::http1::{Answer, ReaderContext};
 use crate::network::words;
-use crate::plan::{BodyCheck, Expect, Reuse};
+use crate::plan::{BodyCheck, Expect};
 use crate::recorder::Ending;
 use crate::tls;
 use crate::workers::NO_WORKER;
 
+/// Reads of a connection before others get their turn: 1 MiB. A server that sends faster than the engine reads
+/// would otherwise keep the thread for ever.
+const READS_MAX: usize = 16;
 /// Bytes decrypted at a time.
 const PLAIN_BYTES: usize = 32 * 1024;
 
@@ -36,17 +39,20 @@ impl Engine<'_> {
             self.send_rest(index, now);
         }
         if change.ended || change.readable {
-            return self.receive(index, buffer, change.ended);
+            let connection = &mut self.connections[index];
+            connection.peer_ended |= change.ended && connection.fd.is_some();
+            return self.receive(index, buffer);
         }
         self.shared.clock.now()
     }
 
-    /// Reads until the socket is empty. A short read also means empty, unless the server has ended the
-    /// connection.
-    fn receive(&mut self, index: usize, buffer: &mut [u8], ended: bool) -> Nanos {
+    /// Reads until the socket is empty, or for [`READS_MAX`] times. A short read also means empty, unless the
+    /// server has ended the connection.
+    pub(super) fn receive(&mut self, index: usize, buffer: &mut [u8]) -> Nanos {
         let generation = self.connections[index].generation;
+        let ended = self.connections[index].peer_ended;
         let mut woken = Some(self.woken);
-        loop {
+        for _ in 0..READS_MAX {
             let connection = &self.connections[index];
             let Some(fd) = &connection.fd else { return self.shared.clock.now() };
             let result = recv(fd, &mut *buffer, RecvFlags::empty());
@@ -68,8 +74,7 @@ impl Engine<'_> {
                         // If the server closed the connection after this answer, end it before the next
                         // request is sent on it.
                         if more && ended && self.peer_ended(index) {
-                            self.connections[index].ends = true;
-                            self.recorder.report.connections.closed_by_server += 1;
+                            self.ended_by_server(index);
                         }
                         if more {
                             self.go_on(index, now);
@@ -86,6 +91,17 @@ impl Engine<'_> {
                     return now;
                 }
             }
+        }
+        // The descriptor is edge-triggered: no event will tell that there is more.
+        self.unread.add(index, &mut self.connections[index]);
+        self.shared.clock.now()
+    }
+
+    /// The server has ended a connection without requests under way. Counted once: an answer with
+    /// `Connection: close` was counted already, and a connection that was used up ends by our own request.
+    pub(super) fn ended_by_server(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.connections[index].ends, true) {
+            self.recorder.report.connections.closed_by_server += 1;
         }
     }
 
@@ -158,14 +174,15 @@ impl Engine<'_> {
         }
         connection.answers += 1;
         connection.idle_since = now;
-        let spent = match plan.reuse {
-            Reuse::Always => false,
-            Reuse::Never => true,
-            Reuse::Requests(most) => connection.answers >= most,
-        };
+        let spent = plan.reuse.left(connection.answers) == 0;
+        if !answer.head.keep_alive && !spent && !connection.ends {
+            self.recorder.report.connections.closed_by_server += 1;
+        }
         connection.ends |= spent || !answer.head.keep_alive;
         let worker = answer.head.worker;
-        let worker_is_new = worker != NO_WORKER && connection.worker != Some(worker);
+        // Answers of the warm-up do not count, so they do not make a worker known either.
+        let measured = pending.timing.measured;
+        let worker_is_new = measured && worker != NO_WORKER && connection.worker != Some(worker);
         if worker_is_new {
             connection.worker = Some(worker);
         }
@@ -175,11 +192,11 @@ impl Engine<'_> {
             body_bytes: answer.body_bytes,
             interim: answer.interim,
             worker,
-            worker_is_new: worker_is_new && pending.timing.measured,
+            worker_is_new,
             wrong,
         };
         self.recorder.completed(&pending.timing, &ending, now);
-        if pending.timing.measured && self.ticks.first_answer.is_none() {
+        if measured && self.ticks.first_answer.is_none() {
             self.ticks.first_answer = Some((now, answer, self.describe_tls(index)));
         }
     }
@@ -428,8 +445,7 @@ impl Engine<'_> {
                 // The end arrived with the answer: close the connection before the next request is sent on
                 // it.
                 Ok(0) if came && self.connections[index].under_way.is_empty() => {
-                    self.connections[index].ends = true;
-                    self.recorder.report.connections.closed_by_server += 1;
+                    self.ended_by_server(index);
                     break;
                 }
                 Ok(0) => return self.closed(index, None, now),

@@ -74,6 +74,7 @@ impl Engine<'_> {
                 let mut waiting = BinaryHeap::with_capacity(own);
                 for index in 0..own {
                     let from = ramp_start(plan, self.times, index, self.index, threads);
+                    self.connections[index].waits = true;
                     waiting.push(Reverse((from, index as u32)));
                 }
                 let random = Random::new(self.index as u64);
@@ -127,6 +128,7 @@ impl Engine<'_> {
                 Some(Reverse((at, index))) if *at <= now => {
                     let index = *index as usize;
                     waiting.pop();
+                    self.connections[index].waits = false;
                     self.feed(index, now);
                 }
                 _ => return,
@@ -139,13 +141,12 @@ impl Engine<'_> {
     pub(super) fn feed(&mut self, index: usize, now: Nanos) {
         let plan = &self.shared.compiled.plan;
         let connection = &self.connections[index];
-        let room = match connection.stage {
-            Stage::Open if !connection.ends => {
-                plan.pipelining - connection.under_way.len().min(plan.pipelining)
-            }
+        let allowed = match connection.stage {
+            Stage::Open if !connection.ends => plan.pipelining.min(plan.reuse.left(connection.answers)),
             // One request is enough to open a connection.
-            _ => 1 - connection.under_way.len().min(1),
+            _ => 1,
         };
+        let room = allowed.saturating_sub(connection.under_way.len());
         for _ in 0..room {
             let Some((id, measured)) = self.next_number(now) else { break };
             self.start(index, id, now, now, measured);
@@ -210,9 +211,9 @@ impl Engine<'_> {
         match &mut self.pacing {
             Pacing::Idle => {}
             Pacing::Closed { think: Think::None, .. } => self.feed(index, now),
-            Pacing::Closed { think, waiting, random, .. } => {
+            Pacing::Closed { think, random, .. } => {
                 let pause = nanos(think.pause(random));
-                waiting.push(Reverse((now + pause, index as u32)));
+                self.wait(index, pause, now);
                 self.retire_if_ended(index, now);
             }
             Pacing::Open { .. } => {
@@ -245,8 +246,17 @@ impl Engine<'_> {
     pub(super) fn freed_after(&mut self, index: usize, pause: Nanos, now: Nanos) {
         match &mut self.pacing {
             Pacing::Idle => {}
-            Pacing::Closed { waiting, .. } => waiting.push(Reverse((now + pause.max(1), index as u32))),
+            Pacing::Closed { .. } => self.wait(index, pause.max(1), now),
             Pacing::Open { .. } => self.queue_idle(index),
+        }
+    }
+
+    /// Closed loop: the place goes on after a pause. A place that waits already goes on waiting: with two
+    /// entries it would send requests twice as often from then on.
+    fn wait(&mut self, index: usize, pause: Nanos, now: Nanos) {
+        let Pacing::Closed { waiting, .. } = &mut self.pacing else { return };
+        if !std::mem::replace(&mut self.connections[index].waits, true) {
+            waiting.push(Reverse((now.saturating_add(pause), index as u32)));
         }
     }
 

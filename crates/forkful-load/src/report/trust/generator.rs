@@ -113,7 +113,7 @@ pub(super) fn residency(plan: &Plan, report: &Report) -> Option<Check> {
 /// Little's law: requests under way = rate × response time. In a closed loop that is the number of
 /// connections.
 pub(super) fn little(plan: &Plan, report: &Report) -> Option<Check> {
-    if plan.load != (Load::Closed { think: Think::None }) || report.stopped_early {
+    if plan.load != (Load::Closed { think: Think::None }) || report.stopped_early() {
         return None;
     }
     // HTTP/2: the server may allow fewer streams than the plan has.

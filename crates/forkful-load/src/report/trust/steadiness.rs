@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Check, Level, percent};
 use crate::report::spread::{at, duration};
-use crate::{HttpVersion, Load, Plan, Report, Stop, Think};
+use crate::{EarlyEnd, HttpVersion, Load, Plan, Report, Stop, Think};
 
 /// Thirds of a shorter run are too short to compare.
 const DRIFT_ELAPSED_MIN: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const ROUNDS_MIN: f64 = 10.0;
 pub(super) fn length(plan: &Plan, report: &Report) -> Option<Check> {
     let is_timed = matches!((plan.load, plan.stop), (Load::Closed { think: Think::None }, Stop::Duration(_)));
     let is_pushed = plan.http == HttpVersion::EventStream;
-    if !is_timed || is_pushed || report.stopped_early || report.response.is_empty() {
+    if !is_timed || is_pushed || report.stopped_early() || report.response.is_empty() {
         return None;
     }
     let median = at(&report.response, 0.5) as f64;
@@ -75,6 +75,13 @@ pub(super) fn others(report: &Report) -> Option<Check> {
 
 /// Whether the target went away: it had answered, and from some moment to the end connections failed and nothing was answered.
 pub(super) fn silence(report: &Report) -> Option<Check> {
+    if report.early_end == Some(EarlyEnd::TargetGone) {
+        let what = "time without answers at the end, until the run ended early";
+        return Some(Check::graded("silence", what, Level::Fault).found("the whole timeout", "none").means(
+            "the target could not be reached any more, and the run ended before all of its requests were made: \
+             it went away",
+        ));
+    }
     let last = report.windows.iter().rposition(|window| window.completed > 0)?;
     let after = &report.windows[last + 1..];
     let from = after.first()?.start;
@@ -103,7 +110,7 @@ pub(super) fn drift(report: &Report) -> Option<Check> {
         .map(|window| window.completed as f64 / window.length.as_secs_f64())
         .collect();
     let is_short = report.elapsed < DRIFT_ELAPSED_MIN || rates.len() < DRIFT_WINDOWS_MIN;
-    if is_short || report.stopped_early || silence(report).is_some() {
+    if is_short || report.stopped_early() || silence(report).is_some() {
         return None;
     }
     let third = rates.len() / 3;

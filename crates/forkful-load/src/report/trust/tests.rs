@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::report::findings::{WorkerShare, Workers};
 use crate::{
-    Arrivals, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Reuse, Stop, Think, ThreadFacts,
-    Window,
+    Arrivals, EarlyEnd, ErrorCause, ErrorCount, HttpVersion, Load, Plan, Report, Reuse, Stop, Think,
+    ThreadFacts, Window,
 };
 
 /// Ten seconds with 64 connections at 10,000 answers per second, without any problem.
@@ -94,7 +94,7 @@ fn a_good_run_is_trusted_without_a_word() {
 
 #[test]
 fn each_way_to_spoil_a_run_is_named_and_weighed() {
-    let table: [(&str, Level, Change); 73] = [
+    let table: [(&str, Level, Change); 74] = [
         ("generator_cpu", Level::Warning, |_, report| report.threads[0].busy = 0.85),
         ("generator_cpu", Level::Fault, |_, report| report.threads[0].busy = 0.95),
         ("generator_cpu", Level::Fault, |_, report| {
@@ -164,8 +164,10 @@ fn each_way_to_spoil_a_run_is_named_and_weighed() {
         ("silence", Level::Fault, |_, report| {
             dead_from(report, 9);
             report.windows.truncate(10);
-            (report.elapsed, report.stopped_early) = (Duration::from_secs(1), true);
+            (report.elapsed, report.early_end) = (Duration::from_secs(1), Some(EarlyEnd::Stopped));
         }),
+        // It went away from a number of requests, whatever the windows show.
+        ("silence", Level::Fault, |_, report| report.early_end = Some(EarlyEnd::TargetGone)),
         ("length", Level::Fine, |_, report| report.response = slow(990_000_000)),
         ("length", Level::Warning, |_, report| report.response = slow(1_010_000_000)),
         ("length", Level::Warning, |_, report| report.response = slow(9_900_000_000)),

@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::super::targets::client_for;
-use super::interrupts::Interrupts;
 use super::steps::{Change, Steps};
 use super::watch;
+use crate::commands::interrupts::Interrupts;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::output;

@@ -7,7 +7,7 @@ use forkful_core::pages::Page;
 use forkful_os::random::secret;
 
 use super::super::targets::client_for;
-use super::interrupts::Interrupts;
+use crate::commands::interrupts::Interrupts;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 

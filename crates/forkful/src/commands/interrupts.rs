@@ -1,4 +1,4 @@
-//! Signals that interrupt a trial: Ctrl-C, SIGTERM and a closed terminal.
+//! Signals that interrupt a command: Ctrl-C, SIGTERM and a closed terminal.
 
 use std::future::pending;
 use std::io;
@@ -88,7 +88,8 @@ impl Interrupts {
         self.on_purpose().await;
     }
 
-    async fn on_purpose(&mut self) {
+    /// Waits for a signal that a person or another program sends: not for the end of the terminal.
+    pub(super) async fn on_purpose(&mut self) {
         tokio::select! {
             () = self.interrupt.recv() => {}
             () = self.terminate.recv() => {}
