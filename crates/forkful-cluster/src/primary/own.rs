@@ -74,6 +74,12 @@ impl Primary {
         for group in self.own.groups.values_mut() {
             group.step(event, &self.reactor, now);
         }
+        self.drop_empty_groups();
+    }
+
+    /// A port that no worker shares any more may never come again, such as a random one.
+    fn drop_empty_groups(&mut self) {
+        self.own.groups.retain(|_, group| !group.state.is_empty());
     }
 
     /// A connection waits after a pause.
@@ -93,6 +99,7 @@ impl Primary {
                 group.look(&self.reactor, now);
             }
         }
+        self.drop_empty_groups();
     }
 
     /// No worker will be started: queued connections have no receiver.
