@@ -235,6 +235,7 @@ impl Channel {
         if fits {
             self.output.bytes = bytes;
             self.output.lines.push_back(line);
+            self.output.changes += 1;
         }
         fits
     }
@@ -242,14 +243,12 @@ impl Channel {
     /// Writing has ended for now; returns whether the saved state has to change: another daemon goes on with
     /// what is left, in the middle of a line.
     pub(crate) fn note_output(&mut self) -> bool {
-        let is_left = !self.output.rest.is_empty() || !self.output.lines.is_empty();
-        let was_left = std::mem::replace(&mut self.output.is_saved, is_left);
-        self.looked_at.is_some() && (is_left || was_left)
+        self.output.note() && self.looked_at.is_some()
     }
 
     /// What is left, for another daemon.
     pub(crate) fn written_output(&self) -> Option<WrittenOutput> {
-        self.output.is_saved.then(|| self.output.write_down())
+        self.output.saved.is_some().then(|| self.output.write_down())
     }
 
     /// Goes on with what another daemon has left.
@@ -296,6 +295,7 @@ impl Channel {
         match socket::send(self.socket.as_fd(), &self.output.rest, None) {
             Ok(n) => {
                 self.output.rest.drain(..n);
+                self.output.changes += 1;
                 if self.output.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
             }
             Err(error) if is_temporary(&error) => Wrote::NoRoom,
@@ -320,6 +320,7 @@ impl Channel {
         match socket::send(self.socket.as_fd(), bytes, handle) {
             Ok(n) => {
                 self.output.rest = bytes[n..].to_vec();
+                self.output.changes += 1;
                 if self.output.rest.is_empty() { Wrote::Whole } else { Wrote::Part }
             }
             Err(error) if lacks_kernel_memory(&error) || error.raw_os_error() == Some(ETOOMANYREFS) => {
@@ -344,6 +345,7 @@ impl Channel {
                     unread.truncate(unread.len() - line.len());
                 }
                 self.output.rest = unread;
+                self.output.changes += 1;
                 // Otherwise the worker has just read the beginning of the push.
                 if found { TakenBack::Unread } else { TakenBack::Read }
             }

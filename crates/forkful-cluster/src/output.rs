@@ -16,8 +16,10 @@ pub(crate) struct Output {
     pub(crate) lines: VecDeque<Vec<u8>>,
     /// Total bytes in `lines`.
     pub(crate) bytes: usize,
-    /// Something of it belongs into the saved state.
-    pub(crate) is_saved: bool,
+    /// How often something was added or sent.
+    pub(crate) changes: u64,
+    /// What of it belongs into the saved state, if anything: as it was after so many changes.
+    pub(crate) saved: Option<u64>,
 }
 
 /// The saved form. Each character is a byte: the rest of a line need not begin with a whole character.
@@ -46,7 +48,14 @@ impl Output {
     pub(crate) fn resume(written: &WrittenOutput) -> Self {
         let lines: VecDeque<Vec<u8>> = written.lines.iter().map(|line| bytes_of(line)).collect();
         let bytes = lines.iter().map(Vec::len).sum();
-        Self { rest: bytes_of(&written.rest), lines, bytes, is_saved: true }
+        Self { rest: bytes_of(&written.rest), lines, bytes, changes: 0, saved: Some(0) }
+    }
+
+    /// Writing has ended for now; returns whether the saved state has to change.
+    pub(crate) fn note(&mut self) -> bool {
+        let is_left = !self.rest.is_empty() || !self.lines.is_empty();
+        let left = is_left.then_some(self.changes);
+        std::mem::replace(&mut self.saved, left) != left
     }
 }
 
@@ -66,17 +75,33 @@ mod tests {
     fn another_daemon_goes_on_with_each_byte() {
         let rest: Vec<u8> = (0..=255).collect();
         let lines = VecDeque::from([b"one\n".to_vec(), "zw\u{f6}lf\n".as_bytes().to_vec()]);
-        let before = Output { rest: rest.clone(), lines: lines.clone(), bytes: 10, is_saved: true };
+        let before = Output { rest: rest.clone(), lines: lines.clone(), bytes: 11, ..Output::default() };
         let json = serde_json::to_string(&before.write_down()).unwrap();
         let after = Output::resume(&serde_json::from_str(&json).unwrap());
-        assert_eq!((after.rest, after.lines, after.bytes), (rest, lines, 10));
+        assert_eq!((after.rest, after.lines, after.bytes), (rest, lines, 11));
+    }
+
+    #[test]
+    fn the_state_changes_with_what_is_left_and_not_otherwise() {
+        let mut output = Output::default();
+        assert!(!output.note());
+        output.lines.push_back(b"a\n".to_vec());
+        output.changes += 1;
+        assert_eq!([output.note(), output.note()], [true, false]);
+        // Another line of the same length is left.
+        output.lines[0] = b"b\n".to_vec();
+        output.changes += 1;
+        assert_eq!([output.note(), output.note()], [true, false]);
+        output.lines.clear();
+        output.changes += 1;
+        assert_eq!([output.note(), output.note()], [true, false]);
     }
 
     #[test]
     fn an_app_that_reads_nothing_does_not_fill_the_state() {
         let lines = VecDeque::from(vec![vec![b'x'; SAVED_BYTES_MAX / 3]; 10]);
         let rest = vec![b'x'; 2 * SAVED_BYTES_MAX];
-        let output = Output { rest: rest.clone(), lines, bytes: 0, is_saved: true };
+        let output = Output { rest: rest.clone(), lines, ..Output::default() };
         let after = Output::resume(&output.write_down());
         assert_eq!((after.rest, after.lines.len()), (rest, 3));
     }
