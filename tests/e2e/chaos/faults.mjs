@@ -116,6 +116,15 @@ export const FAULTS = {
       await pause(await host.daemon(), random.whole(200, 1500));
     },
   },
+  // Longer than the daemon waits for it.
+  'keeper stopped': {
+    weight: 1,
+    on: ['forkful'],
+    needs: 'keeper',
+    async act({ host, random }) {
+      await pause(parentOf(await host.daemon()), random.whole(200, 1500));
+    },
+  },
   // Lines that are written meanwhile are dropped and counted; nothing else is allowed to fail.
   'disk full': {
     weight: 1,
