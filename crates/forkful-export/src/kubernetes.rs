@@ -283,14 +283,14 @@ mod tests {
             "{text}"
         );
     }
+
     #[test]
     fn variables_are_not_expanded_in_values_and_commands() {
         let (spec, mut request) = app();
         request.env.insert("PRICE".to_owned(), "$$5 $(HOME) $HOME".to_owned());
-        request.file = "$(HOME).config.js".to_owned();
+        request.run[0] = "$(HOME).config.js".to_owned();
         let text = manifest(&planned(&spec, &request, None)).unwrap();
-        assert_eq!(lines(&text, "value: $$$$5"), ["value: $$$$5 $$(HOME) $$HOME"], "{text}");
-        let command: Vec<_> = text.lines().filter(|line| line.contains("(HOME).config.js")).collect();
-        assert!(command.iter().any(|line| line.contains("$$(HOME).config.js")), "{text}");
+        assert_eq!(lines(&text, "value: $$$$5"), ["value: $$$$5 $$(HOME) $$HOME # --env"]);
+        assert_eq!(lines(&text, "- $"), ["- $$(HOME).config.js"]);
     }
 }
