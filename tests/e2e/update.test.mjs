@@ -135,6 +135,23 @@ const BROKEN = {
   'agrees and ends at once': ['#!/bin/sh\ncase "$*" in *--check-state*) exit 0;; --version) echo forkful 9.9.9; exit 0;; esac\nexit 7\n', /did not last[^]*code 7/],
 };
 
+test('a line that is written during an update loses nothing of its beginning', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const log = join(forkful.directory, 'out.log');
+  const script = forkful.script(({ require }) => {
+    process.stdout.write('whole\nbeginning-');
+    process.on('SIGUSR2', () => process.stdout.write('end\n'));
+    require('http').createServer((_q, r) => r.end()).listen(0, '127.0.0.1');
+  }, 'app.cjs');
+  await forkful.ok(['start', script, '--name', 'app', '--output', log, '--merge-logs']);
+  const text = () => readFileSync(log, 'utf8');
+  await waitUntil('the first line', () => text().includes('whole\n'));
+  await forkful.ok(['update'], { program: next });
+  process.kill((await forkful.jlist('app'))[0].pid, 'SIGUSR2');
+  await waitUntil('the end of the line', () => text().includes('end\n'));
+  assert.equal(text().replaceAll('\n', ''), 'wholebeginning-end');
+});
+
 test('a program that cannot go on leaves everything as it was', async (t) => {
   const { forkful, port, workers, ping } = await kept(t);
   const [before, { keeper }] = [await workers(), await ping()];

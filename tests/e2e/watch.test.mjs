@@ -1,7 +1,7 @@
 // A watch of twenty thousand files: every relevant change is seen, wherever it is, and ignored files are not.
 // bench/benches/watch.mjs measures delay and cost.
 import assert from 'node:assert/strict';
-import { appendFileSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -77,4 +77,49 @@ test(`a tree of ${FOLDERS * FILES} files`, async (t) => {
     appendFileSync(join(folder(50), 'file-50.js'), '// more\n');
     return false;
   });
+});
+
+test('log files in the watched folder reload nothing: of workers that were added, of another definition, and rotated', async (t) => {
+  const forkful = await sandbox(t);
+  const root = join(forkful.directory, 'app');
+  mkdirSync(root, { recursive: true });
+  const script = forkful.script(({ require }) => {
+    setInterval(() => console.log('x'.repeat(100)), 20);
+    require('http').createServer((_q, r) => r.end()).listen(0, '127.0.0.1');
+  }, 'app/app.cjs');
+  const file = join(forkful.directory, 'forkful.config.json');
+  const app = { name: 'app', script, cwd: root, interpreter: nodeBinary(NEWEST), exec_mode: 'cluster', instances: 1, watch: true, watch_delay: 20, out_file: 'out.log', log_rotate: { max_size: '4K', keep: 100, min_free: 0 } };
+  const define = (more) => writeFileSync(file, JSON.stringify({ apps: [{ ...app, ...more }] }));
+  define({});
+  await forkful.ok(['start', file]);
+  const workers = () => forkful.jlist('app');
+  const restarts = async () => (await workers()).map(({ pm2_env }) => pm2_env.restart_time);
+  /** Nothing is reloaded while a log is written and rotated. */
+  const quiet = async (log) => {
+    await waitUntil('all workers to be online', async () => (await workers()).every(({ pm2_env }) => pm2_env.status === 'online'));
+    const before = await restarts();
+    const archives = () => readdirSync(root).filter((name) => name.startsWith(`${log}.2`)).length;
+    const had = archives();
+    await waitUntil(`${log} to be rotated`, () => archives() >= had + 2);
+    assert.deepEqual(await restarts(), before);
+  };
+  const [{ pid }] = await workers();
+  await waitUntil('the watch to have begun', async () => {
+    appendFileSync(script, '// more\n');
+    return (await workers())[0].pid !== pid;
+  });
+  // The last reload may still have been one of several for a change that was made more than once.
+  let last;
+  await waitUntil('rest', async () => {
+    const before = last;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    last = String(await restarts());
+    return last === before;
+  });
+  await quiet('out-0.log');
+  await forkful.ok(['scale', 'app', '2']);
+  await quiet('out-1.log');
+  define({ instances: 2, out_file: 'other.log' });
+  await forkful.ok(['apply', file]);
+  await quiet('other-1.log');
 });

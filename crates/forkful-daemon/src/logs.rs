@@ -56,6 +56,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use archive_name::archived_log_of;
 pub use echo::{EchoPrefix, echoes_to_terminal};
 pub use follow::{FollowFilter, FollowRequest, Followed, TailFile};
 pub use frame::LINE_BYTES_MAX;

@@ -123,11 +123,11 @@ fn container(plan: &Plan) -> Result<Container, ExportError> {
     Ok(Container {
         name: plan.name.clone(),
         image,
-        command: plan.command(Probes::Open),
+        command: plan.command(Probes::Open).iter().map(|word| word.map(|text| unexpanded(text))).collect(),
         env: plan
             .env
             .iter()
-            .map(|(name, value)| EnvVar { name: name.clone(), value: value.clone() })
+            .map(|(name, value)| EnvVar { name: name.clone(), value: value.map(|text| unexpanded(text)) })
             .collect(),
         ports: app.into_iter().chain([probes]).collect(),
         resources: Resources::new(
@@ -146,6 +146,11 @@ fn container(plan: &Plan) -> Result<Container, ExportError> {
         security_context: ExecSecurity::default(),
         volume_mounts: [Mount { name: "tmp", mount_path: "/tmp" }],
     })
+}
+
+/// A text in which Kubernetes does not expand `$(NAME)`: `$$` stands for `$`.
+fn unexpanded(text: &str) -> String {
+    text.replace('$', "$$")
 }
 
 fn probe(path: &'static str, period_seconds: u32, failure_threshold: Figure<u32>) -> Probe {
@@ -277,5 +282,15 @@ mod tests {
             text.lines().any(|line| line.trim().starts_with(r#"value: "a: b # c\n- d: \"e\"\a""#)),
             "{text}"
         );
+    }
+
+    #[test]
+    fn variables_are_not_expanded_in_values_and_commands() {
+        let (spec, mut request) = app();
+        request.env.insert("PRICE".to_owned(), "$$5 $(HOME) $HOME".to_owned());
+        request.run[0] = "$(HOME).config.js".to_owned();
+        let text = manifest(&planned(&spec, &request, None)).unwrap();
+        assert_eq!(lines(&text, "value: $$$$5"), ["value: $$$$5 $$(HOME) $$HOME # --env"]);
+        assert_eq!(lines(&text, "- $"), ["- $$(HOME).config.js"]);
     }
 }

@@ -168,6 +168,7 @@ impl App {
             error_file: files.error,
             combined_file: files.combined,
         };
+        self.upkeep.exclude_logs(&place);
         self.places.insert(number, Box::new(place));
     }
 
@@ -233,6 +234,7 @@ impl App {
             let files = log_files(self.supervisor.spec(), folder, place.pm_id, &self.special_logs);
             (place.out_file, place.error_file) = (files.out, files.error);
             place.combined_file = files.combined;
+            self.upkeep.exclude_logs(place);
         }
     }
 

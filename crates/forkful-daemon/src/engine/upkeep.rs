@@ -26,11 +26,11 @@ use forkful_core::upkeep::changed_in_words;
 use tokio::sync::mpsc;
 
 use super::Back;
-use super::app::{App, AppId};
+use super::app::{App, AppId, Place};
 use super::launch::other_user;
 use super::metrics::{LISTED_PACE, USUAL_PACE, WATCHED_PACE};
 use super::written::WrittenUpkeep;
-use crate::watch::{News, Watcher};
+use crate::watch::{News, WatchRequest, Watcher};
 
 /// How long agents report after a client has asked for measurements.
 const MEASURED_FOR: Duration = Duration::from_secs(15);
@@ -52,6 +52,15 @@ pub(crate) struct AppUpkeep {
     pub(super) memory: Option<MemoryPlan>,
     /// A change of `forkful doctor --fix` that nobody has decided about.
     pub(super) trial: Option<OpenTrial>,
+}
+
+impl AppUpkeep {
+    /// The log files of a worker are no files of the app. To be called before its process writes to them.
+    pub(super) fn exclude_logs(&mut self, place: &Place) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.exclude_logs(place.all_log_paths());
+        }
+    }
 }
 
 impl App {
@@ -202,24 +211,23 @@ impl App {
     }
 
     fn watcher(&self, app: AppId, home: &Path, back: &mpsc::UnboundedSender<Back>) -> WatcherChange {
-        let Some(watch) = &self.spec().watch else { return WatcherChange::Replaced(None, None) };
-        let mut never = vec![home.to_owned()];
-        never.extend(self.places.values().flat_map(|p| [p.out_file.clone(), p.error_file.clone()]));
-        never.extend(self.spec().logs.combined_file.clone());
-        let mut watch = watch.clone();
+        let Some(mut watch) = self.spec().watch.clone() else { return WatcherChange::Replaced(None, None) };
         let pid_files = self.spec().pid_file.as_deref().map(crate::pid_files::pattern);
         watch.ignore.extend(pid_files.map(WatchIgnore::Regex));
-        let watch = &watch;
-        if self.upkeep.watcher.as_ref().is_some_and(|watcher| watcher.is_for(watch)) {
+        let earlier = self.upkeep.watcher.as_ref();
+        if earlier.is_some_and(|watcher| watcher.is_for(&watch)) {
             return WatcherChange::Unchanged;
         }
+        let mut logs = earlier.map(|watcher| watcher.logs().clone()).unwrap_or_default();
+        logs.extend(self.places.values().flat_map(|place| place.all_log_paths()));
         let back = back.clone();
         // The engine is gone only when the daemon ends.
         let tell = move |news| {
             let _gone = back.send(Back::Files { app, news });
         };
-        let user = other_user(self.spec());
-        match Watcher::start((watch, user), &self.spec().launch.cwd, (never, self.files_unseen()), tell) {
+        let (user, cwd) = (other_user(self.spec()), &self.spec().launch.cwd);
+        let request = WatchRequest { watch, user, cwd, home, logs, since: self.files_unseen() };
+        match Watcher::start(request, tell) {
             Ok(watcher) => WatcherChange::Replaced(Some(watcher), None),
             Err(error) => {
                 let why = format!("its files cannot be watched: {error}");

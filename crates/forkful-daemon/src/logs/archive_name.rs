@@ -72,6 +72,11 @@ fn parse(name: &OsStr) -> Option<Parsed<'_>> {
     })
 }
 
+/// The name of the log file that was set aside under this name, compressed or not, if it is a name of that kind.
+pub(crate) fn archived_log_of(name: &OsStr) -> Option<&OsStr> {
+    parse(name).map(|parsed| OsStr::from_bytes(parsed.log))
+}
+
 /// What a folder holds of the log files of these names.
 #[derive(Debug, Default)]
 pub(super) struct Found {

@@ -49,11 +49,6 @@ impl Framer {
         self.partial.capacity()
     }
 
-    /// Ends the line so far where it is.
-    pub(super) fn cut(&mut self) -> Option<Vec<u8>> {
-        self.finish()
-    }
-
     /// Appends to the line so far. Its memory doubles as it grows, but not beyond the longest line.
     fn hold(&mut self, bytes: &[u8]) {
         let length = self.partial.len() + bytes.len();
@@ -85,7 +80,7 @@ impl Framer {
         Framed { head, body: start..last + 1, cuts: 0 }
     }
 
-    /// The stream has ended: its last line, ended.
+    /// Ends the line so far where it is, such as the last line of a stream.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         let mut last = std::mem::take(&mut self.partial);
         if last.is_empty() {

@@ -322,20 +322,8 @@ impl Reader {
             let largest = self.streams.values_mut().max_by_key(|stream| stream.framer.capacity());
             let Some(stream) = largest.filter(|stream| stream.framer.capacity() > 0) else { return };
             self.partial_bytes -= stream.framer.capacity();
-            let Some(head) = stream.framer.cut() else { return };
             stream.info.counters.add_cut(1);
-            if let Some(recent) = stream.recent(&mut self.processes) {
-                recent.push(&head);
-            }
-            let stream = Arc::clone(&stream.info);
-            self.queue.push_lines(Batch {
-                stream,
-                head,
-                body: Vec::new(),
-                body_range: 0..0,
-                at_ms: forkful_os::wall_clock::now_ms(),
-                receipt: None,
-            });
+            stream.pass_on_partial(&mut self.processes, &self.queue);
         }
     }
 
@@ -427,21 +415,7 @@ impl Reader {
         let _ = self.reactor.remove(stream.pipe.as_fd());
         self.large_pipes -= usize::from(stream.is_large);
         self.partial_bytes -= stream.framer.capacity();
-        if let Some(head) = stream.framer.finish() {
-            if let Some(recent) = stream.recent(&mut self.processes) {
-                recent.push(&head);
-            }
-            let info = Arc::clone(&stream.info);
-            let at_ms = forkful_os::wall_clock::now_ms();
-            self.queue.push_lines(Batch {
-                stream: info,
-                head,
-                body: Vec::new(),
-                body_range: 0..0,
-                at_ms,
-                receipt: None,
-            });
-        }
+        stream.pass_on_partial(&mut self.processes, &self.queue);
         self.queue.push(Job::Close(stream.info));
     }
 
@@ -477,9 +451,13 @@ impl Reader {
         process.stderr.snapshot(partial.map_or(&[], |stream| stream.framer.partial()))
     }
 
-    /// Reads no more: another daemon reads on. It answers when what was read is in the files, and each kept pipe has the number of its bytes
+    /// Reads no more: another daemon reads on. A line whose end has not come yet, and whose beginning has left its pipe, is ended
+    /// here, so that the beginning is not lost. It answers when what was read is in the files, and each kept pipe has the number of its bytes
     /// that are.
-    fn rest(self, reply: oneshot::Sender<()>) {
+    fn rest(mut self, reply: oneshot::Sender<()>) {
+        for stream in self.streams.values_mut() {
+            stream.pass_on_partial(&mut self.processes, &self.queue);
+        }
         self.queue.push(Job::Rest { reply });
         self.queue.close();
         // The pipes stay open, and are kept for the next daemon.
@@ -501,6 +479,22 @@ impl Reader {
 }
 
 impl Stream {
+    /// Passes on what there is of a line whose end has not come, as a line.
+    fn pass_on_partial(&mut self, processes: &mut HashMap<u32, Vec<Process>>, queue: &Queue) {
+        let Some(head) = self.framer.finish() else { return };
+        if let Some(recent) = self.recent(processes) {
+            recent.push(&head);
+        }
+        queue.push_lines(Batch {
+            stream: Arc::clone(&self.info),
+            head,
+            body: Vec::new(),
+            body_range: 0..0,
+            at_ms: forkful_os::wall_clock::now_ms(),
+            receipt: None,
+        });
+    }
+
     /// Where the stream's last lines are kept, if it is the stderr of one of a worker's newest processes.
     fn recent<'a>(&self, processes: &'a mut HashMap<u32, Vec<Process>>) -> Option<&'a mut RecentLines> {
         let processes = processes.get_mut(&self.info.pm_id).filter(|_| self.info.stream == LogStream::Err)?;

@@ -1,6 +1,6 @@
 //! Looking again and again, for file systems that do not tell of changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -25,12 +25,9 @@ impl Look {
     }
 
     /// Files that are new, gone, or not as they were.
-    pub(super) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
+    pub(super) fn changed_since(&self, before: &Self) -> BTreeSet<PathBuf> {
         let other = |path: &&PathBuf| before.0.get(*path) != self.0.get(*path);
-        let mut changed: Vec<PathBuf> = self.0.keys().chain(before.0.keys()).filter(other).cloned().collect();
-        changed.sort();
-        changed.dedup();
-        changed
+        self.0.keys().chain(before.0.keys()).filter(other).cloned().collect()
     }
 }
 
@@ -38,6 +35,8 @@ impl Visitor for Look {
     fn folder(&mut self, _path: &Path) -> io::Result<()> {
         Ok(())
     }
+
+    fn above(&mut self, _path: &Path) {}
 
     fn file(&mut self, path: &Path) {
         if let Ok(metadata) = path.metadata() {
@@ -57,6 +56,6 @@ mod tests {
         };
         let changed =
             look(&[("a", 1), ("b", 2), ("c", 3)]).changed_since(&look(&[("a", 1), ("b", 9), ("d", 4)]));
-        assert_eq!(changed, ["b", "c", "d"].map(PathBuf::from));
+        assert_eq!(changed, BTreeSet::from(["b", "c", "d"].map(PathBuf::from)));
     }
 }

@@ -13,6 +13,8 @@ use forkful_os::behalf;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use regex::Regex;
 
+use super::own_files::OwnFiles;
+
 /// Folders below a watched one; a bound against a tree that links to itself.
 const DEPTH_MAX: usize = 64;
 /// Bytes of a `.gitignore`.
@@ -27,7 +29,9 @@ pub(super) struct Tree {
     whole: Vec<PathBuf>,
     /// Absolute patterns, of which files match some if there are any.
     patterns: Gitignore,
-    never: Vec<PathBuf>,
+    /// The app's working directory.
+    cwd: PathBuf,
+    own: OwnFiles,
     globs: Gitignore,
     regexes: Vec<Regex>,
     follow_links: bool,
@@ -41,10 +45,12 @@ pub(super) trait Visitor {
     fn folder(&mut self, path: &Path) -> io::Result<()>;
     /// A file that counts.
     fn file(&mut self, path: &Path);
+    /// A folder above a named one: it tells when that is made again. What else is in it does not count.
+    fn above(&mut self, path: &Path);
 }
 
 impl Tree {
-    pub(super) fn new(watch: &Watch, cwd: &Path, never: Vec<PathBuf>) -> io::Result<Self> {
+    pub(super) fn new(watch: &Watch, cwd: &Path, own: OwnFiles) -> io::Result<Self> {
         let mut globs = GitignoreBuilder::new(cwd);
         let mut regexes = Vec::new();
         for ignore in &watch.ignore {
@@ -74,7 +80,8 @@ impl Tree {
             paths,
             whole,
             patterns: patterns.build().map_err(io::Error::other)?,
-            never,
+            cwd: cwd.to_owned(),
+            own,
             globs: globs.build().map_err(io::Error::other)?,
             regexes,
             follow_links: watch.follow_links,
@@ -92,7 +99,7 @@ impl Tree {
         if name.starts_with('.') || name == "node_modules" {
             return false;
         }
-        let own = self.never.iter().any(|never| path.starts_with(never));
+        let own = self.own.has(path);
         let by_user = self.globs.matched(path, is_folder).is_ignore()
             || self.regexes.iter().any(|regex| regex.is_match(&path.to_string_lossy()));
         !own && !by_user && self.is_named(path, is_folder) && !self.is_gitignored(path, is_folder)
@@ -101,6 +108,26 @@ impl Tree {
     /// Whether a path is what the user has named, or in it.
     pub(super) fn is_within(&self, path: &Path) -> bool {
         self.paths.iter().any(|named| path.starts_with(named))
+    }
+
+    /// Log files that do not count from now on.
+    pub(super) fn exclude_logs(&mut self, logs: Vec<PathBuf>) {
+        self.own.add_logs(logs);
+    }
+
+    /// Whether the daemon writes this itself.
+    pub(super) fn is_own(&self, path: &Path) -> bool {
+        self.own.has(path)
+    }
+
+    /// Whether a named path lies in this folder.
+    pub(super) fn is_above(&self, path: &Path) -> bool {
+        self.paths.iter().any(|named| named != path && named.starts_with(path))
+    }
+
+    /// What the user has named.
+    pub(super) fn named(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// Whether a path below those named is one of them: patterns name files, which may be in any folder.
@@ -118,8 +145,17 @@ impl Tree {
 
     /// Visits everything that counts. Folders that cannot be read are passed over.
     pub(super) fn walk(&self, visitor: &mut impl Visitor) -> io::Result<()> {
+        self.walk_below(Path::new("/"), visitor)
+    }
+
+    /// Visits the named paths in a folder.
+    pub(super) fn walk_below(&self, folder: &Path, visitor: &mut impl Visitor) -> io::Result<()> {
         let mut folders = 0;
-        for path in &self.paths {
+        for path in self.paths.iter().filter(|path| path.starts_with(folder)) {
+            // Before the folder itself, so that it is not missed when it is made again now.
+            let is_near = |(number, above): &(usize, &Path)| *number == 0 || above.starts_with(&self.cwd);
+            let above = path.ancestors().skip(1).enumerate().take_while(is_near);
+            above.for_each(|(_, above)| visitor.above(above));
             if path.is_dir() {
                 self.walk_folder(path, 0, &mut folders, visitor)?;
             } else {
@@ -215,6 +251,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// A home that no test walks to.
+    const NOWHERE: &str = "/nowhere";
+
     struct Names(Vec<String>, PathBuf);
 
     impl Visitor for Names {
@@ -226,9 +265,11 @@ mod tests {
         fn file(&mut self, path: &Path) {
             self.0.push(path.strip_prefix(&self.1).expect("it is below").display().to_string());
         }
+
+        fn above(&mut self, _path: &Path) {}
     }
 
-    fn walked(root: &Path, ignore: Vec<WatchIgnore>, never: Vec<PathBuf>) -> Vec<String> {
+    fn walked(root: &Path, ignore: Vec<WatchIgnore>, home: &Path) -> Vec<String> {
         let watch = Watch {
             paths: vec![root.to_owned()],
             ignore,
@@ -237,7 +278,7 @@ mod tests {
             polling: None,
         };
         let mut names = Names(Vec::new(), root.to_owned());
-        Tree::new(&watch, root, never)
+        Tree::new(&watch, root, OwnFiles::new(home))
             .expect("patterns are right")
             .walk(&mut names)
             .expect("it can be walked");
@@ -270,7 +311,7 @@ mod tests {
         std::fs::write(root.join("tmp/.gitignore"), "/t\n").expect("written");
         std::os::unix::fs::symlink(root, root.join("loop")).expect("linked");
         let ignore = vec![WatchIgnore::Glob("*.min.js".into()), WatchIgnore::Regex("/nothing/".into())];
-        let seen = walked(root, ignore, vec![root.join("logs")]);
+        let seen = walked(root, ignore, &root.join("logs"));
         assert_eq!(seen, ["/", "src/", "src/a.js", "tmp/", "tmp/keep/", "tmp/keep/k"]);
     }
 
@@ -283,7 +324,7 @@ mod tests {
         let absolute = root.join("cache").display().to_string();
         for pattern in [absolute.as_str(), "./cache", "./cac*"] {
             let ignore = vec![WatchIgnore::Glob(pattern.to_owned())];
-            assert_eq!(walked(root, ignore, vec![]), ["/", "app.js"], "{pattern}");
+            assert_eq!(walked(root, ignore, NOWHERE.as_ref()), ["/", "app.js"], "{pattern}");
         }
     }
 
@@ -302,7 +343,7 @@ mod tests {
             let (delay, follow_links, polling) = (Duration::from_millis(1), false, None);
             let watch = Watch { paths, ignore, delay, follow_links, polling };
             let mut names = Names(Vec::new(), root.to_owned());
-            let tree = Tree::new(&watch, root, vec![]).expect("patterns are right");
+            let tree = Tree::new(&watch, root, OwnFiles::default()).expect("patterns are right");
             tree.walk(&mut names).expect("it can be walked");
             let mut files: Vec<String> = names.0.into_iter().filter(|name| !name.ends_with('/')).collect();
             files.sort();
@@ -324,18 +365,18 @@ mod tests {
         std::fs::write(root.join("a.js"), "").expect("written");
         let gitignore = root.join(".gitignore");
         std::fs::write(&gitignore, "a.js\n").expect("written");
-        assert_eq!(walked(root, vec![], vec![]), ["/"]);
+        assert_eq!(walked(root, vec![], NOWHERE.as_ref()), ["/"]);
         // A sparse file takes no space on the disk.
         let file = std::fs::File::options().append(true).open(&gitignore).expect("opened");
         file.set_len(1 << 31).expect("set");
-        assert_eq!(walked(root, vec![], vec![]), ["/", "a.js"]);
+        assert_eq!(walked(root, vec![], NOWHERE.as_ref()), ["/", "a.js"]);
         if rustix::process::geteuid().is_root() {
             let secret = root.join("secret");
             std::fs::write(&secret, "a.js\n").expect("written");
             std::fs::remove_file(&gitignore).expect("removed");
             std::os::unix::fs::symlink(&secret, &gitignore).expect("linked");
             std::os::unix::fs::lchown(&gitignore, Some(65_534), None).expect("given away");
-            assert_eq!(walked(root, vec![], vec![]), ["/", "a.js", "secret"]);
+            assert_eq!(walked(root, vec![], NOWHERE.as_ref()), ["/", "a.js", "secret"]);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! only to it, so the answer comes from this worker.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use forkful_core::Time;
@@ -21,8 +21,11 @@ use super::super::starting::Starts;
 /// A worker that accepts a connection waits for the first bytes; a worker that refuses it has closed it by
 /// then.
 const REFUSED_WITHIN: Duration = Duration::from_millis(20);
-/// Maximum bytes of an answer that are read for its status.
-const HEAD_BYTES_MAX: usize = 4096;
+/// Maximum bytes of an answer that are read for its status, with the head of one informational answer before it: what Node.js
+/// accepts by default.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// How a worker can be reached.
 pub(super) enum Way {
@@ -30,7 +33,8 @@ pub(super) enum Way {
     Busy,
     /// A connection to it.
     Connection(TcpStream),
-    Address(SocketAddr),
+    /// The first of these that does not refuse a connection.
+    Addresses(Vec<SocketAddr>),
     /// Not at all.
     None(String),
 }
@@ -107,8 +111,8 @@ impl App {
                 stream.set_nonblocking(true)?;
                 talk(tokio::net::TcpStream::from_std(stream)?, http).await
             }),
-            Way::Address(address) => asker.await_answer(async move {
-                let stream = tokio::net::TcpStream::connect(address).await?;
+            Way::Addresses(addresses) => asker.await_answer(async move {
+                let stream = connect(&addresses).await?;
                 match http {
                     Some(_) => talk(stream, http).await,
                     // Connecting was the check.
@@ -121,7 +125,8 @@ impl App {
 
     pub(super) fn way_to(&mut self, slot: u16, generation: Generation, port: Option<u16>, now: Time) -> Way {
         if let Some(port) = port {
-            return Way::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+            // `localhost` has both addresses, and an app may listen on one of them alone.
+            return Way::Addresses(addresses_of(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))));
         }
         let Some(process) = self.process(slot, generation) else { return Way::None("it is gone".to_owned()) };
         let worker = self.listener_of(slot, process, generation);
@@ -141,15 +146,37 @@ impl App {
             ListeningSocket::Unix(_) => None,
         });
         match own {
-            Some(mut address) => {
-                if address.ip().is_unspecified() {
-                    address.set_ip(Ipv4Addr::LOCALHOST.into());
-                }
-                Way::Address(address)
-            }
+            Some(address) => Way::Addresses(addresses_of(address)),
             None => Way::None("it does not listen on any port".to_owned()),
         }
     }
+}
+
+/// The addresses at which a listener may be reached. One that listens on all IPv6 addresses usually has IPv4 connections, too.
+fn addresses_of(listener: SocketAddr) -> Vec<SocketAddr> {
+    let all: &[IpAddr] = match listener.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => &[IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
+        }
+        _ => return vec![listener],
+    };
+    all.iter().map(|ip| SocketAddr::new(*ip, listener.port())).collect()
+}
+
+/// Connects to the first address that does not refuse. When all refuse, the error is that of the first.
+pub(super) async fn connect(addresses: &[SocketAddr]) -> io::Result<tokio::net::TcpStream> {
+    let mut refusal = None;
+    for address in addresses {
+        match tokio::net::TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if refusal.is_none() && error.kind() != io::ErrorKind::ConnectionRefused => {
+                return Err(error);
+            }
+            Err(error) => drop(refusal.get_or_insert(error)),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| io::Error::other("there is no address")))
 }
 
 /// The two ends of a TCP connection over loopback, like the connections of the app's clients.
@@ -183,24 +210,46 @@ async fn talk(mut stream: tokio::net::TcpStream, path: Option<String>) -> io::Re
     stream.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
-    while !head.contains(&b'\n') && head.len() < HEAD_BYTES_MAX {
+    while !has_final_status(&head) && head.len() < HEAD_BYTES_MAX {
         match stream.read(&mut chunk).await? {
             0 => break,
             n => head.extend_from_slice(&chunk[..n]),
         }
+        let informational = head.len() - after_informational(&head).len();
+        head.drain(..informational);
     }
     judge(&head)
 }
 
-/// Judges a status line.
-fn judge(head: &[u8]) -> io::Result<()> {
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+/// What follows complete informational answers, such as 103 Early Hints (RFC 9110, section 15.2).
+fn after_informational(mut bytes: &[u8]) -> &[u8] {
+    while is_informational(bytes)
+        && let Some(end) = memchr::memmem::find(bytes, END_OF_HEAD)
+    {
+        bytes = &bytes[end + END_OF_HEAD.len()..];
+    }
+    bytes
+}
+
+/// Whether an answer begins with the status of an informational one. After 101 comes another protocol, so it is final.
+fn is_informational(bytes: &[u8]) -> bool {
+    matches!(status_of(bytes), Some(100 | 102..=199))
+}
+
+fn has_final_status(bytes: &[u8]) -> bool {
+    bytes.contains(&b'\n') && !is_informational(bytes)
+}
+
+/// The status of an answer whose first line this begins with.
+fn status_of(bytes: &[u8]) -> Option<u16> {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let text = String::from_utf8_lossy(line);
-    let status: Option<u16> = text
-        .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.split_ascii_whitespace().nth(1))
-        .and_then(|status| status.parse().ok());
-    match status {
+    text.strip_prefix("HTTP/1.")?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Judges the final answer by its status line.
+fn judge(head: &[u8]) -> io::Result<()> {
+    match status_of(head) {
         Some(200..=399) => Ok(()),
         Some(status) => Err(io::Error::other(format!("status {status}"))),
         None if head.is_empty() => Err(io::Error::other("the connection was closed without an answer")),
@@ -231,5 +280,77 @@ mod tests {
         let mut byte = [0];
         theirs.read_exact(&mut byte).expect("it arrives");
         assert_eq!(byte, *b"x");
+    }
+    fn block_on<T>(what: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(what)
+    }
+
+    #[test]
+    fn informational_answers_are_passed_over_however_they_are_cut() {
+        let hints =
+            format!("HTTP/1.1 103 Early Hints\r\nLink: </{}>\r\n\r\n", "x".repeat(HEAD_BYTES_MAX / 2));
+        let answered = |last: &str, cut: usize| {
+            let answer = format!("HTTP/1.1 100 Continue\r\n\r\n{hints}{hints}{hints}{last}");
+            let (ours, theirs) = connected_pair().expect("loopback is there");
+            block_on(async move {
+                for stream in [&ours, &theirs] {
+                    stream.set_nonblocking(true)?;
+                }
+                let mut theirs = tokio::net::TcpStream::from_std(theirs)?;
+                let answering = async move {
+                    for piece in answer.as_bytes().chunks(cut) {
+                        theirs.write_all(piece).await?;
+                        tokio::task::yield_now().await;
+                    }
+                    // What it was asked is read before it closes, so that no answer is lost.
+                    theirs.shutdown().await?;
+                    theirs.read_to_end(&mut Vec::new()).await
+                };
+                let ours = tokio::net::TcpStream::from_std(ours)?;
+                let (judged, _) = tokio::join!(talk(ours, Some("/".to_owned())), answering);
+                judged
+            })
+        };
+        for cut in [1_000, 1 << 20] {
+            answered("HTTP/1.1 200 OK\r\n\r\n", cut).expect("it is healthy");
+            let fault = answered("HTTP/1.1 503 Service Unavailable\r\n\r\n", cut).expect_err("a fault");
+            assert_eq!(fault.to_string(), "status 503");
+            assert!(answered("", cut).is_err());
+        }
+        assert!(has_final_status(b"HTTP/1.1 101 Switching Protocols\r\n"));
+    }
+
+    #[test]
+    fn a_listener_on_all_addresses_is_looked_for_on_both_loopback_addresses() {
+        let addresses = |listener: &str| {
+            let found = addresses_of(listener.parse().expect("an address"));
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses("0.0.0.0:80"), ["127.0.0.1:80"]);
+        assert_eq!(addresses("[::]:80"), ["127.0.0.1:80", "[::1]:80"]);
+        assert_eq!(addresses("[::1]:80"), ["[::1]:80"]);
+        assert_eq!(addresses("10.0.0.1:80"), ["10.0.0.1:80"]);
+    }
+
+    #[test]
+    fn when_one_address_refuses_the_next_is_tried_and_the_first_error_is_told() {
+        // An address that refuses for as long as the socket is there: it is bound and does not listen.
+        let refuses = |ip: IpAddr| {
+            let family = rustix::net::AddressFamily::INET;
+            let socket =
+                rustix::net::socket(family, rustix::net::SocketType::STREAM, None).expect("a socket");
+            rustix::net::bind(&socket, &SocketAddr::new(ip, 0)).expect("bound");
+            let bound = rustix::net::getsockname(&socket).expect("it has a name");
+            (SocketAddr::try_from(bound).expect("an address"), socket)
+        };
+        let (first, _first) = refuses(Ipv4Addr::LOCALHOST.into());
+        let (second, _second) = refuses(Ipv4Addr::LOCALHOST.into());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
+        let served = listener.local_addr().expect("it has an address");
+        let peer = block_on(async { connect(&[first, served]).await?.peer_addr() });
+        assert_eq!(peer.expect("connected"), served);
+        let refused = block_on(connect(&[first, second])).expect_err("both refuse");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

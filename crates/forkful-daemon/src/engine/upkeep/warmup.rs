@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::super::Back;
 use super::super::app::{App, ProcessKey};
-use super::health::Way;
+use super::health::{Way, connect};
 
 /// The beginning of each answer.
 const BEGINNING: &[u8] = b"HTTP/1.";
@@ -35,7 +35,7 @@ impl App {
                 stream.set_nonblocking(true)?;
                 TcpStream::from_std(stream)
             }),
-            Way::Address(address) => asker.ask(TcpStream::connect(address)),
+            Way::Addresses(addresses) => asker.ask(async move { connect(&addresses).await }),
         }
         None
     }

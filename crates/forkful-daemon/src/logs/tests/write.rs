@@ -296,3 +296,17 @@ fn what_comes_after_a_rest_stays_in_its_pipe_for_another_daemon() {
     assert_eq!(fs_err::read_to_string(&path).unwrap(), before);
     assert_eq!(rustix::io::ioctl_fionread(&worker).unwrap(), 6);
 }
+
+#[test]
+fn the_beginning_of_a_line_is_in_the_file_after_a_rest() {
+    let bench = Bench::new();
+    let path = bench.path("out.log");
+    let mut worker = bench.worker(0, Out, &path);
+    worker.write_all(b"whole\nbeginning-").unwrap();
+    bench.settle();
+    assert_eq!(fs_err::read_to_string(&path).unwrap(), "whole\n");
+    assert_eq!(bench.service.rest().blocking_recv(), Ok(()));
+    assert_eq!(fs_err::read_to_string(&path).unwrap(), "whole\nbeginning-\n");
+    worker.write_all(b"end\n").unwrap();
+    assert_eq!(rustix::io::ioctl_fionread(&worker).unwrap(), 4, "this is for the next daemon");
+}
