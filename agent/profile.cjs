@@ -102,6 +102,7 @@ class Profiles {
   /** A CPU profile. V8 takes the samples from a separate thread. */
   cpu({ for_ms: wish, interval_us: every }, socket) {
     const { guarded, timer, sampling } = this.agent;
+    if (require('./sampler.cjs').isCovered()) throw new Error('the coverage of this worker is measured (NODE_V8_COVERAGE), and the end of a CPU profile would end that');
     const session = open();
     this.isBusy = true;
     let isOver = false;
@@ -148,10 +149,9 @@ class Profiles {
 
   /**
    * V8 does not find code that replaced a function while it ran, in a long loop, before the profile began: its samples would be the caller's.
-   * This throws all optimized code away. Not where the app's coverage is measured, which this would end.
+   * This throws all optimized code away.
    */
   findReplaced(session) {
-    if (process.env.NODE_V8_COVERAGE) return;
     ask(session, 'Profiler.startPreciseCoverage', { callCount: false, detailed: false });
     ask(session, 'Profiler.stopPreciseCoverage');
   }

@@ -66,6 +66,24 @@ function isOwn(frame) {
   return isOfApp(frame) && !frame.url.includes('/node_modules/');
 }
 
+/**
+ * Whether V8 measures the app's coverage. The end of any session in which the profiler is enabled ends the measurement, because V8 has one for the whole
+ * process.
+ */
+function isCovered() {
+  return Boolean(process.env.NODE_V8_COVERAGE);
+}
+
+/**
+ * Whether Node.js takes a CPU profile of the whole run. `console.profile` tells all sessions in which the profiler is enabled, and Node's own session
+ * writes such messages, with the profile, to the app's stderr. A pair of sessions in place of `console.profile` is no way out: each new session walks
+ * through the whole heap, and does not find code that replaced a function while it ran.
+ */
+function isProfiled() {
+  const given = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/[\s"]+/)];
+  return given.some((option) => option.replaceAll('_', '-') === '--cpu-prof');
+}
+
 /** Takes profiles, and finds the functions that blocked the event loop. */
 class Sampler {
   /**
@@ -90,13 +108,16 @@ class Sampler {
     this.finished = null;
     this.bornAt = clock();
     this.spentMs = 0;
+    /** No profiles are taken: they would disturb what the app's user measures. */
+    this.isOff = isCovered() || isProfiled();
     /** Profiles have the kernel's monotonic time. */
     const [seconds, nanoseconds] = process.hrtime();
     this.offsetUs = seconds * 1e6 + nanoseconds / 1e3 - clock() * 1e3;
   }
 
-  /** The event loop was blocked: begins a profile, unless there is one, or profiles have taken too much time. */
+  /** The event loop was blocked: begins a profile, unless there is one, or profiles have taken too much time or would disturb. */
   start() {
+    if (this.isOff) return;
     const now = this.clock();
     this.armedUntil = now + ARMED_MS;
     if (this.session) return;
@@ -247,4 +268,4 @@ function isRequestStart({ functionName, url }) {
   return functionName === 'parserOnIncoming' && url === 'node:_http_server';
 }
 
-module.exports = { Sampler, isOfAgent, placeOf, samplesOf };
+module.exports = { Sampler, isCovered, isOfAgent, placeOf, samplesOf };

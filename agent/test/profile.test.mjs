@@ -2,6 +2,7 @@
 // and neither the app's own sessions nor the stall ledger notice.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { join } from 'node:path';
@@ -10,14 +11,14 @@ import { fileURLToPath } from 'node:url';
 
 import { MAJORS } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
-import { directory, launch as launchScript } from './lib/worker.mjs';
+import { directory, launch as launchScript, timesRun } from './lib/worker.mjs';
 
 const BUSY = fileURLToPath(new URL('fixtures/busy.cjs', import.meta.url));
 
 const { watchUtilization } = createRequire(import.meta.url)('../reports.cjs');
 
 /** Starts the busy program under the agent. */
-const launch = (t, major, { args, execArgv } = {}) => launchScript(t, major, BUSY, args, {}, execArgv);
+const launch = (t, major, { args, execArgv, env } = {}) => launchScript(t, major, BUSY, args, env, execArgv);
 
 let streams = 0;
 
@@ -112,6 +113,17 @@ for (const major of MAJORS) {
       assert.ok(strings.includes('a text that only the fixture has'));
       // The stream is closed, and the next one begins.
       await whole(await order(t, worker, { kind: 'cpu', for_ms: 10 }));
+      assert.equal(worker.output, '');
+    });
+
+    test("a CPU profile is refused while the app's coverage is measured, and a heap snapshot is not", async (t) => {
+      const folder = mkdtempSync(join(directory, 'coverage-'));
+      const worker = launch(t, major, { env: { NODE_V8_COVERAGE: folder } });
+      assert.match(await refused(await order(t, worker, { kind: 'cpu', for_ms: 10 })), /coverage of this worker is measured \(NODE_V8_COVERAGE\)/);
+      await whole(await order(t, worker, { kind: 'heap' }));
+      worker.child.send('end');
+      assert.deepEqual(await worker.exited, [0, null]);
+      assert.equal(timesRun(folder, BUSY, 'last'), 1);
       assert.equal(worker.output, '');
     });
 

@@ -2,6 +2,7 @@
 // function an event loop stood in, and that the app never notices that somebody looks.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
 import http from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -10,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { MAJORS, NEWEST } from '../../tests/e2e/lib/nodes.mjs';
 import { waitUntil } from '../../tests/e2e/lib/wait.mjs';
-import { launch } from './lib/worker.mjs';
+import { directory, launch, timesRun } from './lib/worker.mjs';
 
 const APP = fileURLToPath(new URL('fixtures/ten-routes.cjs', import.meta.url));
 const QUIET = fileURLToPath(new URL('fixtures/stalls-of-its-own.cjs', import.meta.url));
@@ -29,8 +30,8 @@ const CASES = [
   ['/mail', 'GET /mail', 'hold'],
 ];
 
-function start(t, { major = NEWEST, script = APP, args = [], execArgv = [] }) {
-  const worker = Object.assign(launch(t, major, script, args, {}, execArgv), { stalls: [], acts: [] });
+function start(t, { major = NEWEST, script = APP, args = [], execArgv = [], env = {} }) {
+  const worker = Object.assign(launch(t, major, script, args, env, execArgv), { stalls: [], acts: [] });
   worker.child.on('internalMessage', (message) => {
     worker.acts.push(message.act);
     if (message.act === 'stalls') worker.stalls.push(...message.stalls);
@@ -108,6 +109,30 @@ describe('on each version of Node.js', () => {
       const { length } = worker.stalls;
       await get(port, '/orders');
       assert.equal(worker.stalls.length, length);
+      assert.equal(worker.output, '');
+    });
+
+    test(`${major}: an app that Node.js profiles by itself gets nothing into its stderr`, async (t) => {
+      const worker = start(t, { major, script: QUIET, args: ['holds'], execArgv: ['--cpu-prof', `--cpu-prof-dir=${directory}`] });
+      worker.watch(50);
+      // A profile would have begun before the first message, and be read before the second.
+      await waitUntil('stalls', () => worker.acts.filter((act) => act === 'stalls').length > 1);
+      const closed = once(worker.child, 'close');
+      worker.child.kill('SIGKILL');
+      await closed;
+      assert.equal(worker.output, '');
+    });
+
+    test(`${major}: an app's coverage is measured to its end`, async (t) => {
+      const folder = mkdtempSync(join(directory, 'coverage-'));
+      const worker = start(t, { major, script: QUIET, args: ['holds'], env: { NODE_V8_COVERAGE: folder } });
+      worker.watch(50);
+      await waitUntil('stalls', () => worker.acts.filter((act) => act === 'stalls').length > 1);
+      worker.watch(0);
+      const closed = once(worker.child, 'close');
+      worker.child.send('end');
+      assert.deepEqual(await closed, [0, null]);
+      assert.equal(timesRun(folder, QUIET, 'last'), 1);
       assert.equal(worker.output, '');
     });
   }

@@ -69,14 +69,15 @@ declare namespace pm2 {
     destroy(callback: Callback): void;
     destroy(): Promise<unknown>;
     launchBus(callback: (error: Error | null, bus: Bus, socket: NodeJS.EventEmitter) => void): void;
+    launchBus(): Promise<Bus>;
     disconnectBus(): void;
 
     start(what: Startable, callback: Callback<Proc[]>): void;
-    start(what: Startable, options: StartOptions, callback: Callback<Proc[]>): void;
-    start(what: Startable, options?: StartOptions): Promise<Proc[]>;
+    start(what: Startable, options: StartOptions | null, callback: Callback<Proc[]>): void;
+    start(what: Startable, options?: StartOptions | null): Promise<Proc[]>;
     restart(what: Target | StartOptions, callback: Callback<ActedOn[]>): void;
-    restart(what: Target | StartOptions, options: StartOptions, callback: Callback<ActedOn[]>): void;
-    restart(what: Target | StartOptions, options?: StartOptions): Promise<ActedOn[]>;
+    restart(what: Target | StartOptions, options: StartOptions | null, callback: Callback<ActedOn[]>): void;
+    restart(what: Target | StartOptions, options?: StartOptions | null): Promise<ActedOn[]>;
     reload: Pm2['restart'];
     gracefulReload: Pm2['restart'];
     stop(target: Target, callback: Callback<ActedOn[]>): void;

@@ -35,6 +35,26 @@ test('without a callback there are promises', (t) => {
   `);
 });
 
+test('options that are null are no options', (t) => {
+  run(sandbox(t), `
+    const called = (verb, ...values) => new Promise((resolve, reject) => pm2[verb](...values, (error, result) => (error ? reject(error) : resolve(result))));
+    assert.equal((await called('start', APP, null)).length, 1);
+    for (const verb of ['start', 'restart', 'reload', 'gracefulReload']) assert.equal((await called(verb, 'app', null)).length, 1, verb);
+    for (const verb of ['start', 'restart', 'reload']) assert.equal((await pm2[verb]({ apps: [{ script: APP, name: 'app' }] }, null)).length, 1, verb);
+  `);
+});
+
+test('a bus is opened for a caller that awaits', (t) => {
+  run(sandbox(t), `
+    const bus = await pm2.launchBus();
+    const online = new Promise((resolve) => bus.on('process:event', ({ event, process: { name } }) => event === 'online' && resolve(name)));
+    await pm2.start({ script: APP, name: 'api' });
+    assert.equal(await online, 'api');
+    await pm2.disconnect();
+    await assert.rejects(new pm2.custom({ pm2_home: '/dev/null/home' }).launchBus());
+  `);
+});
+
 test('restart, reload and start by name take other options', (t) => {
   run(sandbox(t), `
     await pm2.start({ script: APP, name: 'api', env: { STEP: '1', LEFT: 'yes' } });

@@ -372,6 +372,86 @@ describe('the dashboard', { skip: reason }, () => {
     });
   });
 
+  /** Hides the page as another tab does, or shows it again. */
+  const hide = (page, isHidden) => page.evaluate((value) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => value });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, isHidden);
+
+  test('a link that is opened in the tab of the dashboard begins a new session', async () => {
+    await visit(async (page) => {
+      const shown = page.waitForSelector('footer:has-text("actions are allowed")');
+      const token = daemon.link('--control').split('#')[1];
+      await page.evaluate((fragment) => { location.hash = fragment; }, token);
+      await shown;
+      await page.waitForSelector('.connection.live');
+      assert.ok(!page.url().includes('token'), page.url());
+    });
+  });
+
+  test('the log: the reader leaves the end by scrolling, a hidden page reads nothing, and only faults are announced', async () => {
+    await visit(async (page) => {
+      // The lines of a log that goes on, as many at a time as are asked for.
+      await page.evaluate(() => {
+        const real = window.fetch;
+        window.readers = [];
+        window.fetch = (url, options) => {
+          if (!String(url).startsWith('/api/logs')) return real(url, options);
+          const body = new ReadableStream({ start: (reader) => { window.readers.push({ reader, signal: options.signal }); } });
+          return Promise.resolve(new Response(body));
+        };
+        window.lines = 0;
+        window.write = (many) => {
+          const text = Array.from({ length: many }, () => `${JSON.stringify({ app: 'web', line: `line ${window.lines++}`, stream: 'out', pm_id: 0, at_ms: Date.now() - 36 * 3_600_000 })}\n`).join('');
+          window.readers.at(-1).reader.enqueue(new TextEncoder().encode(text));
+        };
+      });
+      await page.click('nav >> text=Logs');
+      const write = async (many) => {
+        await page.evaluate((number) => window.write(number), many);
+        await page.waitForFunction(() => document.querySelector('.log .line:last-child .text')?.textContent === `line ${window.lines - 1}`);
+      };
+      await page.waitForFunction(() => window.readers.length === 1);
+      await write(300);
+      assert.equal(await page.textContent('.count'), '300 lines');
+      assert.equal(await page.textContent('main p[role=status]'), '');
+      assert.match(await page.textContent('.log .where >> nth=0'), /^\d{1,2} \w+ \d{4}, \d\d:\d\d:\d\d web 0$/, 'a line of another day has its day');
+      // Lines that are dropped at the top scroll, too.
+      for (const many of [300, 3000, 700]) await write(many);
+      const isAtEnd = () => page.$eval('.log', (log) => log.scrollHeight - log.clientHeight - log.scrollTop < 2);
+      assert.ok(await isAtEnd());
+      assert.ok(await page.isChecked('.check input'));
+      await page.$eval('.log', (log) => { log.scrollTop = 100; });
+      await page.waitForSelector('.check input:not(:checked)');
+      await write(1);
+      assert.ok(!await isAtEnd());
+      await page.check('.check input');
+      await page.waitForFunction(() => { const log = document.querySelector('.log'); return log.scrollHeight - log.clientHeight - log.scrollTop < 2; });
+      await hide(page, true);
+      await page.waitForFunction(() => window.readers[0].signal.aborted);
+      assert.equal(await page.evaluate(() => window.readers.length), 1);
+      await hide(page, false);
+      await page.waitForFunction(() => window.readers.length === 2);
+      await page.fill('label:has-text("Filter") input', '/(/');
+      await page.waitForSelector('main p[role=status]:has-text("This pattern is not complete.")');
+    });
+  });
+
+  test('values of another day have their day', async () => {
+    await visit(async (page) => {
+      await page.click(`${row('web')} a`);
+      await page.waitForSelector('h1:has-text("web")');
+      await chooseDay(page);
+      const figures = page.locator('figure.plot:has(details.numbers)');
+      for (const place of [0, (await figures.count()) - 1]) await figures.nth(place).locator('summary').click();
+      await page.waitForFunction(() => {
+        const tables = [...document.querySelectorAll('figure.plot details[open] tbody')];
+        const hasDay = (table) => /^\d{1,2} \w+ \d{4}, \d\d:/.test(table.lastElementChild?.firstElementChild?.textContent ?? '');
+        return tables.length === 2 && tables.every(hasDay);
+      });
+    });
+  });
+
   test('it acts only with control, and asks first', async () => {
     await visit(async (page) => {
       await page.click(`${row('web')} a`);
@@ -386,13 +466,21 @@ describe('the dashboard', { skip: reason }, () => {
       await page.click('dialog .yes');
       await page.waitForSelector('.told:has-text("scale of web is done")');
       await page.waitForSelector('th a:text-is("worker 2")');
+      const isFocused = (name) => page.waitForFunction((text) => !document.querySelector('dialog') && document.activeElement?.textContent === text, name);
+      await isFocused('scale');
       await page.click('.actions >> text=reload');
       await page.waitForSelector('dialog[open]');
       await page.keyboard.press('Escape');
-      await page.waitForFunction(() => !document.querySelector('dialog'));
+      await isFocused('reload');
+      await page.click('.actions >> text=restart');
+      await page.click('dialog >> text=cancel');
+      await isFocused('restart');
       await page.click('.actions >> text=stop');
       await page.click('dialog .yes');
       await page.waitForSelector('h1 >> text=stopped');
+      await isFocused('stop');
+      // The heading has changed since the view was opened.
+      await page.waitForFunction(() => document.title === `${document.querySelector('h1').textContent} · Forkful` && document.title.includes('stopped'));
     }, { control: true });
     daemon.forkful('start', 'web');
   });

@@ -1,14 +1,14 @@
 // A process under the agent, whose primary is the test, and its clients.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { nodeBinary } from '../../../tests/e2e/lib/nodes.mjs';
 import { writeCertificate } from '../../../tests/e2e/lib/tls.mjs';
@@ -93,4 +93,11 @@ export async function sync(worker) {
   const mark = `sync ${Math.random()}`;
   worker.child.send(mark);
   await worker.heard('an echo', (m) => m.got === mark);
+}
+
+/** How often a function of a script ran by the coverage that a process left in a folder. */
+export function timesRun(folder, script, name) {
+  const scripts = readdirSync(folder).flatMap((file) => JSON.parse(readFileSync(join(folder, file), 'utf8')).result);
+  const found = scripts.find(({ url }) => url === pathToFileURL(script).href)?.functions.find(({ functionName }) => functionName === name);
+  return found?.ranges[0].count;
 }

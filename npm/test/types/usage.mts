@@ -52,6 +52,9 @@ forkfulPm2.connect((fault) => {
     forkfulPm2.launchBus((_fault, bus) => bus.on('log:*', (kind: string, packet: { data: string }) => console.log(kind, packet.data, first)));
   });
 });
+const bus = await forkfulPm2.launchBus();
+bus.on('log:*', () => bus.close());
+await forkfulPm2.restart('api', null);
 const status: string = (await forkfulPm2.list())[0].pm2_env.status;
 
 // @ts-expect-error an app needs a script

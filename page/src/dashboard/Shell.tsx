@@ -32,9 +32,13 @@ export function Shell() {
   const main = useRef<HTMLElement>(null);
   const place = route.path.join('/');
   const isFirst = useRef(true);
+  // After every drawing: a heading may come after its view, and changes with the state of an app.
+  useEffect(() => {
+    const title = `${main.current?.querySelector('h1')?.textContent ?? 'Dashboard'} · Forkful`;
+    if (document.title !== title) document.title = title;
+  });
   useEffect(() => {
     const heading = main.current?.querySelector('h1');
-    document.title = `${heading?.textContent ?? 'Dashboard'} · Forkful`;
     // Keyboard and screen-reader users begin at the new view.
     if (!isFirst.current) heading?.focus();
     isFirst.current = false;
@@ -54,7 +58,9 @@ export function Shell() {
       </header>
       {(connection === 'lost' || connection === 'over') && (
         <p class="warning" role="status">
-          {connection === 'lost' ? 'The daemon does not answer; this page shows old values.' : 'This session has ended.'} <code>forkful dashboard</code> prints a new link.
+          {connection === 'lost'
+            ? 'The daemon does not answer, or has closed the port of this page because no page was in sight for 30 minutes; this page shows old values.'
+            : 'This session has ended.'} <code>forkful dashboard</code> prints a new link.
         </p>
       )}
       <main id="main" ref={main}><View route={route} /></main>

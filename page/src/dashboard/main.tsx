@@ -29,5 +29,8 @@ async function start(root: HTMLElement): Promise<void> {
   follow();
 }
 
+// A link that is opened in a tab with the dashboard only changes the fragment.
+addEventListener('hashchange', () => { if (location.hash.startsWith('#token=')) location.reload(); });
+
 const root = document.getElementById('page');
 if (root) void start(root);

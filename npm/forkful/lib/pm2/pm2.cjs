@@ -131,7 +131,9 @@ class Pm2 {
       socket.once('close', () => this.#buses.delete(socket));
       return { bus, socket };
     };
+    if (typeof callback !== 'function') return answer(null, async () => (await open()).bus);
     open().then(({ bus, socket }) => process.nextTick(callback, null, bus, socket), (error) => process.nextTick(callback, error));
+    return undefined;
   }
 
   disconnectBus() {
@@ -160,14 +162,16 @@ class Pm2 {
   start(...values) {
     const { given, callback } = part(values);
     return answer(callback, async () => {
-      const { names, ids, restarted } = await startAny(this.Client, given[0], given[1]);
+      const { names, ids, restarted } = await startAny(this.Client, given[0], given[1] ?? {});
       const touched = (await this.#list()).filter((entry) => names.has(entry.name) && (ids === null || ids.has(entry.pm_id)));
       return touched.map(restarted ? (entry) => acted(entry) : started);
     });
   }
 
   #roll(verb, values) {
-    const { given: [target, options = {}], callback } = part(values);
+    const { given: [target, given], callback } = part(values);
+    // PM2 takes `null` for no options.
+    const options = given ?? {};
     return answer(callback, async () => {
       const client = this.Client;
       const ofConfig = async ({ names }) => (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));

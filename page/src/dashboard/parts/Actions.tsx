@@ -19,7 +19,6 @@ export function Actions({ app, instances }: { app: string; instances: number }) 
   const [busy, setBusy] = useState(false);
   if (!session().control) return null;
   const act = async (verb: Verb, count: number) => {
-    setAsked(null);
     setBusy(true);
     setTold(`${verb} of ${app} is in progress`);
     try {
@@ -35,10 +34,11 @@ export function Actions({ app, instances }: { app: string; instances: number }) 
   return (
     <div class="actions">
       {(['reload', 'restart', 'scale', 'stop'] as const).map((verb) => (
-        <button key={verb} type="button" disabled={busy} onClick={() => setAsked(verb)}>{verb}</button>
+        // Not `disabled`, which would take the focus away.
+        <button key={verb} type="button" aria-disabled={busy} onClick={() => { if (!busy) setAsked(verb); }}>{verb}</button>
       ))}
       <span class="told" role="status">{told}</span>
-      {asked && <Question verb={asked} app={app} instances={instances} onYes={act} onNo={() => setAsked(null)} />}
+      {asked && <Question verb={asked} app={app} instances={instances} onYes={act} onClose={() => setAsked(null)} />}
     </div>
   );
 }
@@ -46,22 +46,24 @@ export function Actions({ app, instances }: { app: string; instances: number }) 
 /** The daemon takes no more. */
 const WORKERS_MAX = 1024;
 
-type QuestionProps = { verb: Verb; app: string; instances: number; onYes: (verb: Verb, count: number) => void; onNo: () => void };
+type QuestionProps = { verb: Verb; app: string; instances: number; onYes: (verb: Verb, count: number) => void; onClose: () => void };
 
-function Question({ verb, app, instances, onYes, onNo }: QuestionProps) {
+function Question({ verb, app, instances, onYes, onClose }: QuestionProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [count, setCount] = useState(instances);
   useEffect(() => { dialog.current?.showModal(); }, []);
+  // The dialog gives the focus back to the button that opened it when it closes, not when it is removed.
+  const close = () => dialog.current?.close();
   return (
-    <dialog ref={dialog} onClose={onNo} aria-labelledby="question">
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="question">
       <h2 id="question">{verb} {app}?</h2>
       <p>{SAYS[verb]}</p>
       {verb === 'scale' && (
         <p><label>Workers <input type="number" min={1} max={WORKERS_MAX} value={count} onInput={(event) => setCount(Number(event.currentTarget.value))} /></label></p>
       )}
       <div class="buttons">
-        <button type="button" class="yes" disabled={!(Number.isInteger(count) && count >= 1 && count <= WORKERS_MAX)} onClick={() => onYes(verb, count)}>{verb}</button>
-        <button type="button" onClick={onNo}>cancel</button>
+        <button type="button" class="yes" disabled={!(Number.isInteger(count) && count >= 1 && count <= WORKERS_MAX)} onClick={() => { close(); onYes(verb, count); }}>{verb}</button>
+        <button type="button" onClick={close}>cancel</button>
       </div>
     </dialog>
   );

@@ -10,7 +10,7 @@ import { themedAxis, verticalAxis } from '../../plots/Canvas';
 import { useWidth } from '../../plots/Figure';
 import { DataTable } from '../../view/DataTable';
 import type { Values } from '../history';
-import { clock, moment } from '../when';
+import { dated, moment } from '../when';
 import type { Mark } from './marks';
 
 const HEIGHT = 190;
@@ -75,7 +75,7 @@ function options(drawn: { current: Drawn }, readout: (text: string) => void): Om
       setCursor: [(self) => {
         const index = self.cursor.idx;
         const x = typeof index === 'number' ? drawn.current.xs[index] : undefined;
-        readout(x === undefined || typeof index !== 'number' ? '' : `${clock(x * 1000)}: ${valuesAt(drawn.current, index)}`);
+        readout(x === undefined || typeof index !== 'number' ? '' : `${dated(x * 1000)}: ${valuesAt(drawn.current, index)}`);
       }],
       draw: [(self) => drawMarks(self, drawn.current.marks)],
     },
@@ -111,7 +111,7 @@ function LastMarks({ xs, marks }: { xs: number[]; marks: Mark[] }) {
   if (last.length === 0) return null;
   return (
     <p class="note">{last.map(({ at, sign, label, href }, index) => {
-      const words = `${sign} ${label} ${clock(at * 1000)}`;
+      const words = `${sign} ${label} ${dated(at * 1000)}`;
       return <span key={`${at} ${label}`}>{index > 0 && ' · '}{href === undefined ? words : <a href={href}>{words}</a>}</span>;
     })}</p>
   );
@@ -184,7 +184,7 @@ function Numbers({ title, unit, xs, lines, marks }: PanelProps) {
   const rows = places.map((index) => {
     const [from, to] = [xs[index] ?? 0, xs[index + step] ?? Infinity];
     const there = marks.filter(({ at }) => at >= from && at < to).map(({ label }) => label).join(', ');
-    return [clock(from * 1000), ...lines.map(({ values }) => { const value = values[index]; return typeof value === 'number' ? quantity(value, unit) : '–'; }), there];
+    return [dated(from * 1000), ...lines.map(({ values }) => { const value = values[index]; return typeof value === 'number' ? quantity(value, unit) : '–'; }), there];
   });
   return <DataTable columns={['time', ...lines.map(({ name }) => name), 'what happened']} rows={rows.reverse()} caption={title} />;
 }

@@ -7,7 +7,7 @@ import { resolved } from '../../palette';
 import { useWidth } from '../../plots/Figure';
 import { DataTable } from '../../view/DataTable';
 import type { Values } from '../history';
-import { clock } from '../when';
+import { dated } from '../when';
 import type { Mark } from './marks';
 
 const ROW = 22;
@@ -93,7 +93,7 @@ export function Strip(props: Props) {
   const onMove = (event: PointerEvent) => {
     const [column, row] = [Math.floor(((event.offsetX - LABELS) / (width - LABELS)) * xs.length), Math.floor((event.offsetY - HEAD) / ROW)];
     const [x, value] = [xs[column], rows[row]?.values[column]];
-    if (text.current) text.current.textContent = x === undefined ? '' : `${rows[row]?.name}, ${clock(x * 1000)}: ${typeof value === 'number' ? `${number(value * 100)} %` : 'no value'}`;
+    if (text.current) text.current.textContent = x === undefined ? '' : `${rows[row]?.name}, ${dated(x * 1000)}: ${typeof value === 'number' ? `${number(value * 100)} %` : 'no value'}`;
   };
   const odd = oddOnes(rows);
   const step = Math.ceil(xs.length / ROWS_MAX);
@@ -107,7 +107,7 @@ export function Strip(props: Props) {
         <summary>The numbers</summary>
         {isOpen && (
           <DataTable caption={title} columns={['time', ...rows.map(({ name }) => name)]}
-            rows={xs.flatMap((x, index) => (index % step === 0 ? [[clock(x * 1000), ...rows.map(({ values }) => percent(values[index]))]] : [])).reverse()} />
+            rows={xs.flatMap((x, index) => (index % step === 0 ? [[dated(x * 1000), ...rows.map(({ values }) => percent(values[index]))]] : [])).reverse()} />
         )}
       </details>
     </figure>

@@ -8,7 +8,7 @@ import { ask, linesOf } from '../session';
 import { useStore } from '../store';
 import type { LogLine } from '../types';
 import { workersOf } from '../types';
-import { clock } from '../when';
+import { dated } from '../when';
 
 /** The number of lines that the page keeps; the oldest are dropped. */
 const LINES_MAX = 3000;
@@ -28,9 +28,24 @@ const isLine = (value: unknown): value is LogLine =>
 /** Names in a list of targets: a comma and a backslash are written with a backslash before them. */
 const target = (name: string): string => name.replace(/[\\,]/g, '\\$&');
 
+/** Whether nobody sees the page. */
+function useHidden(): boolean {
+  const [isHidden, setHidden] = useState(document.hidden);
+  useEffect(() => {
+    const change = () => setHidden(document.hidden);
+    document.addEventListener('visibilitychange', change);
+    change();
+    return () => document.removeEventListener('visibilitychange', change);
+  }, []);
+  return isHidden;
+}
+
 function useLines({ app, worker, stream }: Query): { lines: Kept[]; fault: string } {
   const [shown, setShown] = useState<{ lines: Kept[]; fault: string }>({ lines: [], fault: '' });
+  const isHidden = useHidden();
   useEffect(() => {
+    // The lines that are there stay; they are read again when the page is visible.
+    if (isHidden) return undefined;
     const control = new AbortController();
     let [lines, next, timer]: [Kept[], number, ReturnType<typeof setTimeout> | undefined] = [[], 0, undefined];
     const draw = (fault = '') => { timer = undefined; setShown({ lines, fault }); };
@@ -50,7 +65,7 @@ function useLines({ app, worker, stream }: Query): { lines: Kept[]; fault: strin
     };
     read().catch((error: unknown) => { if (!control.signal.aborted) draw(error instanceof Error ? error.message : String(error)); });
     return () => { control.abort(); clearTimeout(timer); };
-  }, [app, worker, stream]);
+  }, [app, worker, stream, isHidden]);
   return shown;
 }
 
@@ -102,7 +117,9 @@ export function Logs({ query }: { query: URLSearchParams }) {
         <label>Search <input type="search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} /></label>
         <label class="check"><input type="checkbox" checked={follows} onChange={(event) => setFollows(event.currentTarget.checked)} /> follow</label>
       </form>
-      <p class="note" role="status">{wrong || fault || (search === '' ? `${matching.length} lines` : `${found} of ${drawn.length} lines have “${search}”`)}</p>
+      <p class="note" role="status">{wrong || fault}</p>
+      {/* Not a status: screen readers would announce every change. */}
+      <p class="note count">{search === '' ? `${matching.length} lines` : `${found} of ${drawn.length} lines have “${search}”`}</p>
       <Lines lines={drawn} search={search} follows={follows} onLeave={() => setFollows(false)} />
     </>
   );
@@ -110,14 +127,23 @@ export function Logs({ query }: { query: URLSearchParams }) {
 
 function Lines({ lines, search, follows, onLeave }: { lines: Kept[]; search: string; follows: boolean; onLeave: () => void }) {
   const box = useRef<HTMLDivElement>(null);
+  const lastTop = useRef(0);
   useLayoutEffect(() => {
     const element = box.current;
-    if (element && follows) element.scrollTop = element.scrollHeight;
+    if (!element) return;
+    if (follows) element.scrollTop = element.scrollHeight;
+    lastTop.current = element.scrollTop;
   }, [lines, follows]);
+  // By the scrollbar, by touch or by any other means. When lines are dropped or the window changes, the box scrolls by itself and stays at its end.
+  const onScroll = (event: { currentTarget: HTMLDivElement }) => {
+    const { scrollTop: top, scrollHeight, clientHeight } = event.currentTarget;
+    if (follows && top < lastTop.current && scrollHeight - clientHeight - top > 1) onLeave();
+    lastTop.current = top;
+  };
   const onWheel = (event: WheelEvent) => { if (event.deltaY < 0 && follows) onLeave(); };
   const onKeyDown = (event: KeyboardEvent) => { if (follows && ['ArrowUp', 'PageUp', 'Home'].includes(event.key)) onLeave(); };
   return (
-    <div class="log" ref={box} tabIndex={0} role="region" aria-label="Lines of the log" onWheel={onWheel} onKeyDown={onKeyDown}>
+    <div class="log" ref={box} tabIndex={0} role="region" aria-label="Lines of the log" onScroll={onScroll} onWheel={onWheel} onKeyDown={onKeyDown}>
       {lines.map((line) => <Line key={line.id} line={line} search={search} />)}
     </div>
   );
@@ -126,7 +152,7 @@ function Lines({ lines, search, follows, onLeave }: { lines: Kept[]; search: str
 const Line = memo(function Line({ line, search }: { line: Kept; search: string }) {
   return (
     <div class={`line ${line.stream === 'err' ? 'err' : ''}`}>
-      <span class="where">{line.at_ms ? clock(line.at_ms) : '–'} {line.app}{line.pm_id === null || line.pm_id === undefined ? '' : ` ${line.pm_id}`}{line.stream === 'err' ? ' stderr' : ''}</span>{' '}
+      <span class="where">{line.at_ms ? dated(line.at_ms) : '–'} {line.app}{line.pm_id === null || line.pm_id === undefined ? '' : ` ${line.pm_id}`}{line.stream === 'err' ? ' stderr' : ''}</span>{' '}
       <bdi class="text">{pieces(line.line).map(({ text, look }, index) => <span key={index} class={look}>{marked(text, search)}</span>)}</bdi>
     </div>
   );

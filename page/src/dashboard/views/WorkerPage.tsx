@@ -4,7 +4,7 @@ import { number, quantity } from '../../format';
 import { Status } from '../parts/Status';
 import { to } from '../route';
 import { useStore } from '../store';
-import { clock, span } from '../when';
+import { dated, span } from '../when';
 import { statusOf } from './AppPage';
 import { EventList } from './Events';
 import { Plots } from './Plots';
@@ -31,7 +31,7 @@ export function WorkerPage({ name, id }: { name: string; id: string }) {
   const facts: [string, string | undefined][] = [
     ['Process', worker.pid?.toString()],
     ['Id', String(worker.pm_id)],
-    ['Started', worker.started_at_ms === undefined ? undefined : `${clock(worker.started_at_ms)}, ${span(state.at_ms - worker.started_at_ms)} ago`],
+    ['Started', worker.started_at_ms === undefined ? undefined : `${dated(worker.started_at_ms)}, ${span(state.at_ms - worker.started_at_ms)} ago`],
     ['Node.js', worker.node_version],
     ['CPU', `${number(worker.cpu_percent)} %`],
     ['Memory', quantity(worker.memory_bytes, 'bytes')],
