@@ -102,6 +102,7 @@ impl Turn<'_> {
     pub(super) fn hold_no_more(&mut self, slot: u16) {
         let job = self.app.held.as_mut().and_then(|held| held.leave_out(slot));
         job.into_iter().for_each(|job| self.settled(job));
+        self.app.held.take_if(|held| held.slots.is_empty());
     }
 
     /// The command that waits is about this slot as well, in which nothing runs; `job` waits for its answer.
@@ -119,7 +120,9 @@ impl Turn<'_> {
     /// The command that waits, to which new workers are added.
     pub(super) fn held_job(&self) -> Option<JobId> {
         // A start waits for all that are added: their dependencies are the same.
-        self.app.held.as_ref().filter(|held| held.is_start() || self.holds_all()).map(|held| held.job)
+        let held = self.app.held.as_ref().filter(|held| held.is_start() || self.holds_all())?;
+        // A command that still lacks an answer: others than the first one may be left.
+        held.slots.first().map(|slot| held.job_of(*slot))
     }
 
     /// Another command takes these slots over: the start of others that waits goes on waiting. A stop that waits will not happen.

@@ -291,6 +291,14 @@ fn a_command_for_one_worker_of_an_app_that_waits_leaves_the_others_waiting() {
     assert_eq!(settled(&driver.serve(1, Generation(0))), [job]);
     assert_eq!(settled(&driver.serve(0, Generation(0))), [JobId(1)]);
 
+    // Nothing is left of the command that was the first to wait, and a worker is added.
+    let mut driver = waiting();
+    let (job, _) = restart(&mut driver, &[1]);
+    let one = driver.job();
+    driver.step(Event::Stop { slots: vec![0], verb: Verb::Stop, first: [].into(), job: one });
+    let (_, effects) = driver.scale(3);
+    assert_eq!(effects.iter().filter(|effect| **effect == Effect::Owed(job)).count(), 1, "{effects:?}");
+
     for verb in [Verb::Stop, Verb::Delete] {
         let mut driver = waiting();
         let job = driver.job();
