@@ -80,7 +80,7 @@ export interface App {
   autostart?: boolean;
   /** A worker is ready when it calls `process.send('ready')`; by default when it listens. */
   wait_ready?: boolean;
-  /** Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload. */
+  /** Time limit for a worker to become ready. By default, and with `0`, 3 s at a start, 30 s at a reload. */
   listen_timeout?: number | string;
   /** Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object. */
   warmup?: string | string[] | false | {
@@ -95,7 +95,7 @@ export interface App {
   depends_on?: string | string[];
   /** Signal that asks a worker to stop. */
   kill_signal?: string | number;
-  /** Time between that signal and SIGKILL. */
+  /** Time between that signal and SIGKILL; `0` is the default. */
   kill_timeout?: number | string;
   /** Time limit for requests in progress during a reload. */
   drain_timeout?: number | string;

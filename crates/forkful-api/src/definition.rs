@@ -117,6 +117,15 @@ mod tests {
     }
 
     #[test]
+    fn a_time_limit_of_zero_is_the_default() {
+        let mut zero = definition();
+        (zero.listen_timeout_ms, zero.kill_timeout_ms) = (Some(0), 0);
+        let spec = AppSpec::try_from(zero).unwrap();
+        assert_eq!(spec.readiness.listen_timeout, None);
+        assert_eq!(spec.stop.kill_timeout, Duration::from_secs(5));
+    }
+
+    #[test]
     fn a_fixed_pause_wins_over_the_exponential_one() {
         let mut both = definition();
         both.restart_delay_ms = Some(70);

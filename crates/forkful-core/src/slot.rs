@@ -86,7 +86,7 @@ pub struct Slot {
 pub enum State {
     /// No process, and none wanted.
     Stopped {
-        /// How the last process ended.
+        /// How the last process ended by itself; `None` if no process ran, or a command has stopped the slot.
         last_exit: Option<Exit>,
     },
     /// A process runs that is not ready yet.

@@ -258,7 +258,23 @@ impl AppSupervisor {
 
     /// Whether no process is there and none is planned.
     pub fn is_at_rest(&self) -> bool {
-        self.held.is_none() && self.slots.values().all(|record| record.slot.is_at_rest())
+        self.held.is_none() && self.runs_nothing()
+    }
+
+    /// Whether no process is there and none is planned, but for a start that waits for other apps.
+    fn runs_nothing(&self) -> bool {
+        self.slots.values().all(|record| record.slot.is_at_rest())
+    }
+
+    /// Whether a reload is a start that waits for other apps: nothing runs, and an app that this one depends on is on its way.
+    pub fn starts_after_others(&self, others: &[Standing]) -> bool {
+        self.runs_nothing() && self.needs_one_that_comes(others)
+    }
+
+    /// Whether one of the apps that this one depends on is on its way.
+    fn needs_one_that_comes(&self, others: &[Standing]) -> bool {
+        let is_needed = |other: &&Standing| self.spec.depends_on.contains(&other.name);
+        others.iter().filter(is_needed).any(|other| other.readiness == Readiness::Coming)
     }
 
     /// Whether processes are there and none is to run on: all of them have been told to go.
@@ -331,17 +347,25 @@ impl AppSupervisor {
         if self.held.is_some() {
             return Readiness::Coming;
         }
-        let mut coming = false;
-        for record in self.slots.values() {
+        let (mut coming, mut ending, mut serves) = (false, false, false);
+        // A worker of a scale-down finishes its requests; it says nothing about those that stay.
+        for record in self.slots.values().filter(|record| !record.slot.is_going()) {
             match &record.slot.state {
-                State::Online(_) | State::Replacing { .. } => {}
+                State::Online(_) | State::Replacing { .. } => serves = true,
                 // A job that has done its work, such as a migration, is what others have waited for.
-                State::Stopped { last_exit: Some(Exit::Code(0)) } if record.wanted => {}
+                State::Stopped { last_exit: Some(Exit::Code(0)) } if record.wanted => serves = true,
+                // Somebody has stopped this one; others may serve.
+                State::Stopped { .. } | State::Failed { .. } if !record.wanted => {}
+                State::Stopping { .. } if !record.wanted => ending = true,
                 State::Stopped { .. } | State::Failed { .. } => return Readiness::Failed,
                 State::Starting { .. } | State::Stopping { .. } | State::Backoff { .. } => coming = true,
             }
         }
-        if coming { Readiness::Coming } else { Readiness::Ready }
+        match (coming, serves, ending) {
+            (true, ..) | (false, false, true) => Readiness::Coming,
+            (false, true, _) => Readiness::Ready,
+            (false, false, false) => Readiness::Failed,
+        }
     }
 }
 

@@ -79,7 +79,7 @@ pub struct AppDefinition {
     pub stop_exit_codes: Vec<i32>,
     /// Ready by `process.send('ready')`.
     pub wait_ready: bool,
-    /// Bound on becoming ready.
+    /// Bound on becoming ready; 0 as if it was not given.
     pub listen_timeout_ms: Option<u64>,
     /// Requests to a new worker before it is ready.
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct AppDefinition {
     pub alerts: Option<AlertPolicy>,
     /// First signal of a stop, as a number.
     pub kill_signal: i32,
-    /// Time between `kill_signal` and SIGKILL.
+    /// Time between `kill_signal` and SIGKILL; 0 is the default of 5 s.
     pub kill_timeout_ms: u64,
     /// Time that requests under way have at a reload.
     pub drain_timeout_ms: u64,
@@ -381,7 +381,7 @@ impl TryFrom<AppDefinition> for AppSpec {
         let restart = check.restart(&definition)?;
         let readiness = Readiness {
             wait_ready: definition.wait_ready,
-            listen_timeout: check.optional_duration("listen_timeout_ms", definition.listen_timeout_ms)?,
+            listen_timeout: check.timeout("listen_timeout_ms", definition.listen_timeout_ms)?,
         };
         let stop = check.stop(&definition)?;
         let logs = check.logs(&definition)?;
@@ -461,7 +461,9 @@ impl Check<'_> {
         self.range("kill_signal", definition.kill_signal, 1, SIGNAL_MAX)?;
         Ok(StopPolicy {
             signal: StopSignal(definition.kill_signal),
-            kill_timeout: self.duration("kill_timeout_ms", definition.kill_timeout_ms)?,
+            kill_timeout: self
+                .timeout("kill_timeout_ms", Some(definition.kill_timeout_ms))?
+                .unwrap_or(StopPolicy::default().kill_timeout),
             drain_timeout: self.duration("drain_timeout_ms", definition.drain_timeout_ms)?,
             by_message: definition.shutdown_with_message,
             whole_tree: definition.treekill,

@@ -43,6 +43,15 @@ impl Check<'_> {
         millis.map(|millis| self.duration(field, millis)).transpose()
     }
 
+    /// A time limit, of which 0 is the default: so PM2 reads it.
+    pub(super) fn timeout(
+        &self,
+        field: &'static str,
+        millis: Option<u64>,
+    ) -> Result<Option<Duration>, DefinitionError> {
+        Ok(self.optional_duration(field, millis)?.filter(|timeout| !timeout.is_zero()))
+    }
+
     pub(super) fn path(&self, field: &'static str, value: String) -> Result<PathBuf, DefinitionError> {
         self.text(field, &value)?;
         if !value.starts_with('/') {

@@ -95,7 +95,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Start).is(&["autostart"]).negation("Add the app to the list without starting it"),
     key("wait_ready", Kind::Flag, "false", "true", "A worker is ready when it calls `process.send('ready')`; by default when it listens.")
         .of(Start).is(&["wait_ready"]).option(flag("The app says `process.send('ready')` when it is ready")),
-    key("listen_timeout", Kind::Duration, "", r#""10s""#, "Time limit for a worker to become ready. By default 3 s at a start, 30 s at a reload.")
+    key("listen_timeout", Kind::Duration, "", r#""10s""#, "Time limit for a worker to become ready. By default, and with `0`, 3 s at a start, 30 s at a reload.")
         .of(Start).is(&["listen_timeout_ms"]).option(takes("DURATION", "Time for a worker to become ready (default 3 s, for a reload 30 s)")),
     key("warmup", Kind::Warmup, "false", r#"["/", "/api/items?page=1"]"#,
         "Requests that a new worker answers before it is ready and gets traffic: a path, a list of paths, or an object.")
@@ -107,7 +107,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         .of(Start).decides(&["depends_on"]).option(takes("NAMES", "Apps that must be ready before this app starts").commas()),
     key("kill_signal", Kind::Signal, "\"SIGINT\"", r#""SIGTERM""#, "Signal that asks a worker to stop.")
         .of(Stop).is(&["kill_signal"]).option(takes("SIGNAL", "First signal of a stop; SIGINT by default")),
-    key("kill_timeout", Kind::Duration, "\"5s\"", r#""5s""#, "Time between that signal and SIGKILL.")
+    key("kill_timeout", Kind::Duration, "\"5s\"", r#""5s""#, "Time between that signal and SIGKILL; `0` is the default.")
         .of(Stop).is(&["kill_timeout_ms"]).option(takes("DURATION", "Time from the first signal to SIGKILL").short('k')),
     key("drain_timeout", Kind::Duration, "\"30s\"", r#""30s""#, "Time limit for requests in progress during a reload.")
         .of(Stop).is(&["drain_timeout_ms"]).option(takes("DURATION", "Time for open requests to finish at a reload")),

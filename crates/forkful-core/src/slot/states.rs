@@ -75,17 +75,15 @@ impl From<Backoff> for State {
 fn stopped(last_exit: Option<Exit>, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
-        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire)
-        | Input::Ready(..)
-        | Input::Exited(..)
-        | Input::Deadline => State::Stopped { last_exit },
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => State::Stopped { last_exit: None },
+        Input::Ready(..) | Input::Exited(..) | Input::Deadline => State::Stopped { last_exit },
     }
 }
 
 fn failed(reason: FailReason, last_exit: Exit, input: &Input, turn: &mut Turn<'_>) -> State {
     match input {
         Input::Command(Verb::Start | Verb::Restart | Verb::Replace) => turn.spawn_as_asked(),
-        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(Some(last_exit)),
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(None),
         Input::Ready(..) | Input::Exited(..) | Input::Deadline => State::Failed { reason, last_exit },
     }
 }
@@ -96,7 +94,7 @@ fn backoff(pause: Backoff, input: &Input, turn: &mut Turn<'_>) -> State {
             turn.counters.forgive();
             turn.respawn()
         }
-        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(Some(pause.last_exit)),
+        Input::Command(Verb::Stop | Verb::Delete | Verb::Retire) => turn.rest(None),
         Input::Deadline if turn.now >= pause.start_at => turn.respawn(),
         Input::Deadline | Input::Ready(..) | Input::Exited(..) => pause.into(),
     }
@@ -375,7 +373,7 @@ fn stopping(process: Stopping, input: Input, turn: &mut Turn<'_>) -> State {
             let asked = !matches!(process.why, StopReason::NotReady { .. });
             turn.report_end(of, process.started, &exit, asked);
             match process.why {
-                StopReason::Stop | StopReason::Delete => turn.rest(Some(exit)),
+                StopReason::Stop | StopReason::Delete => turn.rest(None),
                 StopReason::Restart => {
                     turn.counters.forgive();
                     turn.respawn()

@@ -34,15 +34,15 @@ impl Turn<'_> {
         if self.app.spec.depends_on.is_empty() {
             self.ask_all(&started, Verb::Start, job);
         } else {
-            self.hold(started, Verb::Start, job, BTreeSet::new());
+            self.hold_start(started, job);
         }
     }
 
-    /// Restarts slots. An app at rest waits for those that it depends on and that are on their way.
+    /// Restarts slots. An app in which nothing runs waits for those that it depends on and that are on their way.
     pub(super) fn restart(&mut self, slots: &[u16], spec: Option<Rc<AppSpec>>, job: JobId) {
         let reloaded = self.cancel_reloads(Verb::Restart);
-        self.release_held(Verb::Restart);
-        let was_at_rest = self.app.is_at_rest();
+        self.release_held_of(slots, Verb::Restart);
+        let runs_nothing = self.app.runs_nothing();
         let instances = match spec {
             Some(spec) => {
                 let instances = spec.instances_from(self.app.spec.instances);
@@ -51,7 +51,7 @@ impl Turn<'_> {
             }
             None => reloaded,
         };
-        let waits = was_at_rest && self.needs_one_that_comes();
+        let waits = runs_nothing && self.app.needs_one_that_comes(self.context.others);
         let (mut added, mut leaving) = (Vec::new(), Vec::new());
         if let Some(instances) = instances {
             added = self.add_slots(instances);
@@ -61,7 +61,7 @@ impl Turn<'_> {
         let mut existing: Vec<u16> = slots.iter().copied().filter(stays).collect();
         if waits {
             existing.extend(added);
-            self.hold(existing, Verb::Start, job, BTreeSet::new());
+            self.hold_start(existing, job);
         } else {
             added.into_iter().for_each(|slot| self.ask(slot, Verb::Start, job));
             self.ask_all(&existing, Verb::Restart, job);
@@ -70,8 +70,9 @@ impl Turn<'_> {
 
     /// Stops or deletes slots, as soon as none of the apps in `first` is being stopped any more.
     pub(super) fn stop(&mut self, slots: Vec<u16>, verb: Verb, first: BTreeSet<AppId>, job: JobId) {
-        if first.is_empty() {
-            self.release_held(verb);
+        // A worker whose start waits has no process that other apps could need.
+        if first.is_empty() || slots.iter().all(|slot| self.waits_to_start(*slot)) {
+            self.release_held_of(&slots, verb);
             self.ask_all(&slots, verb, job);
         } else {
             self.hold(slots, verb, job, first);
@@ -93,18 +94,18 @@ impl Turn<'_> {
         self.app.spec = spec;
         self.effect(Effect::Changed);
         self.effect(Effect::Defined);
+        self.app.slots.values_mut().for_each(SlotRecord::forget_failed_renewals);
         self.begin_upkeep();
     }
 
-    /// Gives the app this many slots, on behalf of a job or of autoscaling. A command about the whole
-    /// app that waits is about the new slots, too.
+    /// Gives the app this many slots, on behalf of a job or of autoscaling. A start that waits, and a stop of the whole app
+    /// that waits, is about the new slots, too.
     pub(super) fn scale(&mut self, instances: u16, job: Option<JobId>) {
-        let holds_all = self.holds_all();
+        let held = self.held_job();
         for number in self.add_slots(instances) {
-            if holds_all {
-                self.hold_also(number);
-            } else {
-                self.ask_for(number, Verb::Start, job);
+            match held {
+                Some(held) => self.hold_also(number, held),
+                None => self.ask_for(number, Verb::Start, job),
             }
         }
         self.remove_surplus(instances, job);

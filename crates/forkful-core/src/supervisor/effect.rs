@@ -149,7 +149,7 @@ pub enum Asked {
     Job(JobId, Verb),
     /// The plan of a reload.
     Reload,
-    /// Autoscaling.
+    /// No command: autoscaling, or the start of a worker that ran nothing when all were to be replaced.
     Load(Verb),
 }
 

@@ -94,6 +94,7 @@ pub enum Event {
 
 /// A reload that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenOrder", into = "WrittenOrder")]
 pub struct ReloadOrder {
     /// The command that it is for; none when a worker is renewed.
     pub job: Option<JobId>,
@@ -110,13 +111,57 @@ impl ReloadOrder {
 }
 
 /// Which slots a reload concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
     /// All; those that are stopped are started.
     All,
     Slot(u16),
+    /// Several, but not all.
+    Slots(Vec<u16>),
     /// Those that should run.
     Wanted,
+}
+
+/// A [`ReloadOrder`] in the form that every version reads: those that do not know `only` reload all slots.
+#[derive(Serialize, Deserialize)]
+struct WrittenOrder {
+    job: Option<JobId>,
+    spec: Option<Rc<AppSpec>>,
+    whom: WrittenWhom,
+    /// With [`WrittenWhom::All`]: only these, unless there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    only: Vec<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum WrittenWhom {
+    All,
+    Slot(u16),
+    Wanted,
+}
+
+impl From<ReloadOrder> for WrittenOrder {
+    fn from(ReloadOrder { job, spec, whom }: ReloadOrder) -> Self {
+        let (whom, only) = match whom {
+            Whom::All => (WrittenWhom::All, Vec::new()),
+            Whom::Slot(slot) => (WrittenWhom::Slot(slot), Vec::new()),
+            Whom::Slots(slots) => (WrittenWhom::All, slots),
+            Whom::Wanted => (WrittenWhom::Wanted, Vec::new()),
+        };
+        Self { job, spec, whom, only }
+    }
+}
+
+impl From<WrittenOrder> for ReloadOrder {
+    fn from(WrittenOrder { job, spec, whom, only }: WrittenOrder) -> Self {
+        let whom = match whom {
+            WrittenWhom::All if !only.is_empty() => Whom::Slots(only),
+            WrittenWhom::All => Whom::All,
+            WrittenWhom::Slot(slot) => Whom::Slot(slot),
+            WrittenWhom::Wanted => Whom::Wanted,
+        };
+        Self { job, spec, whom }
+    }
 }
 
 /// Which slots of a new app are not started.

@@ -1,6 +1,6 @@
 //! Apps that need each other: an app that depends on others is started when they are ready, and is stopped before them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ pub(super) struct Held {
     slots: Vec<u16>,
     verb: Verb,
     job: JobId,
+    /// At a start: the commands of those of `slots` that another command than `job` starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    jobs: BTreeMap<u16, JobId>,
     /// At a stop: those of `slots` that were to run before it.
     were_wanted: Vec<u16>,
     /// At a stop: those that waited for a time of `cron_restart`.
@@ -33,13 +36,36 @@ impl Held {
     pub(super) fn waits_for(&self, app: AppId) -> bool {
         self.first.contains(&app)
     }
+
+    fn is_start(&self) -> bool {
+        self.verb == Verb::Start
+    }
+
+    /// The command that waits for the answer of a slot.
+    fn job_of(&self, slot: u16) -> JobId {
+        self.jobs.get(&slot).copied().unwrap_or(self.job)
+    }
+
+    /// Leaves a slot out; returns the command that waits for its answer.
+    fn leave_out(&mut self, slot: u16) -> Option<JobId> {
+        let at = self.slots.iter().position(|other| *other == slot)?;
+        self.slots.remove(at);
+        let job = self.job_of(slot);
+        self.jobs.remove(&slot);
+        Some(job)
+    }
 }
 
 impl Turn<'_> {
-    /// Whether one of the apps that this one depends on is on its way.
-    pub(super) fn needs_one_that_comes(&self) -> bool {
-        let needed = |name| self.app.spec.depends_on.contains(name);
-        self.context.others.iter().any(|other| needed(&other.name) && other.readiness == Readiness::Coming)
+    /// Has the start of slots wait for other apps. The start of other slots that waits already goes on waiting.
+    pub(super) fn hold_start(&mut self, slots: Vec<u16>, job: JobId) {
+        self.release_held_of(&slots, Verb::Start);
+        if self.app.held.is_none() {
+            return self.hold(slots, Verb::Start, job, BTreeSet::new());
+        }
+        for slot in slots {
+            self.hold_also(slot, job);
+        }
     }
 
     /// Has a command wait for other apps.
@@ -56,44 +82,70 @@ impl Turn<'_> {
             self.effect(Effect::Owed(job));
             self.note_wanted(*slot, verb == Verb::Start);
         }
-        self.app.held = Some(Held { slots, verb, job, were_wanted, were_waiting, first });
+        let jobs = BTreeMap::new();
+        self.app.held = Some(Held { slots, verb, job, jobs, were_wanted, were_waiting, first });
     }
 
     /// Whether the command that waits is about every slot that is to stay.
-    pub(super) fn holds_all(&self) -> bool {
+    fn holds_all(&self) -> bool {
         let staying = || self.app.slots.keys().filter(|slot| self.app.stays(**slot));
         self.app.held.as_ref().is_some_and(|held| staying().all(|slot| held.slots.contains(slot)))
     }
 
-    /// Whether a start waits for other apps.
-    pub(super) fn waits_to_start(&self) -> bool {
-        self.app.held.as_ref().is_some_and(|held| held.verb == Verb::Start)
+    /// Whether the start of this slot, in which nothing runs, waits for other apps.
+    pub(super) fn waits_to_start(&self, slot: u16) -> bool {
+        let held = self.app.held.as_ref().filter(|held| held.is_start());
+        held.is_some_and(|held| held.slots.contains(&slot))
     }
 
     /// Another command removes a slot: the command that waits leaves this slot out.
     pub(super) fn hold_no_more(&mut self, slot: u16) {
-        let Some(held) = &mut self.app.held else { return };
-        let before = held.slots.len();
-        held.slots.retain(|other| *other != slot);
-        if held.slots.len() < before {
-            let job = held.job;
-            self.settled(job);
-        }
+        let job = self.app.held.as_mut().and_then(|held| held.leave_out(slot));
+        job.into_iter().for_each(|job| self.settled(job));
+        self.app.held.take_if(|held| held.slots.is_empty());
     }
 
-    /// The command that waits is about this slot as well, in which nothing runs.
-    pub(super) fn hold_also(&mut self, slot: u16) {
+    /// The command that waits is about this slot as well, in which nothing runs; `job` waits for its answer.
+    pub(super) fn hold_also(&mut self, slot: u16, job: JobId) {
         let Some(held) = &mut self.app.held else { return };
         held.slots.push(slot);
-        let (job, is_start) = (held.job, held.verb == Verb::Start);
+        if job != held.job {
+            held.jobs.insert(slot, job);
+        }
+        let is_start = held.is_start();
         self.effect(Effect::Owed(job));
         self.note_wanted(slot, is_start);
+    }
+
+    /// The command that waits, to which new workers are added.
+    pub(super) fn held_job(&self) -> Option<JobId> {
+        // A start waits for all that are added: their dependencies are the same.
+        let held = self.app.held.as_ref().filter(|held| held.is_start() || self.holds_all())?;
+        // A command that still lacks an answer: others than the first one may be left.
+        held.slots.first().map(|slot| held.job_of(*slot))
+    }
+
+    /// Another command takes these slots over: the start of others that waits goes on waiting. A stop that waits will not happen.
+    pub(super) fn release_held_of(&mut self, slots: &[u16], by: Verb) {
+        if !self.app.held.as_ref().is_some_and(Held::is_start) {
+            return self.release_held(by);
+        }
+        for slot in slots {
+            let job = self.app.held.as_mut().and_then(|held| held.leave_out(*slot));
+            if let Some(job) = job {
+                self.fail_slot(job, *slot, Fault::Cancelled { by });
+            }
+        }
+        let stays = |slot: &u16| self.app.slots.contains_key(slot);
+        if !self.app.held.as_ref().is_some_and(|held| held.slots.iter().any(stays)) {
+            self.release_held(by);
+        }
     }
 
     /// Another command takes the app over: what waits will not happen.
     pub(super) fn release_held(&mut self, by: Verb) {
         if let Some(held) = self.app.held.take() {
-            if held.verb != Verb::Start {
+            if !held.is_start() {
                 // They were not stopped, and run on.
                 held.were_wanted.iter().for_each(|slot| self.note_wanted(*slot, true));
                 held.were_waiting.iter().for_each(|slot| self.wait_for_cron(*slot));
@@ -104,9 +156,13 @@ impl Turn<'_> {
 
     fn fail_held(&mut self, held: &Held, fault: &Fault) {
         for slot in &held.slots {
-            self.effect(Effect::Failed(held.job, Some(*slot), fault.clone()));
-            self.settled(held.job);
+            self.fail_slot(held.job_of(*slot), *slot, fault.clone());
         }
+    }
+
+    fn fail_slot(&mut self, job: JobId, slot: u16, fault: Fault) {
+        self.effect(Effect::Failed(job, Some(slot), fault));
+        self.settled(job);
     }
 
     /// Asks what can be asked by now.
@@ -120,18 +176,18 @@ impl Turn<'_> {
         if let Verdict::Fail(fault) = verdict {
             return self.fail_held(&held, &fault);
         }
-        if held.verb != Verb::Start {
+        if !held.is_start() {
             self.cancel_reloads(held.verb);
         }
-        for slot in held.slots {
-            if self.app.slots.contains_key(&slot) {
-                self.command(slot, held.verb, Asked::Job(held.job, held.verb));
-            } else {
+        for slot in &held.slots {
+            let job = held.job_of(*slot);
+            if self.app.slots.contains_key(slot) {
+                self.order(*slot, held.verb, Asked::Job(job, held.verb));
+            } else if held.is_start() {
                 // It went while the command waited, and would never answer.
-                if held.verb == Verb::Start {
-                    self.effect(Effect::Failed(held.job, Some(slot), Fault::Deleting));
-                }
-                self.settled(held.job);
+                self.fail_slot(job, *slot, Fault::Deleting);
+            } else {
+                self.settled(job);
             }
         }
     }
@@ -140,7 +196,7 @@ impl Turn<'_> {
         let others = self.context.others;
         // An app that another command has start again is not waited for: it may run for ever.
         let mut waits = others.iter().any(|other| held.waits_for(other.id) && other.is_ending);
-        if held.verb == Verb::Start {
+        if held.is_start() {
             for name in &self.app.spec.depends_on {
                 let other = others.iter().find(|other| other.name == *name);
                 match other.map_or(Readiness::Failed, |other| other.readiness) {

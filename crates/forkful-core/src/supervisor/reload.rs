@@ -36,11 +36,12 @@ impl Reload {
 }
 
 impl Whom {
-    /// What a command means that names these slots of an app with `total` slots: one of several, or all of them.
+    /// What a command means that names these slots of an app with `total` slots: some of them, or all.
     pub fn of(slots: &[u16], total: usize) -> Self {
         match slots {
-            [slot] if total > 1 => Self::Slot(*slot),
-            _ => Self::All,
+            slots if slots.len() >= total => Self::All,
+            [slot] => Self::Slot(*slot),
+            slots => Self::Slots(slots.to_vec()),
         }
     }
 }
@@ -53,6 +54,10 @@ impl Turn<'_> {
             return;
         }
         let job = order.job;
+        if let Some(job) = job.filter(|_| self.app.starts_after_others(self.context.others)) {
+            let slots = self.meant(&order.whom);
+            return self.restart(&slots, order.spec, job);
+        }
         self.effects.extend(job.map(Effect::Owed));
         match self.app.orders.ask(order) {
             Admission::Begin(order) => self.begin_reload(order),
@@ -65,8 +70,14 @@ impl Turn<'_> {
 
     fn begin_reload(&mut self, order: ReloadOrder) {
         // Some may be gone, or have been stopped, since the reload was asked for.
-        let meant = self.app.slots.keys().filter(|slot| self.is_meant(**slot, order.whom));
-        let slots: Vec<SlotNumber> = meant.map(|slot| SlotNumber(*slot)).collect();
+        let mut meant = self.meant(&order.whom);
+        // A start that waits for other apps will run the newest code.
+        meant.retain(|slot| !self.waits_to_start(*slot));
+        let meant = if order.is_automatic() { self.start_idle(meant) } else { meant };
+        if meant.is_empty() && order.is_automatic() {
+            return self.next_reload();
+        }
+        let slots: Vec<SlotNumber> = meant.into_iter().map(SlotNumber).collect();
         let rolling = self.is_rolling_with(order.spec.as_deref().unwrap_or(&self.app.spec), &slots);
         let previous = order.spec.as_ref().map(|_| Rc::clone(&self.app.spec));
         let present = self.app.spec.instances;
@@ -86,6 +97,19 @@ impl Turn<'_> {
         self.perform_plan(actions);
     }
 
+    /// The workers that run nothing start at once, and say nothing about those that serve; yields the others.
+    fn start_idle(&mut self, mut slots: Vec<u16>) -> Vec<u16> {
+        let is_wanted = |slot: &u16| self.app.slots.get(slot).is_some_and(|record| record.wanted);
+        slots.retain(is_wanted);
+        let is_idle =
+            |slot: &u16| self.app.slots.get(slot).is_some_and(|record| record.slot.has_no_process());
+        let (idle, running) = slots.into_iter().partition::<Vec<u16>, _>(is_idle);
+        for slot in idle {
+            self.order(slot, Verb::Start, Asked::Load(Verb::Start));
+        }
+        running
+    }
+
     /// Whether the workers of another definition can start beside those that serve.
     fn is_rolling_with(&self, next: &AppSpec, slots: &[SlotNumber]) -> bool {
         let now = &self.app.spec;
@@ -102,22 +126,31 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a reload replaces the worker of this slot. It does not when a scale-down is removing the slot.
-    fn is_meant(&self, slot: u16, whom: Whom) -> bool {
-        self.app.stays(slot)
-            && match whom {
-                Whom::All => true,
-                Whom::Slot(only) => only == slot,
-                Whom::Wanted => self.app.slots.get(&slot).is_some_and(|record| record.wanted),
-            }
+    /// The slots whose workers a reload replaces: none that a scale-down is removing.
+    fn meant(&self, whom: &Whom) -> Vec<u16> {
+        let is_meant = |slot: &u16, record: &super::SlotRecord| match whom {
+            Whom::All => true,
+            Whom::Slot(only) => only == slot,
+            Whom::Slots(some) => some.contains(slot),
+            Whom::Wanted => record.wanted,
+        };
+        let staying = self.app.slots.iter().filter(|(slot, _)| self.app.stays(**slot));
+        staying.filter(|(slot, record)| is_meant(slot, record)).map(|(slot, _)| *slot).collect()
     }
 
     fn perform_plan(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Replace(SlotNumber(slot)) => {
-                    let online = self.app.slots.get(&slot).and_then(super::SlotRecord::online);
+                    let record = self.app.slots.get(&slot);
+                    let online = record.and_then(super::SlotRecord::online);
+                    let is_wanted = record.is_some_and(|record| record.wanted);
                     let Some(reload) = &mut self.app.reload else { return };
+                    if !is_wanted && !reload.is_by_command() {
+                        // A command is about to stop it: nobody has asked for another process.
+                        self.on_slot_gone(slot);
+                        continue;
+                    }
                     reload.old = online;
                     let verb = if reload.rolling { Verb::Replace } else { Verb::Restart };
                     self.note_wanted(slot, true);
@@ -241,7 +274,7 @@ impl Turn<'_> {
             return;
         };
         for SlotNumber(slot) in std::iter::once(&failure.slot).chain(&summary.untouched) {
-            let record = self.app.slots.get_mut(slot);
+            let record = self.app.slots.get_mut(slot).filter(|record| record.online().is_some());
             if let Some(why) = record.and_then(|record| record.upkeep.renewed.as_mut()) {
                 why.push_str("; the new worker failed, so this one serves on");
             }
@@ -295,9 +328,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reload_means_one_of_several_slots_or_all() {
+    fn a_reload_means_some_of_several_slots_or_all() {
         assert_eq!(Whom::of(&[2], 4), Whom::Slot(2));
         assert_eq!(Whom::of(&[0], 1), Whom::All, "a stopped app of one slot is started, too");
-        assert_eq!(Whom::of(&[0, 1], 4), Whom::All);
+        assert_eq!(Whom::of(&[0, 1], 4), Whom::Slots(vec![0, 1]));
+        assert_eq!(Whom::of(&[0, 1], 2), Whom::All);
     }
 }

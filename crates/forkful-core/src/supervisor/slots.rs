@@ -94,14 +94,24 @@ impl Turn<'_> {
     }
 
     fn take_report(&mut self, number: u16, report: &Report) {
+        let is_renewal = self.app.reload.as_ref().is_some_and(|reload| !reload.is_by_command());
         let Some(record) = self.app.slots.get_mut(&number) else { return };
         match report {
-            Report::Exited { exit, .. } => record.last_exit = Some(exit.clone()),
-            Report::ReplaceFailed { .. } => record.note_failed_renewal(self.context.now),
+            // A successor that was given up says nothing about the process that serves on.
+            Report::Exited { generation, exit, .. } if record.online().is_none_or(|of| of == *generation) => {
+                record.last_exit = Some(exit.clone());
+            }
+            Report::ReplaceFailed { fault, .. } if is_renewal && !fault.is_by_command() => {
+                record.note_failed_renewal(self.context.now);
+            }
+            // The user has brought a worker that works.
+            Report::Replaced { .. } if !is_renewal => record.forget_failed_renewals(),
             Report::Left { .. } if record.slot.leaving.is_empty() => {
                 self.news.push_back(News::OldLeft(number));
             }
-            Report::Online { .. }
+            Report::Exited { .. }
+            | Report::ReplaceFailed { .. }
+            | Report::Online { .. }
             | Report::StartFailed { .. }
             | Report::Replaced { .. }
             | Report::Stopped
@@ -143,7 +153,7 @@ impl Turn<'_> {
     }
 
     /// The same, and the slot is to run or not from now on.
-    fn order(&mut self, slot: u16, verb: Verb, asked: Asked) {
+    pub(super) fn order(&mut self, slot: u16, verb: Verb, asked: Asked) {
         self.note_wanted(slot, matches!(verb, Verb::Start | Verb::Restart | Verb::Replace));
         self.command(slot, verb, asked);
     }

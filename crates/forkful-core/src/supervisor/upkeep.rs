@@ -183,7 +183,9 @@ impl Turn<'_> {
             return;
         }
         let renewal = &self.app.spec.renewal;
-        let due = self.app.slots.iter().filter_map(|(slot, record)| {
+        // A worker that a command is about to stop is not renewed: that would start it again.
+        let wanted = self.app.slots.iter().filter(|(_, record)| record.wanted);
+        let due = wanted.filter_map(|(slot, record)| {
             let current = record.upkeep.current.as_ref().filter(|_| record.upkeep.pause.is_over(now))?;
             let whose = (*slot, current.generation);
             let seen = observations.iter().find(|seen| (seen.slot, seen.generation) == whose);
@@ -264,7 +266,7 @@ impl Turn<'_> {
         let Some(check) = self.app.spec.health.clone() else { return };
         let is_reloading = self.app.is_reloading();
         let Some(record) = self.app.slots.get_mut(&slot) else { return };
-        let may_renew = record.upkeep.pause.is_over(now) && !is_reloading;
+        let may_renew = record.wanted && record.upkeep.pause.is_over(now) && !is_reloading;
         let is_asked = record.upkeep.is_asked(generation);
         let Some(current) = record.upkeep.of(generation).filter(|_| is_asked) else { return };
         current.question = None;
@@ -351,10 +353,7 @@ impl Turn<'_> {
 
     /// Files of the app have changed.
     pub(super) fn on_files(&mut self, why: &str) {
-        // An app that waits for other apps is not started yet: its start will run the changed files.
-        if !self.waits_to_start() {
-            self.renew_all(why);
-        }
+        self.renew_all(why);
     }
 
     /// The clock follows the definition.
@@ -379,14 +378,17 @@ impl Turn<'_> {
         self.renew_all(STRUCK);
     }
 
-    /// Replaces all workers, one after the other, but for those that somebody has stopped.
+    /// Replaces all workers, one after the other, but for those that somebody has stopped, and those whose start waits for other
+    /// apps: it will run the changed files.
     fn renew_all(&mut self, why: &str) {
-        let mut any = false;
-        for record in self.app.slots.values_mut().filter(|record| record.wanted) {
-            record.upkeep.renewed = Some(why.to_owned());
-            any = true;
+        let wanted = self.app.slots.iter().filter(|(_, record)| record.wanted).map(|(slot, _)| *slot);
+        let meant: Vec<u16> = wanted.filter(|slot| !self.waits_to_start(*slot)).collect();
+        for slot in &meant {
+            if let Some(record) = self.app.slots.get_mut(slot) {
+                record.upkeep.renewed = Some(why.to_owned());
+            }
         }
-        if any {
+        if !meant.is_empty() {
             self.effect(Effect::Notice(None, Notice::Renewed(why.to_owned())));
             self.order_reload(ReloadOrder { job: None, spec: None, whom: Whom::Wanted });
         }
@@ -397,6 +399,11 @@ impl SlotRecord {
     /// A fresh worker was given up: the next renewal waits.
     pub(super) fn note_failed_renewal(&mut self, now: Time) {
         self.upkeep.pause.on_failure(now);
+    }
+
+    /// Another definition or a command may have mended what was wrong: renewals need not wait.
+    pub(super) fn forget_failed_renewals(&mut self) {
+        self.upkeep.pause = Pause::default();
     }
 }
 

@@ -107,10 +107,10 @@ fn failed() {
     let slot = slot(State::Failed { reason, last_exit: Exit::Code(1) }, None);
     insta::assert_snapshot!(table(&slot, &policy(Mode::Cluster, false)), @r"
     start → starting 5 · spawn 5
-    stop → stopped (exit code 1) · Stopped
+    stop → stopped · Stopped
     restart → starting 5 · spawn 5
-    delete → stopped (exit code 1) · Deleted
-    retire → stopped (exit code 1) · Deleted
+    delete → stopped · Deleted
+    retire → stopped · Deleted
     replace → starting 5 · spawn 5
     reset → failed · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 0, spawn failed 1, code 0 of 0, code 3 of 0, code 1 of 0 after 60 s, signal 9 of 1, early deadline, deadline, drained 0, disconnected 0
@@ -122,10 +122,10 @@ fn backoff() {
     let state = State::Backoff { attempt: 2, start_at: at(BOUND_MS), last_exit: Exit::Code(1) };
     insta::assert_snapshot!(table(&slot(state, None), &policy(Mode::Cluster, false)), @r"
     start → starting 5 [1 restart] · spawn 5
-    stop → stopped (exit code 1) · Stopped
+    stop → stopped · Stopped
     restart → starting 5 [1 restart] · spawn 5
-    delete → stopped (exit code 1) · Deleted
-    retire → stopped (exit code 1) · Deleted
+    delete → stopped · Deleted
+    retire → stopped · Deleted
     replace → starting 5 [1 restart] · spawn 5
     deadline → starting 5 [1 restart] · spawn 5
     reset → backoff 2 · -

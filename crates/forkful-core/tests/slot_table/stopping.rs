@@ -12,10 +12,10 @@ fn stopping_to_stop() {
     delete → stopping 0 to Delete · -
     retire → stopping 0 to Delete · -
     replace → stopping 0 to Restart · -
-    spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
-    code 0 of 0 → stopped (exit code 0) · first: Stopped
-    code 3 of 0 → stopped (exit code 3) · first: Stopped
-    code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
+    spawn failed 0 → stopped · first: Stopped
+    code 0 of 0 → stopped · first: Stopped
+    code 3 of 0 → stopped · first: Stopped
+    code 1 of 0 after 60 s → stopped · first: Stopped
     deadline → killing 0 to Stop · kill 0
     reset → stopping 0 to Stop · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
@@ -32,10 +32,10 @@ fn stopping_to_delete() {
     delete → stopping 0 to Delete · -
     retire → stopping 0 to Delete · -
     replace → stopping 0 to Delete · refused: the worker is being deleted
-    spawn failed 0 → stopped (could not be started: no such file) · first: Deleted
-    code 0 of 0 → stopped (exit code 0) · first: Deleted
-    code 3 of 0 → stopped (exit code 3) · first: Deleted
-    code 1 of 0 after 60 s → stopped (exit code 1) · first: Deleted
+    spawn failed 0 → stopped · first: Deleted
+    code 0 of 0 → stopped · first: Deleted
+    code 3 of 0 → stopped · first: Deleted
+    code 1 of 0 after 60 s → stopped · first: Deleted
     deadline → killing 0 to Delete · kill 0
     reset → stopping 0 to Delete · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, drained 0, disconnected 0
@@ -97,10 +97,10 @@ fn killing() {
     delete → killing 0 to Delete · -
     retire → killing 0 to Delete · -
     replace → killing 0 to Restart · -
-    spawn failed 0 → stopped (could not be started: no such file) · first: Stopped
-    code 0 of 0 → stopped (exit code 0) · first: Stopped
-    code 3 of 0 → stopped (exit code 3) · first: Stopped
-    code 1 of 0 after 60 s → stopped (exit code 1) · first: Stopped
+    spawn failed 0 → stopped · first: Stopped
+    code 0 of 0 → stopped · first: Stopped
+    code 3 of 0 → stopped · first: Stopped
+    code 1 of 0 after 60 s → stopped · first: Stopped
     reset → killing 0 to Stop · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline, deadline, drained 0, disconnected 0
     ");

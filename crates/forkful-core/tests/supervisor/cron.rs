@@ -35,15 +35,14 @@ fn it_runs_at_the_time_of_its_pattern_and_at_each_time_after_that() {
     assert_eq!(driver.app.saved_states(), waiting(&[0, 1]));
     let effects = strike(&mut driver);
     assert!(effects.contains(&Effect::Changed), "the saved state is another one");
-    assert_eq!(spawned(&effects), [(0, 0)]);
-    let effects = driver.serve(0, FIRST);
-    assert_eq!(spawned(&effects), [(1, 0)]);
+    assert_eq!(spawned(&effects), [(0, 0), (1, 0)]);
+    driver.serve(0, FIRST);
     driver.serve(1, FIRST);
     driver.exit(1, FIRST, 0);
     assert_eq!(driver.app.saved_states(), FirstStates { stopped: Some(vec![1]), ..waiting(&[1]) });
     assert!(driver.exit(0, FIRST, 0).contains(&Effect::Changed), "a reboot does not start it");
     assert_eq!(driver.app.saved_states(), waiting(&[0, 1]));
-    assert_eq!(spawned(&strike(&mut driver)), [(0, 1)]);
+    assert_eq!(spawned(&strike(&mut driver)), [(0, 1), (1, 1)]);
 }
 
 #[test]
@@ -149,4 +148,19 @@ fn a_new_definition_changes_the_times_and_one_with_the_same_pattern_does_not() {
     driver.reload(Some(spec("app", 1)));
     driver.serve(0, Generation(4));
     assert_eq!(driver.app.next_strike_ms(), None);
+}
+
+#[test]
+fn a_worker_that_fails_at_its_time_keeps_no_other_one_from_running() {
+    let (mut driver, _) = Driver::new(job(2));
+    assert_eq!(spawned(&strike(&mut driver)), [(0, 0), (1, 0)]);
+    driver.exit(0, FIRST, 1);
+    driver.serve(1, FIRST);
+    assert!(!driver.app.is_reloading());
+    let why = |slot| driver.app.slot(slot).unwrap().upkeep.renewed.clone().unwrap();
+    assert!(!why(0).contains("serves on") && !why(1).contains("serves on"), "{}, {}", why(0), why(1));
+    // One serves and is replaced, the other one starts.
+    assert_eq!(spawned(&strike(&mut driver)), [(0, 1), (1, 1)]);
+    driver.exit(1, Generation(1), 1);
+    assert!(driver.app.slot(1).unwrap().upkeep.renewed.as_ref().unwrap().ends_with("so this one serves on"));
 }

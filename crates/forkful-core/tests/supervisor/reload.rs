@@ -6,7 +6,7 @@ use std::time::Duration;
 use forkful_core::apply::Doing;
 use forkful_core::slot::{Event as SlotEvent, Exit, Fault, Generation, State, Verb};
 use forkful_core::spec::{AppSpec, Mode, Runtime};
-use forkful_core::supervisor::{Effect, Event, Note, Notice};
+use forkful_core::supervisor::{Effect, Event, Note, Notice, ReloadOrder, Whom};
 
 use crate::driver::{Driver, settled, spawned, spec};
 
@@ -426,4 +426,36 @@ fn a_successor_has_the_time_of_a_reload_once_the_worker_before_has_confirmed() {
     assert_eq!(driver.app.slot(0).unwrap().online(), Some(Generation(1)));
     let (_, effects) = driver.reload(None);
     assert_eq!(spawned(&effects), [] as [(u16, u32); 0], "the old one has not left yet");
+}
+
+#[test]
+fn a_reload_of_some_workers_replaces_these_alone_and_waits_with_them() {
+    let mut driver = Driver::online(version("app", 4));
+    driver.reload(None);
+    let order = ReloadOrder { job: Some(driver.job()), spec: None, whom: Whom::of(&[1, 3], 4) };
+    driver.step(Event::Reload(order));
+    for slot in 0..4 {
+        driver.serve(slot, Generation(1));
+        driver.exit(slot, Generation(0), 0);
+    }
+    let mut replaced = Vec::new();
+    for slot in [1, 3] {
+        driver.serve(slot, Generation(2));
+        replaced.extend(driver.exit(slot, Generation(1), 0).into_iter().filter_map(|effect| match effect {
+            Effect::Reloaded(_, result) => Some(result.replaced),
+            _ => None,
+        }));
+    }
+    assert_eq!(replaced, [vec![1, 3]]);
+    assert_eq!(driver.app.slot(2).unwrap().online(), Some(Generation(1)));
+}
+
+#[test]
+fn a_successor_that_is_given_up_says_nothing_about_the_worker_that_serves() {
+    let mut driver = Driver::online(version("old", 1));
+    driver.reload(Some(version("broken", 1)));
+    driver.exit(0, Generation(1), 3);
+    assert_eq!(driver.app.slot(0).unwrap().last_exit, None);
+    driver.exit(0, Generation(0), 4);
+    assert_eq!(driver.app.slot(0).unwrap().last_exit, Some(Exit::Code(4)));
 }

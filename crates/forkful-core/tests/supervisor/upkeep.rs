@@ -295,3 +295,48 @@ fn the_clock_and_changed_files_renew_those_that_should_run() {
     assert_eq!(driver.app.slot(0).unwrap().upkeep.renewed, None);
     assert_eq!(driver.app.slot(1).unwrap().upkeep.renewed.as_deref(), Some("app.js changed"));
 }
+
+/// An app whose worker has too much memory as soon as it is looked at.
+fn too_large(driver: &mut Driver, generation: u32) -> Vec<(u16, u32)> {
+    let generation = Generation(generation);
+    let seen = Observation { slot: 0, generation, memory_bytes: 2000, own: None };
+    spawned(&driver.step(Event::Observed(vec![seen])))
+}
+
+#[test]
+fn reloads_of_the_user_that_fail_do_not_make_renewals_wait() {
+    let mut app = spec("app", 1);
+    app.renewal.max_memory_bytes = Some(1000);
+    let mut driver = Driver::online(app);
+    driver.pass(Duration::from_secs(100));
+    for generation in 1..4 {
+        driver.reload(None);
+        driver.exit(0, Generation(generation), 1);
+    }
+    // A renewal that fails makes the next one wait.
+    assert_eq!(too_large(&mut driver, 0), [(0, 4)]);
+    driver.exit(0, Generation(4), 1);
+    assert_eq!(too_large(&mut driver, 0), []);
+    // What the user has brought works.
+    driver.reload(None);
+    driver.serve(0, Generation(5));
+    driver.exit(0, FIRST, 0);
+    driver.pass(Duration::from_secs(1));
+    assert_eq!(too_large(&mut driver, 5), [(0, 6)]);
+}
+
+#[test]
+fn a_renewal_that_a_command_cancels_has_not_failed() {
+    let mut app = spec("app", 1);
+    app.renewal.max_memory_bytes = Some(1000);
+    let mut driver = Driver::online(app);
+    driver.pass(Duration::from_secs(100));
+    assert_eq!(too_large(&mut driver, 0), [(0, 1)]);
+    let job = driver.job();
+    driver.step(Event::Restart { slots: vec![0], spec: None, job });
+    driver.exit(0, Generation(1), 0);
+    driver.exit(0, FIRST, 0);
+    driver.serve(0, Generation(2));
+    driver.pass(Duration::from_secs(100));
+    assert_eq!(too_large(&mut driver, 2), [(0, 3)]);
+}

@@ -12,7 +12,7 @@ use forkful_core::pages::{Hint, Page};
 use forkful_core::request::{Refusal, Selection, check_deletion, in_order};
 use forkful_core::slot::{self, Verb as SlotVerb};
 use forkful_core::spec::{AppSpec, RunningSince, may_stay};
-use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of};
+use forkful_core::supervisor::{Event, FirstStates, ReloadOrder, Whom, dependents_of, others_of};
 use forkful_core::words::shell_word;
 use tokio::sync::oneshot;
 
@@ -212,10 +212,8 @@ impl Engine {
             let spec = specs.remove(&app);
             let alone =
                 spec.as_deref().filter(|spec| verb == Verb::Reload && self.stays(app, spec, &request));
-            let course = match verb {
-                Verb::Reload if alone.is_none() => Course::ByReload(None),
-                _ => Course::AtOnce,
-            };
+            let is_reload = verb == Verb::Reload && alone.is_none() && !self.starts_after_others(app);
+            let course = if is_reload { Course::ByReload(None) } else { Course::AtOnce };
             let gives_settings = spec.is_some() || verb == Verb::Scale;
             self.begin_trial_part(job, app, request.fix.as_ref(), (course, gives_settings));
             if let Some(spec) = alone {
@@ -282,6 +280,12 @@ impl Engine {
             };
             may_stay(entry.spec(), spec, since)
         })
+    }
+
+    /// Whether a reload is a start of the app that waits for other apps.
+    fn starts_after_others(&self, app: AppId) -> bool {
+        let entry = self.apps.get(&app);
+        entry.is_some_and(|entry| entry.supervisor.starts_after_others(&others_of(&self.apps, app)))
     }
 
     /// Leaves an app unchanged, its number of workers apart.
@@ -386,11 +390,18 @@ impl Engine {
         });
     }
 
-    /// Stops everything, and then the daemon itself.
+    /// Stops everything, and then the daemon itself. While that is under way, another client only waits for the same end.
     pub(crate) fn kill(&mut self, reply: Option<Reply<ActionReply>>) {
         self.life.phase = Phase::Closing;
-        let job = self.jobs.begin(reply);
-        self.jobs.ends_daemon(job);
+        match self.jobs.ending() {
+            Some(ending) => ending.await_too(reply),
+            None => self.stop_all(reply.into_iter().collect()),
+        }
+    }
+
+    /// Deletes every app there is; the daemon ends when they are gone.
+    pub(super) fn stop_all(&mut self, replies: Vec<Reply<ActionReply>>) {
+        let job = self.jobs.begin_end(replies);
         let all = self.apps.iter().map(|(id, entry)| (*id, entry.places.keys().copied().collect()));
         self.stop_in_order(all.collect(), SlotVerb::Delete, job);
     }

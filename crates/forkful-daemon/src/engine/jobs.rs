@@ -27,8 +27,8 @@ pub(crate) use forkful_core::supervisor::JobId;
 
 /// A running command.
 pub(crate) struct Job {
-    /// The waiting client; `None` if it does not wait.
-    reply: Option<Reply<ActionReply>>,
+    /// The waiting clients: none if nobody waits, several if more than one has asked for the end of the daemon.
+    replies: Vec<Reply<ActionReply>>,
     parts: BTreeMap<AppId, Part>,
     /// Results that are already known, of apps that do not take part.
     known: Vec<AppOutcome>,
@@ -95,13 +95,23 @@ impl Killed {
 }
 
 impl Job {
+    /// Another client waits for the answer.
+    pub(super) fn await_too(&mut self, reply: Option<Reply<ActionReply>>) {
+        self.replies.extend(reply);
+    }
+
+    /// Takes the waiting clients: another command answers them.
+    pub(super) fn take_clients(&mut self) -> Vec<Reply<ActionReply>> {
+        std::mem::take(&mut self.replies)
+    }
+
     /// The results by app.
     pub(super) fn parts(&self) -> impl Iterator<Item = (AppId, &Part)> {
         self.parts.iter().map(|(app, part)| (*app, part))
     }
 
     fn has_client_left(&self) -> bool {
-        self.reply.as_ref().is_some_and(tokio::sync::oneshot::Sender::is_closed)
+        !self.replies.is_empty() && self.replies.iter().all(tokio::sync::oneshot::Sender::is_closed)
     }
 }
 
@@ -236,7 +246,7 @@ impl Jobs {
 
     /// Running commands without a waiting client.
     pub(super) fn unwatched(&self) -> BTreeSet<JobId> {
-        self.open.unwatched(|job| job.reply.is_some())
+        self.open.unwatched(|job| !job.replies.is_empty())
     }
 
     /// Continues the numbering of a previous daemon's jobs, whose clients are gone; some had no waiting
@@ -248,7 +258,7 @@ impl Jobs {
     /// A command begins; without a `reply` no client waits for its end.
     pub(crate) fn begin(&mut self, reply: Option<Reply<ActionReply>>) -> JobId {
         self.open.begin(Job {
-            reply,
+            replies: reply.into_iter().collect(),
             parts: BTreeMap::new(),
             known: Vec::new(),
             meanings: Vec::new(),
@@ -259,19 +269,26 @@ impl Jobs {
 
     /// A command that is refused after all; returns its waiting client, if any.
     pub(crate) fn give_up(&mut self, job: JobId) -> Option<Reply<ActionReply>> {
-        self.open.remove(job).and_then(|job| job.reply)
+        self.open.remove(job).and_then(|mut job| job.replies.pop())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// The daemon stops when this job is done.
-    pub(crate) fn ends_daemon(&mut self, job: JobId) {
-        if let Some(job) = self.open.get_mut(job) {
-            job.ends_daemon = true;
-            self.is_ending = true;
+    /// Begins the command that ends the daemon.
+    pub(crate) fn begin_end(&mut self, replies: Vec<Reply<ActionReply>>) -> JobId {
+        let id = self.begin(None);
+        if let Some(job) = self.open.get_mut(id) {
+            (job.replies, job.ends_daemon) = (replies, true);
         }
+        self.is_ending = true;
+        id
+    }
+
+    /// The command that ends the daemon, if one is under way.
+    pub(crate) fn ending(&mut self) -> Option<&mut Job> {
+        self.open.values_mut().find(|job| job.ends_daemon)
     }
 
     /// Whether a client waited for the answer and has disconnected.
@@ -424,8 +441,10 @@ impl Jobs {
     /// Replies to the client of a finished job, when the stderr lines that explain failures have arrived, and
     /// the state is saved.
     pub(crate) fn reply(&mut self, job: Job, apps: &mut Apps, logs: &LogService, saved: Option<SaveTicket>) {
-        let Some(reply) = job.reply else { return };
-        let (known, targets, warnings) = (job.known, job.meanings, job.warnings);
+        if job.replies.is_empty() {
+            return;
+        }
+        let (replies, known, targets, warnings) = (job.replies, job.known, job.meanings, job.warnings);
         let mut parts = Vec::with_capacity(job.parts.len());
         let mut tails = Vec::with_capacity(job.parts.len());
         for (app, mut part) in job.parts {
@@ -451,7 +470,7 @@ impl Jobs {
                 };
                 apps.push(part.into_outcome(tail, &ours, is_ending));
             }
-            answer_when_saved(reply, ActionReply { apps, targets, warnings }, saved).await;
+            answer_when_saved(replies, ActionReply { apps, targets, warnings }, saved).await;
         }));
     }
 
@@ -472,13 +491,13 @@ impl Jobs {
     pub(crate) fn reply_at_once(&mut self, persistence: Option<&Persistence>) {
         for (reply, said) in self.at_once.drain(..) {
             let ticket = persistence.and_then(Persistence::ticket);
-            self.replies.push(tokio::task::spawn_local(answer_when_saved(reply, said, ticket)));
+            self.replies.push(tokio::task::spawn_local(answer_when_saved(vec![reply], said, ticket)));
         }
     }
 
     /// Another daemon continues the running commands: their clients are told so.
     pub(crate) fn leave_to_successor(&mut self) {
-        for reply in self.open.take_all().filter_map(|job| job.reply) {
+        for reply in self.open.take_all().flat_map(|job| job.replies) {
             let error = "the daemon is being updated; what was begun goes on, see `forkful list`";
             answer(reply, Err(refuse(ErrorCode::Conflict, error, None)));
         }
@@ -498,13 +517,17 @@ impl Jobs {
     }
 }
 
-/// Sends a reply when the state behind it is saved.
-async fn answer_when_saved(reply: Reply<ActionReply>, mut said: ActionReply, saved: Option<SaveTicket>) {
+/// Sends a reply to all clients that wait for it, when the state behind it is saved.
+async fn answer_when_saved(
+    replies: Vec<Reply<ActionReply>>,
+    mut said: ActionReply,
+    saved: Option<SaveTicket>,
+) {
     if let Some(ticket) = saved
         && let Some(fault) = ticket.fault().await
         && let Some(app) = said.apps.first_mut()
     {
         app.notes.push(fault);
     }
-    answer(reply, Ok(said));
+    replies.into_iter().for_each(|reply| answer(reply, Ok(said.clone())));
 }

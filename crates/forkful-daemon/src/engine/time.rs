@@ -129,8 +129,11 @@ impl Engine {
         }
         // What a reply says holds after a crash too.
         self.save_changes();
-        for job in done {
-            if job.ends_daemon {
+        for mut job in done {
+            if job.ends_daemon && !self.apps.is_empty() {
+                // A worker refused the command, or an app was made meanwhile: without the daemon it would run unsupervised.
+                self.stop_all(job.take_clients());
+            } else if job.ends_daemon {
                 self.life.phase = Phase::Ended;
             }
             let ticket = self.persistence.as_ref().and_then(super::persistence::Persistence::ticket);

@@ -492,3 +492,29 @@ fn apps_whose_names_make_the_same_file_names_are_told() {
         world.turn_until_answered().await;
     });
 }
+
+#[test]
+fn a_second_kill_waits_for_the_end_of_the_first_one_and_leaves_no_app_behind() {
+    locally(async {
+        let mut world = World::new();
+        let database = spec("database", SLEEP, 1);
+        let mut web = spec("web", &["/bin/sh", "-c", "trap '' INT; exec sleep 1000"], 1);
+        web.depends_on = vec![database.name.clone()];
+        web.stop.kill_timeout = Duration::from_millis(300);
+        world.engine.start_now(vec![database, web]);
+        world.turn_until_answered().await;
+        // `database` waits until `web` is gone; the second command comes meanwhile.
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            world.engine.on_command(Command::Kill { reply });
+            answers.push(answer);
+        }
+        world.turn_until("the daemon ends", |engine| engine.life.phase == Phase::Ended).await;
+        assert_eq!(world.engine.apps.len(), 0, "an app runs on without its daemon");
+        for answer in answers {
+            let said: Vec<_> = told(answer).await.apps.into_iter().map(|app| (app.name, app.ok)).collect();
+            assert_eq!(said, [("database".to_owned(), true), ("web".to_owned(), true)]);
+        }
+    });
+}
