@@ -29,9 +29,13 @@ impl World {
         );
         let replaces = self.daemon.apps.get(&app).is_some_and(|entry| entry.supervisor.is_reloading());
         if asks || replaces {
-            let own = (app, 0)..=(app, u16::MAX);
-            self.watch.unpaused.range_mut(own).for_each(|(_, count)| *count = 0);
+            self.forget_unpaused(app);
         }
+    }
+
+    fn forget_unpaused(&mut self, app: AppId) {
+        let own = (app, 0)..=(app, u16::MAX);
+        self.watch.unpaused.range_mut(own).for_each(|(_, count)| *count = 0);
     }
 
     /// A worker counts as ready once it has listened, or has reported that it is ready.
@@ -79,6 +83,10 @@ impl World {
             && self.calm_since.is_some_and(|since| self.now.since(since) > SETTLED)
         {
             self.watch.fail(Invariant::HealthTruly, format!("worker {slot:?}: {fault}"));
+        }
+        // At a time of `cron_restart`, workers that run nothing are started without a reload.
+        if let Notice::Renewed(_) = notice {
+            self.forget_unpaused(app);
         }
         if let (Some(slot), Notice::KilledWhileStuck(_)) = (slot, notice) {
             self.watch.stuck = Some((app, slot));
