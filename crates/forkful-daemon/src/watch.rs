@@ -63,7 +63,7 @@ pub(crate) struct Watcher {
     shared: Arc<Shared>,
 }
 
-/// What the thread hinbox.
+/// What the thread hears.
 #[derive(Debug)]
 enum Notice {
     /// Something has changed.
@@ -406,7 +406,9 @@ impl Told {
 
     fn begin_anew(&mut self, tree: &Tree) -> io::Result<bool> {
         tree.forget_gitignores();
-        let first = self.walk(tree, Path::new("/"))?.into_iter().next();
+        let since = self.untold.since;
+        let mut files = self.walk(tree, Path::new("/"))?.into_iter();
+        let first = files.find(|path| since.is_none() || is_newer(path, since));
         let counts = first.is_some();
         self.untold.changed.extend(first);
         Ok(counts)

@@ -306,7 +306,7 @@ impl<D> Keeper<D> {
         self.ends |= ENDS.contains(&signal);
         match self.phase {
             Phase::Without if ENDS.contains(&signal) => Action::End(signal),
-            _ if self.serves && !makes_way => {
+            _ if self.serves && !makes_way && self.phase != Phase::Without => {
                 if ENDS.contains(&signal) {
                     self.signal = Some(signal);
                 }

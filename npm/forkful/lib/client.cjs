@@ -75,15 +75,19 @@ class Client {
 
   /** The daemon, started if necessary; throws if it has another version. */
   async connect() {
-    return this.#connect([]);
+    return this.#connect(null);
   }
 
-  /** The same before these apps are started: a warning names the other apps of the last daemon. @param {{ name: string }[]} apps */
+  /**
+   * The same before these apps are started: a warning names the other apps of the last daemon. Without apps, the caller says later what it starts.
+   * @param {{ name: string }[] | null} apps
+   */
   async #connect(apps) {
     let ping = await this.ping();
     if (ping === null) {
-      const { warnings } = await runCommand(this.home, ['api', 'connect', '--', ...apps.map(({ name }) => name)], { binary: this.#binary });
-      warnings.forEach((text) => this.#onWarning(text));
+      const { warnings } = await runCommand(this.home, ['api', 'connect', '--', ...(apps ?? []).map(({ name }) => name)], { binary: this.#binary });
+      const isMeant = (text) => apps !== null || !text.startsWith('apps of the last daemon');
+      warnings.filter(isMeant).forEach((text) => this.#onWarning(text));
       ping = await this.#get('/v1/ping');
     }
     if (ping.api !== API_VERSION) {

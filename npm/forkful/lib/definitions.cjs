@@ -26,9 +26,13 @@ function sourceOf(what) {
 
 /**
  * JSON has no regular expressions: they are written as the command reads them of a configuration in JavaScript. It has no NaN and no
- * infinite numbers either: they are written as text, which the checks of a key refuse.
+ * infinite numbers either: they are written as text, which the checks of a key refuse. A variable takes any text: such a number leaves it as it
+ * is, as null does.
  */
-function readable(_key, value) {
+function readable(key, value) {
+  if (/^env(_|$)/.test(key) && Object.prototype.toString.call(value) === '[object Object]') {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, typeof item === 'number' && !Number.isFinite(item) ? null : item]));
+  }
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   if (!(value instanceof RegExp)) return value;
   // The other flags have no meaning for one look at a path.

@@ -256,8 +256,6 @@ fn unix_text(query: &Query) -> String {
     format!("unix:{}", path.replace('\0', "@"))
 }
 
-/// Binds to the query's address. Without one, as Node does: to all addresses of both families, or of IPv4 if
-/// there is no IPv6.
 /// Removes the file of a unix socket that nobody listens on, as the app's user.
 pub(crate) fn remove_left_over(query: &Query, config: &PrimaryConfig) -> bool {
     let Some(address) = query.address.as_deref().filter(|_| query.kind == AddressKind::Unix) else {
@@ -272,6 +270,8 @@ pub(crate) fn remove_left_over(query: &Query, config: &PrimaryConfig) -> bool {
     .unwrap_or(false)
 }
 
+/// Binds to the query's address. Without one, as Node does: to all addresses of both families, or of IPv4 if
+/// there is no IPv6.
 fn bind_any(query: &Query, bind: impl Fn(SocketAddr) -> io::Result<Source>) -> io::Result<Source> {
     let port = u16::try_from(query.port.unwrap_or(0)).map_err(|_| invalid())?;
     let Some(text) = query.address.as_deref() else {

@@ -14,8 +14,14 @@ function send(result) {
   while (written < bytes.length) written += writeSync(RESULT_DESCRIPTOR, bytes, written)
 }
 
-/** Regular expressions, of `ignore_watch`, are nothing that JSON could hold, nor are NaN and infinite numbers, which the checks of a key refuse. */
+/**
+ * Regular expressions, of `ignore_watch`, are nothing that JSON could hold, nor are NaN and infinite numbers, which the checks of a key refuse. A variable
+ * takes any text: such a number leaves it as it is, as null does.
+ */
 function readable(key, value) {
+  if (/^env(_|$)/.test(key) && Object.prototype.toString.call(value) === '[object Object]') {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, typeof item === 'number' && !Number.isFinite(item) ? null : item]))
+  }
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   if (!(value instanceof RegExp)) return value
   // The other flags have no meaning for one look at a path.

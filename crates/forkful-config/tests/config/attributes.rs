@@ -327,6 +327,13 @@ fn numbers_that_are_none_are_refused_in_a_script_config() {
         let fault = load(&file, &evaluator).unwrap_err().to_string();
         assert!(fault.contains(&format!("max_restarts is \"{told}\"; expected")), "{fault}");
     }
+    // A variable takes any text, and such a number would be one.
+    let file = place.file(
+        "env.config.js",
+        "module.exports = { script: 'a.js', env: { PORT: Number('four'), A: 1 }, env_live: { B: Infinity } }",
+    );
+    let app = format!("{:?}", load(&file, &evaluator).unwrap().apps.remove(0));
+    assert!(!app.contains("NaN") && !app.contains("Infinity") && app.contains("env_live"), "{app}");
 }
 
 #[test]

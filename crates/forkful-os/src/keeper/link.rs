@@ -117,7 +117,7 @@ impl Handover {
     /// Takes everything over from the keeper at the other end. Waits for it.
     pub fn receive(socket: OwnedFd) -> io::Result<Self> {
         let mut kept = Vec::new();
-        let (keeper, died, last, update) = match await_frame(socket.as_fd())? {
+        let (keeper, died, last, update) = match await_frame(socket.as_fd(), PATIENCE)? {
             (Frame::Hello { keeper, died, last, update }, _) => (keeper, died, last, update),
             _ => return Err(unexpected()),
         };
@@ -135,7 +135,7 @@ impl Handover {
             stored: Mutex::default(),
         });
         loop {
-            match await_frame(link.socket.as_fd())? {
+            match await_frame(link.socket.as_fd(), PATIENCE)? {
                 (Frame::Kept { place, name }, fd) => {
                     let mut places = link.places();
                     places.next = places.next.max(place + 1);
@@ -266,16 +266,14 @@ impl Keeping {
         }
     }
 
-    /// How a child of the keeper ended; waits for the answer, unless the keeper is behind anyway.
+    /// How a child of the keeper ended; waits for the answer, not long if the keeper is behind anyway.
     pub(crate) fn ask(&self, pid: u32) -> Option<Exit> {
         let link = self.link()?;
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Ask { pid }, None);
+        let patience = if link.outbox.is_behind() { SHORT_PATIENCE } else { PATIENCE };
         loop {
-            if link.outbox.is_behind() {
-                return None;
-            }
-            match await_frame(link.socket.as_fd()) {
+            match await_frame(link.socket.as_fd(), patience) {
                 Ok((Frame::Ended { pid: told, end }, _)) if told == pid => {
                     return match end {
                         End::Code(code) => Some(Exit::Code(code)),
@@ -284,7 +282,10 @@ impl Keeping {
                     };
                 }
                 Ok((frame, _)) => link.note(&frame),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => link.outbox.falls_behind(),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    link.outbox.falls_behind();
+                    return None;
+                }
                 Err(error) => {
                     link.loss.note(Loss::of(&error));
                     return None;
@@ -311,6 +312,8 @@ impl Keeping {
     pub fn make_way(&self, program: &OwnedFd) {
         if let Some(link) = self.link() {
             link.tell(&Frame::Update, Some(program.as_fd()));
+            // The process ends next, and with it what waits here.
+            link.send_rest();
         }
     }
 
@@ -319,11 +322,8 @@ impl Keeping {
         let Some(link) = self.link() else { return };
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
         link.tell(&Frame::Leave, None);
-        while !link.outbox.waiting().is_empty() && wait(link.socket.as_fd(), PollFlags::OUT, PATIENCE).is_ok()
-        {
-            link.send_waiting();
-        }
-        while let Ok((frame, _)) = await_frame(link.socket.as_fd()) {
+        link.send_rest();
+        while let Ok((frame, _)) = await_frame(link.socket.as_fd(), PATIENCE) {
             if frame == Frame::Done {
                 break;
             }
@@ -353,6 +353,7 @@ impl Keeping {
     pub fn take_news(&self) -> Result<bool, Loss> {
         let Some(link) = &self.0 else { return Ok(false) };
         if link.loss.is_lost() {
+            link.outbox.waiting().clear();
             return link.loss.take().map_or(Ok(false), Err);
         }
         let _asking = link.asking.lock().unwrap_or_else(PoisonError::into_inner);
@@ -370,6 +371,7 @@ impl Keeping {
                 Err(error) => link.loss.note(Loss::of(&error)),
             }
             if let Some(loss) = link.loss.take() {
+                link.outbox.waiting().clear();
                 return Err(loss);
             }
         }
@@ -441,6 +443,24 @@ impl Link {
         if !Outbox::put(&mut waiting, frame, fd) {
             waiting.clear();
             self.loss.note(Loss::Silent);
+        }
+    }
+
+    /// Sends all that waits before the daemon ends, if the keeper reads in time.
+    fn send_rest(&self) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.send_waiting();
+            let left = until.saturating_duration_since(Instant::now());
+            if self.loss.is_lost()
+                || self.outbox.waiting().is_empty()
+                || left.is_zero()
+                || wait(self.socket.as_fd(), PollFlags::OUT, left).is_err()
+            {
+                return;
+            }
+            // While too many descriptors are on their way, the socket is writable all the time.
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -568,12 +588,12 @@ pub fn receive_frame(socket: BorrowedFd<'_>) -> io::Result<Option<(Frame, Option
 }
 
 /// The next frame, waiting for it.
-fn await_frame(socket: BorrowedFd<'_>) -> io::Result<(Frame, Option<OwnedFd>)> {
+fn await_frame(socket: BorrowedFd<'_>, patience: Duration) -> io::Result<(Frame, Option<OwnedFd>)> {
     loop {
         match receive_frame(socket) {
             Ok(Some(received)) => return Ok(received),
             Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(socket, PollFlags::IN, PATIENCE)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(socket, PollFlags::IN, patience)?,
             Err(error) => return Err(error),
         }
     }

@@ -125,13 +125,17 @@ fn painted(paint: Paint, tone: Tone, text: &str) -> String {
 }
 
 /// The exit code. Expectations are not judged by a part of the run: a signal that ended it has precedence over
-/// all else. An untrustworthy result has precedence over a missed expectation.
+/// all else. An untrustworthy result has precedence over a missed expectation, but not where the run ended early because of its errors: what
+/// is missed then is missed for certain.
 fn exit(trust: &Trust, judgements: &[Judgement], early_end: Option<EarlyEnd>) -> Exit {
+    let is_missed = judgements.iter().any(|judgement| judgement.kept == Some(false));
     if early_end == Some(EarlyEnd::Stopped) && !judgements.is_empty() {
         Exit::Interrupted
+    } else if trust.trustworthy() && early_end == Some(EarlyEnd::Errors) && is_missed {
+        Exit::ExpectationMissed
     } else if !trust.trustworthy() || judgements.iter().any(|judgement| judgement.kept.is_none()) {
         Exit::NotTrustworthy
-    } else if judgements.iter().any(|judgement| judgement.kept == Some(false)) {
+    } else if is_missed {
         Exit::ExpectationMissed
     } else {
         Exit::Done

@@ -23,12 +23,13 @@ pub(super) struct Interrupts {
     came: bool,
 }
 
-/// A signal; nothing if the program was started with the signal ignored, as by `nohup`.
+/// A signal; nothing if the program was started with SIGHUP ignored, as by `nohup`. Shells start commands in the background of a script
+/// with SIGINT ignored, and whoever sends it to one of those means it.
 struct Awaited(Option<(SignalKind, Signal)>);
 
 impl Awaited {
-    fn new(kind: SignalKind) -> io::Result<Self> {
-        let is_ignored = is_ignored(kind.as_raw_value())?;
+    fn new(kind: SignalKind, may_be_ignored: bool) -> io::Result<Self> {
+        let is_ignored = may_be_ignored && is_ignored(kind.as_raw_value())?;
         Ok(Self(if is_ignored { None } else { Some((kind, signal(kind)?)) }))
     }
 
@@ -52,7 +53,7 @@ impl Drop for Awaited {
 impl Interrupts {
     pub(super) fn new() -> Result<Self, Failure> {
         let of = |kind| {
-            Awaited::new(kind).map_err(|e| {
+            Awaited::new(kind, kind == SignalKind::hangup()).map_err(|e| {
                 Failure::caused(Exit::Failed, anyhow::Error::new(e).context("cannot handle signals"))
             })
         };
@@ -113,14 +114,14 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _guard = runtime.enter();
         let kind = SignalKind::user_defined2();
-        let awaited = Awaited::new(kind).unwrap();
+        let awaited = Awaited::new(kind, true).unwrap();
         assert!(awaited.0.is_some() && is_handled(kind));
         drop(awaited);
         assert!(!is_handled(kind));
 
         forkful_os::process::ignore_stray_signals().unwrap();
         let kind = SignalKind::user_defined1();
-        let ignored = Awaited::new(kind).unwrap();
+        let ignored = Awaited::new(kind, true).unwrap();
         assert!(ignored.0.is_none() && !is_handled(kind));
         drop(ignored);
         assert!(is_ignored(kind.as_raw_value()).unwrap());

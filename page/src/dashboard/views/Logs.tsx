@@ -40,9 +40,10 @@ function useHidden(): boolean {
   return isHidden;
 }
 
-function useLines({ app, worker, stream }: Query): { lines: Kept[]; fault: string } {
+function useLines({ app, worker, stream }: Query, follows: boolean): { lines: Kept[]; fault: string } {
   const [shown, setShown] = useState<{ lines: Kept[]; fault: string }>({ lines: [], fault: '' });
-  const isHidden = useHidden();
+  // A reader who has stopped at a line finds it again.
+  const isHidden = useHidden() && follows;
   useEffect(() => {
     // The lines that are there stay; they are read again when the page is visible.
     if (isHidden) return undefined;
@@ -92,7 +93,7 @@ export function Logs({ query }: { query: URLSearchParams }) {
   const [filter, setFilter] = useState('');
   const [search, setSearch] = useState('');
   const [follows, setFollows] = useState(true);
-  const { lines, fault } = useLines({ app, worker, stream });
+  const { lines, fault } = useLines({ app, worker, stream }, follows);
   const { test, fault: wrong } = matcher(filter);
   const matching = filter === '' ? lines : lines.filter((line) => test(plain(line.line)));
   const drawn = matching.slice(-DRAWN_MAX);

@@ -80,8 +80,17 @@ fn variables(target: &DeployTarget) -> String {
 }
 
 fn hooks(target: &DeployTarget, config: &Path) -> String {
-    let usual =
-        format!("forkful reload {} --env {}", quoted(&config.to_string_lossy()), quoted(&target.name));
+    let reload = |file: &Path| {
+        format!("forkful reload {} --env {}", quoted(&file.to_string_lossy()), quoted(&target.name))
+    };
+    let name = Path::new(config.file_name().unwrap_or_default());
+    // The host may have another repository than the one in which this file is.
+    let usual = if config == name {
+        reload(name)
+    } else {
+        let there = quoted(&config.to_string_lossy());
+        format!("if [ -e {there} ]; then {}; else {}; fi", reload(config), reload(name))
+    };
     let post_deploy = target.hooks.post_deploy.as_deref().unwrap_or(&usual);
     let check = match &target.health {
         None => ":".to_owned(),
