@@ -70,19 +70,10 @@ pub(super) fn complete_dependencies(
     for (options, app) in options_of.iter().zip(resolved.iter()) {
         full_names.extend(options.declared_name().map(|declared| (declared, app.spec.name.clone())));
     }
-    for (options, app) in options_of.iter().zip(resolved) {
-        // Two apps of a file may have one name with different prefixes: the one with the same prefix is meant.
-        let sibling = |wanted: &str| {
-            let is_it = |other: &&AppOptions| {
-                other.text("name_prefix") == options.text("name_prefix")
-                    && other.declared_name().as_deref() == Some(wanted)
-            };
-            apps.iter().find(is_it).and_then(|other| name(other, wanted, context).ok())
-        };
+    for app in resolved {
         let mut names = Vec::new();
-        for wanted in std::mem::take(&mut app.spec.depends_on) {
-            let of_file = || full_names.get(wanted.as_str()).cloned();
-            let name = sibling(wanted.as_str()).or_else(of_file).unwrap_or(wanted);
+        for name in std::mem::take(&mut app.spec.depends_on) {
+            let name = full_names.get(name.as_str()).cloned().unwrap_or(name);
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -299,17 +299,6 @@ fn apps_that_come_first_are_named_as_in_their_file_and_get_their_full_names() {
     let names: Vec<&str> = resolved[0].spec.depends_on.iter().map(AppName::as_str).collect();
     assert_eq!(names, ["shop:db-live", "shop:cache", "elsewhere"]);
 
-    // The same names with two prefixes: each app means its own.
-    let apps = ["eu", "us"].map(|prefix| {
-        format!(
-            r#"{{ "script": "a.js", "name": "db", "name_prefix": "{prefix}" }},
-            {{ "script": "a.js", "name": "api", "name_prefix": "{prefix}", "depends_on": "db" }}"#
-        )
-    });
-    let twice = json(&format!(r#"{{ "apps": [{}] }}"#, apps.join(","))).unwrap().apps;
-    let resolved = resolve_all(&twice, &place.context()).unwrap();
-    assert_eq!([1, 3].map(|at| resolved[at].spec.depends_on[0].as_str()), ["eu:db", "us:db"]);
-
     let text = r#"{ "apps": [{ "script": "a.js", "name": "a", "name_prefix": "p", "depends_on": "b" },
         { "script": "a.js", "name": "b", "name_prefix": "p", "depends_on": "a" }] }"#;
     let circle = resolve_all(&json(text).unwrap().apps, &place.context()).unwrap_err();
