@@ -48,16 +48,6 @@ const KEEPER_BYTES_MAX = 1 << 20;
 
 const parentOf = (pid) => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1).split(' ')[1]);
 
-/** Kills the daemon and waits until another daemon answers; returns its pid. */
-async function killDaemon(forkful) {
-  const killed = await forkful.daemonPid();
-  process.kill(killed, 'SIGKILL');
-  return waitUntil('another daemon', async () => {
-    const pid = await forkful.daemonPid();
-    return pid !== killed && pid;
-  });
-}
-
 /** Starts an app with a keeper; returns helpers for the tests. */
 async function kept(t, body, { major = NEWEST, options = [], instances = 2, env = {} } = {}) {
   const forkful = await sandbox(t, major);
@@ -79,7 +69,7 @@ for (const [balance, majors] of Object.entries({ direct: [18, NEWEST], exact: [N
       for (let kill = 1; kill <= KILLS; kill += 1) {
         const reached = load.counts.success + BUSY;
         await waitUntil('a busy app', () => load.counts.success >= reached || load.failed > KILLS * CLOSING);
-        await killDaemon(forkful);
+        await forkful.replaceDaemon();
         assert.deepEqual(await workers(), before, `kill ${kill}`);
       }
       const reached = load.counts.success + BUSY;
@@ -131,7 +121,7 @@ test('no line of an app is lost or torn while its daemons are killed', async (t)
   for (let kill = 0; kill < 10; kill += 1) {
     const counts = files.map((file) => lines(file).length);
     await waitUntil('more lines', () => files.every((file, at) => lines(file).length > counts[at] + 200));
-    await killDaemon(forkful);
+    await forkful.replaceDaemon();
   }
   assert.deepEqual(await pids(), before);
   await forkful.ok(['stop', 'app']);
@@ -152,20 +142,20 @@ test('the daemon that has taken over scales, stops and starts, and leaves nothin
   const { forkful, port, pids } = await kept(t, plain);
   const before = await pids();
   const keeper = parentOf(await forkful.daemonPid());
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   await forkful.ok(['scale', 'app', '3']);
   const scaled = await pids();
   assert.deepEqual(scaled.slice(0, 2), before);
   assert.equal(scaled.length, 3);
   for (const pid of scaled) assert.equal(parentOf(pid), keeper);
   assert.ok(ownMemory(keeper) <= KEEPER_BYTES_MAX, `the keeper has ${ownMemory(keeper)} bytes of its own`);
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   assert.deepEqual(await pids(), scaled);
   await forkful.ok(['stop', 'app']);
   // The keeper closes its copies of the sockets when it is notified.
   await waitUntil('the port to close', async () => !await accepts({ host: '127.0.0.1', port }));
   assert.ok(scaled.every((pid) => !isLiving(pid)));
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   assert.deepEqual((await forkful.jlist('app')).map(({ pm2_env: { status } }) => status), ['stopped', 'stopped', 'stopped']);
   await forkful.ok(['start', 'app']);
   assert.match(await waitUntil('an answer', async () => (await get(port)).body), PID);
@@ -184,7 +174,7 @@ test('a plain process goes on, too, and can be written to', async (t) => {
   });
   await forkful.start(script, { name: 'plain', instances: 1, options: ['-x'] });
   const [{ pid }] = await forkful.jlist('plain');
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   assert.equal((await forkful.jlist('plain'))[0].pid, pid);
   await forkful.ok(['restart', 'plain']);
   assert.ok(!isLiving(pid));
@@ -223,7 +213,7 @@ for (const [ending, why, isApplied] of [['is ready', 'a file is applied to its e
     const applying = forkful.spawn(['apply', file('2', ['first', 'last', 'new'])]);
     await waitUntil('the last one to be replaced', () => existsSync(`${gate}.begun`));
     assert.deepEqual((await versions()).filter((app) => !app.startsWith('last')), ['first 2', 'new 2']);
-    await killDaemon(forkful);
+    await forkful.replaceDaemon();
     assert.notEqual((await applying.outcome).code, 0);
     writeFileSync(gate, isApplied ? 'ready' : 'fails');
     const expected = isApplied ? ['first 2', 'last 2', 'new 2'] : ['first 1', 'last 1'];
@@ -251,7 +241,7 @@ for (const byNpm of [false, true]) {
       const serving = (await get(port)).body;
       const load = startLoad({ port, closing: 4, keeping: 4, expect: PID });
       t.after(() => load.stop());
-      await killDaemon(forkful);
+      await forkful.replaceDaemon();
       assert.equal((await get(port)).body, serving, 'the process is the same');
       const { stdout, stderr } = await forkful.ok(['reload', 'app']);
       assert.doesNotMatch(stdout + stderr, /stopped, then started/);
@@ -282,7 +272,7 @@ test('processes below a wrapper do not share a port with one that came after ano
     return all.length === count && all;
   });
   assert.deepEqual(await became(1), ['listening']);
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   process.kill((await forkful.jlist('app'))[0].pid, 'SIGUSR2');
   assert.deepEqual(await became(2), ['listening', 'EADDRINUSE']);
 });
@@ -314,7 +304,7 @@ test('a reload below `npm start` ends when its last request has, also with anoth
   await waitUntil('the new process to serve', async () => (await get(port)).body !== serving);
   // npm itself has nothing to finish, and has said so.
   await waitUntil('the old process to be drained', async () => (await forkful.jlist('app'))[0].pid !== old);
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   await reloading.outcome;
   assert.ok(isLiving(Number(serving)), 'it has not finished');
   writeFileSync(join(forkful.directory, 'enough'), '');
@@ -353,7 +343,7 @@ test('commands tell of both processes, and a home that was removed has its log a
   assert.match((await forkful.ok(['report'])).stdout, new RegExp(`pid ${pid}, keeper ${keeper}$`, 'm'));
   rmSync(forkful.home, { recursive: true });
   await waitUntil('the home to be made anew', () => existsSync(join(forkful.home, 'forkful.sock')));
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   await waitUntil('its log', () => /takes its place/.test(readFileSync(join(forkful.home, 'daemon.log'), 'utf8')));
   await forkful.ok(['kill']);
   assert.ok(!isLiving(keeper), 'a command that has ended the daemon has ended its keeper');
@@ -374,7 +364,7 @@ test('logs go on with the daemon that has taken over', async (t) => {
   const { forkful } = await kept(t, writing, { instances: 1 });
   const logs = forkful.spawn(['logs', 'app', '--lines', '0', '--raw']);
   await waitUntil('a line', () => logs.stdout.includes('\n'));
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   await waitUntil('the note', () => logs.stderr.includes('another daemon goes on with the apps'));
   const before = logs.stdout.length;
   await waitUntil('more lines', () => logs.stdout.length > before);
@@ -432,7 +422,7 @@ test('a worker that listens on several ports gets all of them, also when its dae
   const [{ pid }] = await forkful.jlist('app');
   // The loop serves workers before it answers.
   for (let turn = 0; turn < 5; turn += 1) await forkful.jlist('app');
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   writeFileSync(goes, '');
   for (const port of ports) {
     const { body } = await waitUntil(`an answer on port ${port}`, () => get(port).catch(() => false));

@@ -188,11 +188,6 @@ test(`no counter falls over ${KILLS} kills of workers and the death of the daemo
     await waitUntil('counters that grow', async () => await requests() > before);
   };
   const pids = async () => (await forkful.jlist('web')).map(({ pid }) => pid).filter(Boolean);
-  const killDaemon = async () => {
-    const pid = await forkful.daemonPid();
-    process.kill(pid, 'SIGKILL');
-    await waitUntil('another daemon', async () => await forkful.daemonPid() !== pid);
-  };
   await countsOn();
   for (let kill = 0; kill < KILLS; kill += 1) {
     const [victim] = await waitUntil('a worker', async () => {
@@ -205,10 +200,10 @@ test(`no counter falls over ${KILLS} kills of workers and the death of the daemo
       return !isLiving(victim);
     });
     // Once the daemon dies beside a worker that has just ended, once while both live.
-    if (kill === 5) await killDaemon();
+    if (kill === 5) await forkful.replaceDaemon();
     await countsOn();
     if (kill === 12) {
-      await killDaemon();
+      await forkful.replaceDaemon();
       await countsOn();
     }
   }

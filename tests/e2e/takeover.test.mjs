@@ -11,13 +11,6 @@ import { NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
-/** Kills the daemon and waits until another one answers. */
-async function killDaemon(forkful) {
-  const killed = await forkful.daemonPid();
-  process.kill(killed, 'SIGKILL');
-  await waitUntil('another daemon', async () => await forkful.daemonPid() !== killed);
-}
-
 /** A worker's pid and restarts, for all workers. */
 const lives = async (forkful) => (await forkful.jlist('app')).map(({ pid, pm2_env: { restart_time: restarts } }) => [pid, restarts]);
 
@@ -37,14 +30,14 @@ test('a daemon takes over more descriptors than the shell allows that started th
   };
   const before = await waitUntil('all workers', all);
   await get(port);
-  await killDaemon(forkful);
+  await forkful.replaceDaemon();
   assert.deepEqual(await all(), before);
   const answered = Number((await get(port)).body);
   assert.ok(before.some(([pid]) => pid === answered));
 });
 
 for (const [how, next] of [
-  ['killed', killDaemon],
+  ['killed', (forkful) => forkful.replaceDaemon()],
   ['updated', (forkful) => {
     const next = join(forkful.directory, 'next');
     copyFileSync(binary(), next);

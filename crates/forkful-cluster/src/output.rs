@@ -16,9 +16,9 @@ pub(crate) struct Output {
     pub(crate) lines: VecDeque<Vec<u8>>,
     /// Total bytes in `lines`.
     pub(crate) bytes: usize,
-    /// How often something was added or sent.
+    /// The number of changes: lines that were added, bytes that were sent.
     pub(crate) changes: u64,
-    /// What of it belongs into the saved state, if anything: as it was after so many changes.
+    /// The value of `changes` for the output in the saved state; `None` if the saved state has no output.
     pub(crate) saved: Option<u64>,
 }
 

@@ -80,7 +80,7 @@ struct Shared {
     ended: AtomicBool,
     /// Notices were lost, because the queue was full.
     lost: AtomicBool,
-    /// Log files that the tree has not been told of.
+    /// Log files that the tree does not know yet.
     new_logs: Mutex<Vec<PathBuf>>,
 }
 

@@ -9,8 +9,9 @@
 //! identify its line. So no handle line is sent before all replies have certainly arrived: the agent echoes a
 //! line, which it reads after them. For a worker without an agent, we wait [`SETTLE_MAX`].
 //!
-//! A reply to a query may have waited in the previous daemon, behind another line with a handle. So a query of a
-//! worker that has not reported `listening` by then is answered again. Node.js ignores an answer that it has had.
+//! A reply to a query may have waited in the previous daemon, behind another line with a handle. So after the
+//! replies, a query is answered again if the worker has not reported `listening`. Node.js ignores a second answer
+//! to a query.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

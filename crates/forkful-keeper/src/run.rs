@@ -247,7 +247,7 @@ impl Process {
         become_program(program, &argv, &open)
     }
 
-    /// Follows this many of the daemon's frames, if there are so many.
+    /// Handles the daemon's frames, at most this many.
     fn hear_daemon(&mut self, frames: usize) {
         for _ in 0..frames {
             let received = self.daemon.as_mut().and_then(|daemon| daemon.connection.receive());

@@ -202,6 +202,16 @@ export class Sandbox {
     return JSON.parse((await this.ok(['ping', '--json'])).stdout).pid;
   }
 
+  /** Kills the daemon, and waits until the next daemon of its keeper answers; returns that daemon's pid. */
+  async replaceDaemon() {
+    const killed = await this.daemonPid();
+    process.kill(killed, 'SIGKILL');
+    return waitUntil('another daemon', async () => {
+      const pid = await this.daemonPid();
+      return pid !== killed && pid;
+    });
+  }
+
   /** Kills the daemon together with its keeper, so that no new daemon starts. Returns the daemon's pid. */
   async killDaemon() {
     const { pid, keeper } = JSON.parse((await this.ok(['ping', '--json'])).stdout);

@@ -117,8 +117,8 @@ impl Processes {
         let _failed = tree::reap_orphans(&is_ours, &self.keeping);
     }
 
-    /// Whether there is something to be told of the keeper, or from it, that came while something was asked of it; then
-    /// [`Self::hear_keeper`] does so.
+    /// Whether the keeper was lost, or has reported the end of a child, while the daemon waited for an answer. Then
+    /// [`Self::hear_keeper`] must be called.
     pub(super) fn has_news(&self) -> bool {
         self.keeping.has_news()
     }

@@ -22,7 +22,7 @@ use super::outbox::{Outbox, Waiting};
 use crate::memory_file::Words;
 use crate::process::Exit;
 
-/// A keeper answers in microseconds; one that does not for so long is stopped, or waits for a core.
+/// The time limit of an answer. A keeper answers in microseconds, unless it is stopped or waits for a core.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An event loop waits for a keeper that reads nothing, and a stop for the keeper's copies of listeners, no longer than this.

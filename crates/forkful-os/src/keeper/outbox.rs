@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::frame::Frame;
 
-/// A keeper that is behind by more frames is given up. Some of them hold a descriptor.
+/// If more frames wait, the daemon goes on without its keeper. Some frames hold a descriptor.
 const WAITING_MAX: usize = 4096;
 
 /// Frames with their descriptors, in order.
@@ -27,12 +27,13 @@ impl Outbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing was heard of the keeper since a wait for it was in vain. Then nobody waits for it again.
+    /// Whether a wait for the keeper has timed out, and the keeper has neither read nor sent a frame since. Then the
+    /// daemon does not wait for it again.
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::SeqCst)
     }
 
-    /// A wait for the keeper was in vain.
+    /// A wait for the keeper has timed out.
     pub(super) fn falls_behind(&self) {
         self.is_behind.store(true, Ordering::SeqCst);
     }

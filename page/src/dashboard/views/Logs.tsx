@@ -42,7 +42,7 @@ function useHidden(): boolean {
 
 function useLines({ app, worker, stream }: Query, follows: boolean): { lines: Kept[]; fault: string } {
   const [shown, setShown] = useState<{ lines: Kept[]; fault: string }>({ lines: [], fault: '' });
-  // A reader who has stopped at a line finds it again.
+  // Reading again would lose the place of a reader who has stopped following.
   const isHidden = useHidden() && follows;
   useEffect(() => {
     // The lines that are there stay; they are read again when the page is visible.
