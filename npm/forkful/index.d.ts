@@ -103,7 +103,7 @@ export interface App {
   shutdown_with_message?: boolean;
   /** Send the stop signal to the worker's descendants too. Descendants that remain after the timeout are killed in any case. */
   treekill?: boolean;
-  /** Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`) is finished, and is not restarted. */
+  /** Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`, at most 3 s) is finished, and is not restarted. */
   autorestart?: boolean;
   /** Number of unstable exits within 10 minutes after which a worker is given up. */
   max_restarts?: number | string;

@@ -54,6 +54,10 @@ pub const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 /// takes 2 to 6 s for a small app.
 pub const COMPILE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The longest time that a process which reports nothing has to stay alive to count as serving. A longer
+/// `min_uptime` only says which exits are unstable: it would otherwise delay each start and reload.
+pub const PROVING_MAX: Duration = Duration::from_secs(3);
+
 /// Identifies a process by the number of its start in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Generation(pub u32);
@@ -315,7 +319,7 @@ impl Policy {
     /// The policy of an app.
     pub fn of(spec: &AppSpec) -> Self {
         Self {
-            restart: spec.restart.clone(),
+            restart: RestartPolicy { window: spec.unstable_window(), ..spec.restart.clone() },
             readiness: spec.readiness,
             stop: spec.stop,
             mode: spec.mode,
@@ -338,7 +342,7 @@ impl Policy {
 
     /// How long a process has to stay alive from the possible start of its own code.
     pub(crate) fn proving_time(&self) -> Duration {
-        let alive = self.restart.min_uptime;
+        let alive = self.restart.min_uptime.min(PROVING_MAX);
         if self.compiles { alive.max(COMPILE_TIMEOUT) } else { alive }
     }
 

@@ -127,6 +127,18 @@ impl AppSpec {
         self.renewal.max_memory_bytes.is_some() || self.memory_auto
     }
 
+    /// The window in which unstable exits are counted: it has room for `max_restarts` of the longest unstable lives with
+    /// their pauses, so that no crash loop goes on for ever because its lives are long.
+    pub fn unstable_window(&self) -> Duration {
+        let start = self.readiness.start_timeout()
+            + self.warmup.as_ref().map(|warmup| warmup.timeout).unwrap_or_default();
+        let pause = match self.restart.delay {
+            RestartDelay::Fixed(pause) | RestartDelay::Exponential { max: pause, .. } => pause,
+        };
+        let round = start.max(self.restart.min_uptime) + self.stop.kill_timeout + pause;
+        round.saturating_mul(self.restart.max_restarts).max(self.restart.window)
+    }
+
     /// An app with nothing but a name: everything has its default, and the program is still unknown.
     pub fn new(name: AppName) -> Self {
         Self {
@@ -309,7 +321,7 @@ pub struct RestartPolicy {
     pub restart_finished: bool,
     /// Unstable exits (uptime below `min_uptime`) within `window` before the slot is given up as errored.
     pub max_restarts: u32,
-    /// The width of the sliding window that `max_restarts` is counted over.
+    /// The least width of the sliding window that `max_restarts` is counted over; see [`AppSpec::unstable_window`].
     pub window: Duration,
     /// A worker that lived for less was unstable.
     pub min_uptime: Duration,

@@ -10,7 +10,7 @@ use forkful_core::restart::{
 use forkful_core::slot::{
     Action, Event, Exit, FailReason, Generation, Policy, ReadySign, Slot, Ticket, Verb,
 };
-use forkful_core::spec::{Mode, Readiness, RestartDelay, RestartPolicy, StopPolicy};
+use forkful_core::spec::{AppName, AppSpec, Mode, Readiness, RestartDelay, RestartPolicy, StopPolicy};
 
 /// A chance in the middle: no jitter.
 const EVEN: f64 = 0.5;
@@ -54,6 +54,43 @@ fn the_first_restart_comes_at_once_and_the_pauses_grow_by_half() {
         delays(&verdicts),
         [0, 100, 150, 225, 337, 506, 759, 1139, 1708, 2562, 3844, 5766, 8649, 12974, 15000, 15000]
     );
+}
+
+/// What an app asks for, as its slots count it.
+fn counted(change: impl FnOnce(&mut AppSpec)) -> Policy {
+    let mut spec = AppSpec::new(AppName::new("api").expect("it is a name"));
+    change(&mut spec);
+    Policy::of(&spec)
+}
+
+#[test]
+fn a_crash_loop_of_long_lives_ends_too() {
+    assert_eq!(counted(|_| {}).restart.window, secs(600), "short lives are counted in ten minutes");
+    let patient = counted(|spec| spec.restart.min_uptime = secs(300));
+    let verdicts = loops(&patient.restart, [secs(299); 16]);
+    assert!(matches!(verdicts[14], Verdict::Again { .. }));
+    assert!(
+        matches!(verdicts[15], Verdict::GiveUp(FailReason::CrashLoop { count: 16, .. })),
+        "{:?}",
+        verdicts[15]
+    );
+    let slow = counted(|spec| spec.restart.delay = RestartDelay::Fixed(secs(120)));
+    assert!(matches!(loops(&slow.restart, [ms(500); 16])[15], Verdict::GiveUp(_)));
+    let never_ready = counted(|spec| spec.readiness.listen_timeout = Some(secs(60)));
+    assert!(never_ready.restart.window > secs(16 * 60));
+    let endless = counted(|spec| spec.restart.max_restarts = u32::MAX);
+    assert!(endless.restart.window > secs(600), "a bound that is never reached does not overflow");
+}
+
+#[test]
+fn a_long_minimal_uptime_does_not_delay_the_readiness_of_a_program_that_reports_nothing() {
+    let quiet = |min_uptime| {
+        counted(|spec| (spec.mode, spec.agent, spec.restart.min_uptime) = (Mode::Fork, false, min_uptime))
+            .quiet_start()
+    };
+    assert_eq!(quiet(ms(100)), ms(100));
+    assert_eq!(quiet(secs(1)), secs(1));
+    assert_eq!(quiet(secs(300)), secs(3));
 }
 
 #[test]

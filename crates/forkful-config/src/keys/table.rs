@@ -117,7 +117,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Send the stop signal to the worker's descendants too. Descendants that remain after the timeout are killed in any case.")
         .of(Stop).is(&["treekill"]).negation("Send the first signal of a stop to the worker alone, not to its descendants"),
     key("autorestart", Kind::Flag, "true", "true",
-        "Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`) is finished, and is not restarted.")
+        "Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`, at most 3 s) is finished, and is not restarted.")
         .of(Restart).is(&["autorestart", "restart_finished"]).negation("Do not restart workers that exit")
         .option(flag("Also restart programs that exit with code 0")),
     key("max_restarts", Kind::Count, "16", "16", "Number of unstable exits within 10 minutes after which a worker is given up.")

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use forkful_api::types::{AppDefinition, AppView, ModeKind, Status, WorkerView};
 use forkful_core::metrics::METRICS;
 use forkful_core::outgoing::{HostLoad, HostUse};
+use forkful_core::spec::AppSpec;
 use forkful_core::words::shell_word;
 
 use super::format::{bound, bytes, count, quoted, span, utc, visible};
@@ -181,10 +182,13 @@ fn gives_up(definition: &AppDefinition) -> String {
     if !definition.autorestart {
         return String::new();
     }
+    let window = AppSpec::try_from(definition.clone()).map_or(definition.restart_window_ms, |spec| {
+        u64::try_from(spec.unstable_window().as_millis()).unwrap_or(u64::MAX)
+    });
     format!(
         "after {} in {}, each after less than {}",
         count(definition.max_restarts as usize, "exit"),
-        words_bound(definition.restart_window_ms),
+        words_bound(window),
         words_bound(definition.min_uptime_ms)
     )
 }
