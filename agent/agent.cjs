@@ -232,13 +232,13 @@ function refuseReuse(response) {
  * Starts the drain; later messages change nothing.
  * @param {number} graceMs
  * @param {boolean} closesIdle
- * @param {unknown} [withinMs] how long it may take, if that is known
+ * @param {{ withinMs?: unknown, stop?: unknown }} [how] how long it may take, and what the process is told to stop by, if that is known
  */
-function begin(graceMs, closesIdle, withinMs) {
+function begin(graceMs, closesIdle, { withinMs, stop } = {}) {
   if (drain) return;
   // This is the last chance to send it.
   stalls?.finish();
-  drain = new (loadDrains().Drain)(agent, graceMs, closesIdle);
+  drain = new (loadDrains().Drain)(agent, graceMs, closesIdle, stop);
   // The first look may already end the drain.
   guarded(() => loans?.workers.drain(graceMs, withinMs))();
   drain.start();
@@ -401,7 +401,7 @@ function move(wish) {
 /** The actions of our own messages. */
 const DEEDS = {
   drain(message) {
-    begin(graceOf(message.grace_ms), true, message.within_ms);
+    begin(graceOf(message.grace_ms), true, { withinMs: message.within_ms, stop: message.stop });
     if (Array.isArray(message.closes)) stopListening(message.closes);
   },
   stalls: (message) => tellStalls(message.min_ms),

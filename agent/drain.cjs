@@ -24,9 +24,11 @@ class Drain {
    * @param {import('./agent.cjs').Agent} agent
    * @param {number} graceMs how long idle connections may still be used
    * @param {boolean} closesIdle false when Node itself is disconnecting and the primary expects no answer
+   * @param {unknown} [stop] what the process is told to stop by: the name of a signal, or `message`
    */
-  constructor(agent, graceMs, closesIdle) {
+  constructor(agent, graceMs, closesIdle, stop) {
     this.agent = agent;
+    this.stop = stop;
     this.graceMs = graceMs;
     this.closesIdle = closesIdle;
     this.startedAt = agent.now();
@@ -42,10 +44,10 @@ class Drain {
     /** Responses whose requests have not arrived to their end. @type {WeakSet<any>} */
     this.uploads = new WeakSet();
     /**
-     * Whether the drain does not wait for connections that we must not close: those of a server that was closed to new ones,
-     * or of a process that is not told to disconnect.
+     * Whether the drain waits for connections that we must not close: those of a server that was closed to new ones, or of a process
+     * that is told to stop, and not to disconnect.
      */
-    this.waits = agent.lends();
+    this.waits = agent.lends() || this.hearsStop();
     this.sweep = agent.guarded(() => this.look());
   }
 
@@ -62,6 +64,12 @@ class Drain {
     for (const session of sessions) announce(session, this.agent.timer);
     if (this.closesIdle) this.sweep();
     else this.markAll();
+  }
+
+  /** Whether the app does something when it is told to stop. Node.js would end the process with its last connection, before that. */
+  hearsStop() {
+    const { stop } = this;
+    return typeof stop === 'string' && process.listenerCount(stop) > 0;
   }
 
   /** Marks the responses in progress. */
@@ -153,7 +161,7 @@ class Drain {
     const others = this.others(http1.total);
     // Connections in the TLS handshake are among the others, so these have the grace as well.
     if (open === 0 && ((over && !this.waits) || others === 0)) {
-      this.agent.finish(() => tell({ act: 'drained', idle: this.closedIdle, busy: others }));
+      this.agent.finish(() => tell({ act: 'drained', idle: this.closedIdle, busy: others, ...(this.hearsStop() && { stops: true }) }));
       return;
     }
     // A request may have arrived that is still unread in the kernel. The poll phase after the timer reads it, so only the

@@ -6,6 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
+import { freePort, get } from './lib/http.mjs';
 import { NEWEST, nodeBinary } from './lib/nodes.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
@@ -93,6 +94,46 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   // Another limit applies to the next process.
   await forkful.ok(['restart', 'limited', '--memory-max', '300M']);
   assert.equal(JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0].definition.memory_max_bytes, 300 << 20);
+});
+
+/** Holds so many MiB before it listens, and takes them slowly enough to be killed meanwhile. */
+function holding({ require }) {
+  const kept = [];
+  for (let mebi = 0; mebi < Number(process.env.HOLDS_MIB); mebi += 10) kept.push(Buffer.alloc(10 << 20, 1));
+  globalThis.kept = kept;
+  require('http').createServer((request, response) => response.end(String(process.pid))).listen(Number(process.env.PORT));
+}
+
+test('a new version without room for its memory fails: the old one serves on, with its own limits', async (t) => {
+  const forkful = await sandbox(t, NEWEST);
+  const port = await freePort();
+  const script = forkful.script(holding);
+  const file = join(forkful.directory, 'forkful.config.json');
+  const write = (limit, mebi) => writeFileSync(file, JSON.stringify({ apps: [{
+    name: 'holding', script, interpreter: NODE, exec_mode: 'cluster', instances: 1, max_restarts: 0, memory_max: limit, cpu_max: limit === '400M' ? 2 : 0.5, env: { PORT: String(port), HOLDS_MIB: String(mebi) },
+  }] }));
+  write('400M', 180);
+  const { code, stderr } = await forkful.run(['start', file]);
+  if (code !== 0) {
+    assert.match(stderr, /cannot be kept: this system lets the daemon make no control group|cannot set its (memory|CPU) limit/);
+    return t.skip(stderr);
+  }
+  const [before] = await forkful.jlist('holding');
+  const [instance] = readFileSync(join(forkful.home, 'instance'), 'utf8').split(' ');
+  const limits = () => ['memory.max', 'memory.limit_in_bytes', 'cpu.max', 'cpu.cfs_quota_us'].flatMap((name) => {
+    const found = spawnSync('find', ['/sys/fs/cgroup', '-path', `*forkful-${instance}/app-*`, '-maxdepth', '8', '-name', name]).stdout.toString().trim().split('\n');
+    return found.filter((path) => path && /app-[0-9]+\/[^/]+$/.test(path)).map((path) => `${name} ${readFileSync(path, 'utf8').trim()}`);
+  });
+  const set = limits();
+  assert.ok(set.some((line) => line.endsWith(` ${400 << 20}`)), set.join(', '));
+  // Less than the old one holds, and more than both have room for.
+  write('300M', 230);
+  const failed = await forkful.fails(['reload', file]);
+  assert.match(failed.stderr, /the kernel killed it|its event loop stood still/);
+  const [after] = await forkful.jlist('holding');
+  assert.equal(after.pid, before.pid);
+  assert.equal((await get({ host: '127.0.0.1', port }, '/')).body, String(before.pid));
+  assert.deepEqual(limits(), set);
 });
 
 test('faulty limits are refused', async (t) => {

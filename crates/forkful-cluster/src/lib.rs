@@ -19,3 +19,4 @@ pub use primary::{
     Counters, KeptSocket, MessageRefused, Port, Primary, PrimaryConfig, PrimaryEvent, ReportPace, WorkerId,
     WrittenPrimary,
 };
+pub use protocol::outgoing::Leaving;

@@ -44,6 +44,7 @@ use forkful_os::reactor::{Event, Interest, Reactor};
 
 use crate::channel::Channel;
 use crate::protocol::incoming::{AgentReport, MetricsAnswer, NodeVersion};
+use crate::protocol::outgoing::Leaving;
 use connections::Connections;
 use listening::{ListenKey, Listening};
 use own::OwnGroups;
@@ -117,7 +118,11 @@ pub enum PrimaryEvent {
         port: Option<Port>,
     },
     /// Its agent has finished draining.
-    Drained(WorkerId),
+    Drained {
+        worker: WorkerId,
+        /// The app listens for what its process is told to stop by.
+        stops: bool,
+    },
     /// Its channel is closed: the process is about to exit, or has left the cluster.
     Disconnected(WorkerId),
     /// prom-client has asked the worker for a primary's workers, and there are none.
@@ -175,8 +180,8 @@ struct Times {
     reports: Option<ReportPace>,
     /// The minimum length of reported stalls, if any.
     stalls_from: Option<Duration>,
-    /// How long workers may take to leave, if known.
-    drain_timeout: Option<Duration>,
+    /// How workers leave, if known.
+    leaving: Option<Leaving>,
 }
 
 /// See the module's documentation.
@@ -329,9 +334,9 @@ impl Primary {
     }
 
     /// Sets how long the shares of new workers take to rise, and how long a drain may take.
-    pub fn set_times(&mut self, slow_start: Duration, drain_timeout: Duration) {
+    pub fn set_times(&mut self, slow_start: Duration, leaving: Leaving) {
         self.dispatcher.set_slow_start(slow_start);
-        self.times.drain_timeout = Some(drain_timeout);
+        self.times.leaving = Some(leaving);
     }
 
     /// Sets the owner of sockets and of unix socket files, and the lowest port, for addresses bound from now on.

@@ -311,6 +311,17 @@ pub struct ResourceLimits {
     pub millicores: Option<u32>,
 }
 
+impl ResourceLimits {
+    /// What is enough for both.
+    #[must_use]
+    pub fn looser(self, other: Self) -> Self {
+        Self {
+            memory_bytes: self.memory_bytes.zip(other.memory_bytes).map(|(one, other)| one.max(other)),
+            millicores: self.millicores.zip(other.millicores).map(|(one, other)| one.max(other)),
+        }
+    }
+}
+
 /// What happens after a worker's exit that nobody asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {
@@ -393,6 +404,11 @@ pub struct Asking {
 }
 
 impl StopPolicy {
+    /// What an app can listen for when one of its processes is told to stop: the name of a signal, or `message`.
+    pub fn heard_as(&self) -> Option<&'static str> {
+        if self.by_message { Some("message") } else { crate::signals::name(self.signal.0) }
+    }
+
     /// How a process is asked to end. `of_daemon`: the signal by which the daemon itself was told to end, which it passes on. `lives`:
     /// whether the process is still there, or only what it has left behind.
     pub fn asking(&self, of_daemon: Option<i32>, lives: bool) -> Asking {

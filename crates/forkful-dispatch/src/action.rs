@@ -86,7 +86,11 @@ pub enum Event {
         ack: u64,
     },
     /// The worker's agent has finished draining.
-    Drained(WorkerId),
+    Drained {
+        worker: WorkerId,
+        /// The worker is told to stop, and does something then.
+        stops: bool,
+    },
     /// The reply to a pushed connection.
     Answered {
         worker: WorkerId,

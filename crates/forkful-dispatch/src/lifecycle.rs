@@ -57,8 +57,9 @@ impl Dispatcher {
         self.after_change(now, out);
     }
 
-    pub(crate) fn on_drained(&mut self, id: WorkerId, out: &mut Outbox) {
-        if self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
+    /// A worker that `stops` is told to, and ends in its own way: a disconnect could end it before.
+    pub(crate) fn on_drained(&mut self, id: WorkerId, stops: bool, out: &mut Outbox) {
+        if !stops && self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
             self.disconnect(id, out);
         }
     }

@@ -39,8 +39,7 @@ pub struct AppGroup {
     memory: Option<Tree>,
     cpu_time: Option<Tree>,
     cpu_limit: Option<Tree>,
-    has_limits: bool,
-    limits_cores: bool,
+    limits: GroupLimits,
 }
 
 /// The group of a worker and its descendants.
@@ -58,12 +57,12 @@ pub struct Membership {
 }
 
 /// An app's limits; `None`: no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Bytes of memory of all its processes.
     pub memory_bytes: Option<u64>,
-    /// Cores: 1.5 is one and a half cores' worth of CPU time.
-    pub cores: Option<f64>,
+    /// CPU time in thousandths of a core.
+    pub millicores: Option<u32>,
 }
 
 /// Resource use of an app or a worker, as the kernel counts it.
@@ -102,6 +101,8 @@ pub struct LimitError {
 
 /// The period of CPU quotas in microseconds; the kernel's default.
 const CPU_PERIOD_US: u64 = 100_000;
+/// The kernel's smallest quota.
+const CPU_QUOTA_MIN_US: u64 = 1000;
 
 impl Groups {
     /// Creates the parent of a supervisor's groups; `None` if no hierarchy is writable.
@@ -123,15 +124,7 @@ impl Groups {
             // If this succeeds, the groups of workers have their own counters.
             hierarchy::pass_on_all(&self.trees.members, &group.members);
         }
-        let memory = group.limit_memory(limits.memory_bytes);
-        let cores = group.limit_cores(limits.cores);
-        // Without a limit, no controller is needed.
-        if limits.memory_bytes.is_some() {
-            memory.map_err(failed("its memory limit"))?;
-        }
-        if limits.cores.is_some() {
-            cores.map_err(failed("its CPU limit"))?;
-        }
+        group.write_limits()?;
         Ok(group)
     }
 
@@ -152,8 +145,7 @@ impl Groups {
             memory: below(&self.trees.memory),
             cpu_time: below(&self.trees.cpu_time),
             cpu_limit: below(&self.trees.cpu_limit),
-            has_limits: limits != GroupLimits::default(),
-            limits_cores: limits.cores.is_some(),
+            limits,
         }
     }
 }
@@ -229,23 +221,55 @@ fn folder_of(instance: Instance) -> String {
 }
 
 impl AppGroup {
-    /// Creates the group of a worker, and the means for a child to join it.
-    pub fn worker(&self, name: &str) -> io::Result<(WorkerGroup, Membership)> {
+    pub fn limits(&self) -> GroupLimits {
+        self.limits
+    }
+
+    /// Gives it other limits; with an error, it keeps those it had.
+    pub fn limit(&mut self, limits: GroupLimits) -> Result<(), LimitError> {
+        let before = std::mem::replace(&mut self.limits, limits);
+        let set = self.write_limits();
+        if set.is_err() {
+            self.limits = before;
+        }
+        set
+    }
+
+    fn write_limits(&self) -> Result<(), LimitError> {
+        let failed = |what| move |source| LimitError { what, source };
+        let GroupLimits { memory_bytes, millicores } = self.limits;
+        let memory = self.limit_memory(memory_bytes);
+        let cores = self.limit_cores(millicores);
+        // Without a limit, no controller is needed.
+        if memory_bytes.is_some() {
+            memory.map_err(failed("its memory limit"))?;
+        }
+        if millicores.is_some() {
+            cores.map_err(failed("its CPU limit"))?;
+        }
+        Ok(())
+    }
+
+    /// Creates the group of a worker that is to keep the `wanted` limits, and the means for a child to join it. The present
+    /// limits may be looser, for as long as another version of the app runs.
+    pub fn worker(&self, name: &str, wanted: GroupLimits) -> io::Result<(WorkerGroup, Membership)> {
         let tree = self.members.below(name)?;
         // Joining takes time at each start, so unused groups are left out.
-        let cpu_limit = self.cpu_limit.as_ref().filter(|_| self.limits_cores);
+        let limits_cores = wanted.millicores.or(self.limits.millicores).is_some();
+        let cpu_limit = self.cpu_limit.as_ref().filter(|_| limits_cores);
         let others = [self.memory.as_ref(), self.cpu_time.as_ref(), cpu_limit];
         let others = others.into_iter().flatten().filter(|other| other.version == Version::One);
+        let is_required = [wanted, self.limits].iter().any(|limits| *limits != GroupLimits::default());
         let mut files = vec![tree.procs()?];
         for other in others {
             match other.procs() {
                 Ok(file) => files.push(file),
                 // Counters are less important than the start.
-                Err(_) if !self.has_limits => {}
+                Err(_) if !is_required => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok((WorkerGroup { tree }, Membership { files, is_required: self.has_limits }))
+        Ok((WorkerGroup { tree }, Membership { files, is_required }))
     }
 
     /// The group of a running worker that an earlier supervisor has created.
@@ -278,7 +302,7 @@ impl AppGroup {
 
     /// How its CPU limit has throttled it; `None` without a limit.
     pub fn throttling(&self) -> Option<Throttling> {
-        self.cpu_limit.as_ref().filter(|_| self.limits_cores).and_then(throttling_of)
+        self.cpu_limit.as_ref().filter(|_| self.limits.millicores.is_some()).and_then(throttling_of)
     }
 
     /// For what its processes wait; `None` if the kernel does not measure it for groups.
@@ -304,11 +328,11 @@ impl AppGroup {
         tree.write(file, &bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
     }
 
-    fn limit_cores(&self, cores: Option<f64>) -> io::Result<()> {
+    fn limit_cores(&self, millicores: Option<u32>) -> io::Result<()> {
         let tree = self.cpu_limit.as_ref().ok_or_else(|| no_controller("cpu"))?;
-        // The kernel's smallest quota is a millisecond.
-        let quota =
-            cores.map(|cores| ((cores * CPU_PERIOD_US as f64).round().max(1000.0) as u64).to_string());
+        let quota = millicores.map(|millicores| {
+            (u64::from(millicores) * CPU_PERIOD_US / 1000).max(CPU_QUOTA_MIN_US).to_string()
+        });
         match tree.version {
             Version::Two => {
                 tree.write("cpu.max", &format!("{} {CPU_PERIOD_US}", quota.as_deref().unwrap_or("max")))
@@ -358,6 +382,12 @@ impl WorkerGroup {
     /// Kills every process in it and below it; returns their number.
     pub fn kill(&self) -> usize {
         kill::everything_below(&self.tree)
+    }
+
+    /// Its processes are no longer the first that the kernel kills.
+    pub fn kill_as_usual(&self) {
+        let pids = kill::processes(&self.tree).into_iter();
+        pids.for_each(|pid| crate::kill_order::kill_as_usual(pid.unsigned_abs()));
     }
 }
 

@@ -33,6 +33,7 @@ pub mod fuzzing;
 pub mod held_folder;
 pub mod identity;
 pub mod keeper;
+pub mod kill_order;
 pub mod listener;
 #[cfg(target_os = "linux")]
 pub mod memory;

@@ -89,8 +89,7 @@ impl Primary {
                     Some(listening) => self.listenings.get(&listening)?.closed_as(),
                     None => None,
                 };
-                let within_ms = self.times.drain_timeout.map(|timeout| timeout.as_millis() as u64);
-                outgoing::agent_drain(IDLE_GRACE_MS, within_ms, closes.as_slice())
+                outgoing::agent_drain(IDLE_GRACE_MS, self.times.leaving.as_ref(), closes.as_slice())
             }
             Message::Disconnect { seq } => outgoing::disconnect(seq),
             Message::Acknowledge { ack, seq } => outgoing::acknowledge(ack, seq),
@@ -270,7 +269,7 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Listens { .. }
         | Event::Closed { .. }
         | Event::Leaves { .. }
-        | Event::Drained(_) => true,
+        | Event::Drained { .. } => true,
         Event::Ask(_)
         | Event::Deliver { .. }
         | Event::Pass { .. }

@@ -81,9 +81,9 @@ impl Primary {
             Incoming::HandleAck => Event::HandleTaken(worker),
             Incoming::HandleNack => Event::HandleMissed(worker),
             Incoming::Agent(AgentMessage::Count(connections)) => Event::Counted { worker, connections },
-            Incoming::Agent(AgentMessage::Drained) => {
-                self.events.push_back(PrimaryEvent::Drained(worker));
-                Event::Drained(worker)
+            Incoming::Agent(AgentMessage::Drained { stops }) => {
+                self.events.push_back(PrimaryEvent::Drained { worker, stops });
+                Event::Drained { worker, stops }
             }
         };
         self.step(event, now);

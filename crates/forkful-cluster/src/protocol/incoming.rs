@@ -181,6 +181,7 @@ struct Raw<'a> {
     inventory: Option<Box<Inventory>>,
     question: Option<u64>,
     left_out: Option<u32>,
+    stops: Option<bool>,
 }
 
 /// The part of a query that is needed to refuse it.

@@ -1,6 +1,7 @@
 //! Messages of the primary to a worker: complete lines including the newline.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use forkful_core::profile::ProfileOrder;
 use serde::Serialize;
@@ -141,13 +142,26 @@ pub fn probe() -> &'static [u8] {
     b"{\"cmd\":\"NODE_HANDLE\"}\n"
 }
 
+/// How workers leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leaving {
+    /// How long they may take.
+    pub within: Duration,
+    /// What an app can listen for when its process is told to stop: the name of a signal, or `message`.
+    pub stop: Option<&'static str>,
+}
+
 /// Asks the agent to make every response close its connection, to close idle connections after `grace_ms`,
 /// and to stop listening on the addresses in `closes` (a port, or the path of a unix socket), which the app
-/// has given up. Connections that do not end by themselves are told to leave within `within_ms`.
-pub fn agent_drain(grace_ms: u64, within_ms: Option<u64>, closes: &[String]) -> Vec<u8> {
+/// has given up. `leaving`: how long connections that do not end by themselves have to leave, and what the
+/// process is told to stop by.
+pub fn agent_drain(grace_ms: u64, leaving: Option<&Leaving>, closes: &[String]) -> Vec<u8> {
     let mut line = serde_json::json!({ "cmd": "NODE_FORKFUL", "act": "drain", "grace_ms": grace_ms });
-    if let Some(within_ms) = within_ms {
-        line["within_ms"] = within_ms.into();
+    if let Some(Leaving { within, stop }) = leaving {
+        line["within_ms"] = (within.as_millis() as u64).into();
+        if let Some(stop) = stop {
+            line["stop"] = (*stop).into();
+        }
     }
     if !closes.is_empty() {
         line["closes"] = closes.into();

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult, Turn, Whom,
+    AppSupervisor, Asked, Effect, JobId, ListenFault, Note, Notice, ReloadFailure, ReloadOrder, ReloadResult,
+    Turn, Whom,
 };
 use crate::rollout::{Action, Admission, Event, Rollout, Summary};
 use crate::slot::{Exit, Fault, Generation, Outcome, SlotNumber, State, Verb};
-use crate::spec::{AppSpec, Mode};
+use crate::spec::{AppSpec, Mode, ResourceLimits};
 
 /// A reload under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,11 @@ impl Reload {
     pub(super) fn is_by_command(&self) -> bool {
         self.job.is_some() || self.previous.is_some()
     }
+
+    /// Limits that are enough for the version that serves until the new one does.
+    fn limits_with(&self, new: ResourceLimits) -> ResourceLimits {
+        self.previous.as_ref().map_or(new, |previous| previous.limits.looser(new))
+    }
 }
 
 impl Whom {
@@ -43,6 +49,18 @@ impl Whom {
             [slot] => Self::Slot(*slot),
             slots => Self::Slots(slots.to_vec()),
         }
+    }
+}
+
+impl AppSupervisor {
+    /// What the app's processes may use together, where `set` is what they may now. Two versions that run side by side get
+    /// what is enough for both, and nothing is taken from processes that still leave.
+    pub fn limits(&self, set: ResourceLimits) -> ResourceLimits {
+        let own = self.spec.limits;
+        let wanted = self.reload.as_ref().map_or(own, |reload| reload.limits_with(own));
+        let someone_leaves =
+            set != wanted && self.slots.values().any(|record| !record.slot.leaving.is_empty());
+        if someone_leaves { wanted.looser(set) } else { wanted }
     }
 }
 

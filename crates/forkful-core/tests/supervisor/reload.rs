@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forkful_core::apply::Doing;
 use forkful_core::slot::{Event as SlotEvent, Exit, Fault, Generation, State, Verb};
-use forkful_core::spec::{AppSpec, Mode, Runtime};
+use forkful_core::spec::{AppSpec, Mode, ResourceLimits, Runtime};
 use forkful_core::supervisor::{Effect, Event, Note, Notice, ReloadOrder, Whom};
 
 use crate::driver::{Driver, settled, spawned, spec};
@@ -65,6 +65,37 @@ fn a_version_that_does_not_start_leaves_the_old_definition_and_the_old_workers()
     assert_eq!(settled(&effects), [job]);
     assert_eq!((runs(&driver), driver.app.spec().instances), ("old", 2));
     assert!(driver.app.slots().values().all(|record| matches!(record.slot.state, State::Online(_))));
+}
+
+#[test]
+fn limits_are_enough_for_both_versions_for_as_long_as_both_run() {
+    let limits = |mebi: Option<u64>, millicores| ResourceLimits {
+        memory_bytes: mebi.map(|mebi| mebi << 20),
+        millicores,
+    };
+    let old = limits(Some(400), Some(1500));
+    let with = |args, limits| AppSpec { limits, ..version(args, 1) };
+    for (new, both) in [
+        (limits(Some(250), Some(50)), old),
+        (limits(Some(500), Some(50)), limits(Some(500), Some(1500))),
+        (limits(None, Some(2000)), limits(None, Some(2000))),
+    ] {
+        let begun = || {
+            let mut driver = Driver::online(with("old", old));
+            assert_eq!(driver.app.limits(old), old);
+            driver.reload(Some(with("new", new)));
+            assert_eq!(driver.app.limits(old), both, "{new:?}");
+            driver
+        };
+        let mut failed = begun();
+        failed.exit(0, Generation(1), 1);
+        assert_eq!(failed.app.limits(both), old, "the old version serves on");
+        let mut done = begun();
+        done.serve(0, Generation(1));
+        assert_eq!(done.app.limits(both), both, "the old process still leaves");
+        done.exit(0, Generation(0), 0);
+        assert_eq!(done.app.limits(both), new);
+    }
 }
 
 #[test]

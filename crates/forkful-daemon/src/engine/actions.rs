@@ -52,6 +52,7 @@ impl Engine {
         let mut effects = std::mem::take(&mut self.inbox.effects);
         entry.supervisor.step(event, &context, &mut effects);
         entry.note_removed(&effects);
+        entry.follow_limits();
         let holds = entry.supervisor.waits_for_others();
         self.apps.note_holds(holds);
         for effect in effects.drain(..) {
@@ -79,6 +80,7 @@ impl Engine {
             Effect::OpenTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
                 if let Some(entry) = self.apps.get_mut(app) {
+                    entry.kill_as_usual(slot, generation);
                     entry.adopt_sockets(slot, generation, SOCKETS_LOOKS, now);
                 }
             }
@@ -285,7 +287,13 @@ impl Engine {
                     Event::ListenRefused(slot, fault)
                 })
             }
-            PrimaryEvent::Drained(worker) => entry.workers.has_drained(worker).map(drained),
+            PrimaryEvent::Drained { worker, .. } if entry.spec().mode == Mode::Fork => {
+                entry.workers.has_drained(worker).map(drained)
+            }
+            // Who does nothing when it is told to stop ends by itself, after the last thing that it does.
+            PrimaryEvent::Drained { worker, stops } => {
+                entry.find_worker(worker).filter(|_| stops).map(drained)
+            }
             PrimaryEvent::Disconnected(worker) if entry.spec().mode == Mode::Fork => {
                 let event = entry.workers.has_drained(worker).map(drained);
                 entry.metrics.own.gone(worker.0);

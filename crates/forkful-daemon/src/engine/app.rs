@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use forkful_api::types::{AppDefinition, LogStream};
-use forkful_cluster::{Primary, WorkerId};
+use forkful_cluster::{Leaving, Primary, WorkerId};
 use forkful_core::Time;
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::memory_kills::MemoryKills;
@@ -129,7 +129,7 @@ impl App {
     /// An app without slots.
     pub(crate) fn new(supervisor: AppSupervisor, mut primary: Primary) -> Self {
         let spec = supervisor.spec();
-        primary.set_times(spec.slow_start, spec.stop.drain_timeout);
+        primary.set_times(spec.slow_start, leaving_of(spec));
         Self {
             supervisor: Box::new(supervisor),
             primary: Box::new(primary),
@@ -206,7 +206,7 @@ impl App {
     pub(crate) fn follow_definition(&mut self, folder: &std::path::Path, now: Time) {
         let spec = Rc::clone(self.supervisor.spec());
         self.primary.set_balance(balance_of(&spec), now);
-        self.primary.set_times(spec.slow_start, spec.stop.drain_timeout);
+        self.primary.set_times(spec.slow_start, leaving_of(&spec));
         self.primary.set_owner(other_user(&spec), lowest_port_of(&spec), spec.mode == Mode::Fork);
         self.name_log_files(folder);
     }
@@ -390,6 +390,10 @@ impl App {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.supervisor.is_at_rest() && self.places.values().all(|place| place.processes.is_empty())
     }
+}
+
+fn leaving_of(spec: &AppSpec) -> Leaving {
+    Leaving { within: spec.stop.drain_timeout, stop: spec.stop.heard_as() }
 }
 
 /// The slots of an app, each with its place, to be changed. A slot that is gone is among them until its place is removed,

@@ -4,6 +4,7 @@
 //! Without a writable hierarchy there are none, and only limits are refused.
 
 use forkful_core::Time;
+use forkful_core::slot::Generation;
 use forkful_core::spec::{AppSpec, ResourceLimits};
 use forkful_core::supervisor::SlotRecord;
 use forkful_core::upkeep::renewal;
@@ -14,9 +15,6 @@ use super::app::{App, AppId, Place};
 use super::cpu_sample::CpuSample;
 use forkful_api::types::{AppUsage, WorkerUsage};
 
-/// A thousandth of a core is the unit of `cpu_max`.
-const MILLICORES: f64 = 1000.0;
-
 /// Creates the group of a worker that is about to start, within its app's group. Without `groups` none can be
 /// created. The text says which limit is unavailable.
 pub(super) fn join_group(
@@ -25,7 +23,7 @@ pub(super) fn join_group(
     entry: &mut App,
     mark: Mark,
 ) -> Result<Option<(WorkerGroup, Membership)>, String> {
-    let limits = entry.spec().limits;
+    let wanted = limits_of(entry.spec().limits);
     let Some(groups) = groups else {
         return match limit_names(entry.spec()) {
             None => Ok(None),
@@ -39,15 +37,15 @@ pub(super) fn join_group(
         };
     };
     let joined =
-        group_of(groups, app, limits).map_err(|error| (error.to_string(), error.source)).and_then(|group| {
-            let joined = group.worker(&mark.to_string());
+        group_of(groups, app, entry).map_err(|error| (error.to_string(), error.source)).and_then(|group| {
+            let joined = group.worker(&mark.to_string(), wanted);
             entry.group = Some(group);
             joined.map_err(|error| ("cannot make its control group".to_owned(), error))
         });
     match joined {
         Ok(joined) => Ok(Some(joined)),
         // A start is more important than its group.
-        Err(_) if limits == ResourceLimits::default() => Ok(None),
+        Err(_) if wanted == GroupLimits::default() => Ok(None),
         Err((what, error)) => Err(format!("{what}: {error}")),
     }
 }
@@ -60,15 +58,24 @@ pub(super) fn find_group(
     mark: Mark,
 ) -> Option<WorkerGroup> {
     if entry.group.is_none() {
-        let (groups, limits) = (groups?, entry.spec().limits);
-        let again = groups.app_again(&name_of(app), limits_of(limits));
-        entry.group = again.or_else(|| group_of(groups, app, limits).ok());
+        let groups = groups?;
+        let again = groups.app_again(&name_of(app), limits_now(entry));
+        entry.group = again.or_else(|| group_of(groups, app, entry).ok());
     }
     entry.group.as_ref().map(|group| group.worker_again(&mark.to_string()))
 }
 
-fn group_of(groups: &Groups, app: AppId, limits: ResourceLimits) -> Result<AppGroup, LimitError> {
-    groups.app(&name_of(app), limits_of(limits))
+fn group_of(groups: &Groups, app: AppId, entry: &App) -> Result<AppGroup, LimitError> {
+    groups.app(&name_of(app), limits_now(entry))
+}
+
+/// The limits that the group of an app should have now.
+fn limits_now(entry: &App) -> GroupLimits {
+    let set = entry.group.as_ref().map_or(entry.spec().limits, |group| {
+        let GroupLimits { memory_bytes, millicores } = group.limits();
+        ResourceLimits { memory_bytes, millicores }
+    });
+    limits_of(entry.supervisor.limits(set))
 }
 
 fn name_of(app: AppId) -> String {
@@ -76,13 +83,40 @@ fn name_of(app: AppId) -> String {
 }
 
 fn limits_of(limits: ResourceLimits) -> GroupLimits {
-    GroupLimits {
-        memory_bytes: limits.memory_bytes,
-        cores: limits.millicores.map(|milli| f64::from(milli) / MILLICORES),
-    }
+    let ResourceLimits { memory_bytes, millicores } = limits;
+    GroupLimits { memory_bytes, millicores }
 }
 
 impl App {
+    /// Has its group follow the definition, and reloads. A limit that cannot be set now is tried again.
+    pub(super) fn follow_limits(&mut self) {
+        let own = limits_of(self.spec().limits);
+        if self.group.as_ref().is_none_or(|group| group.limits() == own) {
+            return;
+        }
+        let limits = limits_now(self);
+        if let Some(group) = self.group.as_mut().filter(|group| group.limits() != limits) {
+            let _later = group.limit(limits);
+        }
+    }
+
+    /// When the memory of the app runs out, a new process is killed before the one that still serves.
+    pub(super) fn kill_first(&self, slot: u16, generation: Generation) {
+        if self.spec().limits.memory_bytes.is_some()
+            && let Some(process) = self.process(slot, generation)
+        {
+            forkful_os::kill_order::kill_first(process.child.pid);
+        }
+    }
+
+    /// A new process serves.
+    pub(super) fn kill_as_usual(&self, slot: u16, generation: Generation) {
+        let group = self.process(slot, generation).and_then(|process| process.group.as_ref());
+        if let Some(group) = group.filter(|_| self.spec().limits.memory_bytes.is_some()) {
+            group.kill_as_usual();
+        }
+    }
+
     /// The use of all its processes, by the kernel's accounts.
     pub(super) fn usage(&mut self, now: Time) -> Option<AppUsage> {
         let group = self.group.as_ref()?;

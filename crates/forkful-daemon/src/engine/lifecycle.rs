@@ -113,6 +113,8 @@ impl Engine {
         if is_alone {
             // Beside an older process the new one must become ready first, since the older process may stay.
             self.processes.write_pid_file(entry, slot, generation);
+        } else {
+            entry.kill_first(slot, generation);
         }
         self.supervise(app, supervisor::Event::Runs(slot, generation));
     }

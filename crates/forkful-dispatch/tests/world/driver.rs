@@ -352,7 +352,7 @@ impl World {
                 assert_eq!(number, process.chatter.1, "messages come in order");
                 process.chatter.1 += 1;
             }
-            Item::Told(Message::Drain { .. }) => self.step(Event::Drained(id)),
+            Item::Told(Message::Drain { .. }) => self.step(Event::Drained { worker: id, stops: false }),
             Item::Told(Message::Count) => {
                 self.counts += 1;
                 let connections = forkful_core::steering::evenness::Connections::default();

@@ -76,7 +76,7 @@ fn thaw(tree: &Tree) {
 }
 
 /// The processes of a group and of the groups below.
-fn processes(tree: &Tree) -> Vec<i32> {
+pub(super) fn processes(tree: &Tree) -> Vec<i32> {
     let own = tree.read("cgroup.procs").unwrap_or_default();
     let own: Vec<i32> = own.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect();
     let below = super::folders(&tree.path).into_iter();

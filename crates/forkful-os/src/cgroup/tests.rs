@@ -29,8 +29,8 @@ const SHEDS: &str = "env -i setsid prlimit --locks=unlimited sleep 1000 >/dev/nu
 fn a_group_knows_what_has_shed_every_other_mark() {
     let Some((_, groups)) = groups() else { return };
     let app = groups.app("app", GroupLimits::default()).unwrap();
-    let (one, membership) = app.worker("one").unwrap();
-    let (other, _) = app.worker("other").unwrap();
+    let (one, membership) = app.worker("one", app.limits()).unwrap();
+    let (other, _) = app.worker("other", app.limits()).unwrap();
     let child = start_in(membership, SHEDS);
     assert_eq!(wait_exit(&child.0), crate::process::Exit::Code(0));
     assert!(one.is_populated() && !other.is_populated());
@@ -46,7 +46,7 @@ fn a_group_knows_what_has_shed_every_other_mark() {
 fn what_a_supervisor_has_left_behind_is_found_by_its_instance() {
     let Some((instance, groups)) = groups() else { return };
     let app = groups.app("app", GroupLimits::default()).unwrap();
-    let (worker, membership) = app.worker("one").unwrap();
+    let (worker, membership) = app.worker("one", app.limits()).unwrap();
     let folders: Vec<PathBuf> = groups.trees.all().iter().map(|tree| tree.path.clone()).collect();
     let child = start_in(membership, SHEDS);
     wait_exit(&child.0);
@@ -64,12 +64,12 @@ fn what_a_supervisor_has_left_behind_is_found_by_its_instance() {
 #[test]
 fn a_process_that_wants_more_than_its_app_may_have_is_killed_and_counted() {
     let Some((_, groups)) = groups() else { return };
-    let limits = GroupLimits { memory_bytes: Some(32 << 20), cores: Some(0.5) };
+    let limits = GroupLimits { memory_bytes: Some(32 << 20), millicores: Some(500) };
     let app = match groups.app("app", limits) {
         Ok(app) => app,
         Err(error) => return eprintln!("skipped: {error}: {}", error.source),
     };
-    let (_worker, membership) = app.worker("one").unwrap();
+    let (_worker, membership) = app.worker("one", app.limits()).unwrap();
     assert!(membership.is_required);
     // A shell that doubles a text until it is out of memory.
     let child: Guarded = start_in(membership, "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done");
@@ -113,7 +113,7 @@ fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
         (members.clone(), memory.clone(), cpu_time.clone(), cpu_limit.clone())
     };
     assert_eq!(trees(&again), trees(&made));
-    let limited = GroupLimits { memory_bytes: Some(64 << 20), cores: Some(0.5) };
+    let limited = GroupLimits { memory_bytes: Some(64 << 20), millicores: Some(500) };
     if groups.app("app", limited).is_err() {
         return eprintln!("skipped: no limit can be set here");
     }
@@ -121,7 +121,7 @@ fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
     let file = if memory.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };
     let again = groups.app_again("app", limited).unwrap();
     assert_eq!(memory.number(file), Some(64 << 20));
-    assert!(again.has_limits && again.limits_cores);
+    assert_eq!(again.limits(), limited);
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn the_way_out_of_a_workers_group_is_known() {
 fn workers_of_an_app_have_accounts_of_their_own() {
     let Some((_, groups)) = groups() else { return };
     let app = groups.app("app", GroupLimits::default()).unwrap();
-    let (busy, membership) = app.worker("busy").unwrap();
-    let (idle, _) = app.worker("idle").unwrap();
+    let (busy, membership) = app.worker("busy", app.limits()).unwrap();
+    let (idle, _) = app.worker("idle", app.limits()).unwrap();
     if busy.tree.version == Version::One {
         assert_eq!(busy.usage(), GroupUsage::default());
         return eprintln!("skipped: no control group of version 2 can be made here");

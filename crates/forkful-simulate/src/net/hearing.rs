@@ -94,7 +94,7 @@ impl World {
             Said::Counted(staying) => {
                 Input::Counted { worker, connections: Connections { staying, movable: staying } }
             }
-            Said::Drained => Input::Drained(worker),
+            Said::Drained => Input::Drained { worker, stops: false },
             Said::Served(served) => return primary.told.push_back(Told::Served(pid, served)),
             Said::Chatter => return primary.dispatcher.spoke(worker, self.now),
         };

@@ -178,6 +178,6 @@ impl World {
         for connection in kept.into_iter().flatten() {
             self.comes_back(connection);
         }
-        self.tell_daemon(Heard::Event(Event::Drained(WorkerId(number))));
+        self.tell_daemon(Heard::Event(Event::Drained { worker: WorkerId(number), stops: false }));
     }
 }

@@ -20,7 +20,10 @@ pub enum AgentMessage {
     /// It is loaded, with the version of Node.js if reported.
     Hello(Option<NodeVersion>),
     /// No request is in progress and the grace period for idle connections is over.
-    Drained,
+    Drained {
+        /// The app listens for what its process is told to stop by.
+        stops: bool,
+    },
     /// The requested stalls of the event loop; at most [`STALLS_TOLD_MAX`], each within its limits.
     Stalls(Vec<Stall>),
     Report(Box<AgentReport>),
@@ -156,7 +159,9 @@ impl Raw<'_> {
             Some("hello") => {
                 Incoming::Agent(AgentMessage::Hello(self.node.as_deref().and_then(NodeVersion::parse)))
             }
-            Some("drained") => Incoming::Agent(AgentMessage::Drained),
+            Some("drained") => {
+                Incoming::Agent(AgentMessage::Drained { stops: self.stops.unwrap_or_default() })
+            }
             Some("report") => match self.report() {
                 Some(report) => Incoming::Agent(AgentMessage::Report(Box::new(report))),
                 None => Incoming::Ignored,

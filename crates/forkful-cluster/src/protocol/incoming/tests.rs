@@ -137,7 +137,8 @@ fn bun_marks_its_lines_and_the_agent_speaks_its_own() {
         (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"22.11"}"#, "Agent(Hello(None))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"1.2.3.4"}"#, "Agent(Hello(None))"),
         (r#"{"cmd":"NODE_FORKFUL","act":"hello","node":"1.2.70000"}"#, "Agent(Hello(None))"),
-        (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained)"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":3,"busy":0}"#, "Agent(Drained { stops: false })"),
+        (r#"{"cmd":"NODE_FORKFUL","act":"drained","stops":true}"#, "Agent(Drained { stops: true })"),
         (
             r#"{"cmd":"NODE_FORKFUL","act":"report","requests":1,"values":{"heap_used_bytes":4,"unknown":5}}"#,
             r#"Agent(Report(AgentReport { requests: 1, readings: {"heap_used_bytes": 4.0}, .. }))"#,
@@ -255,12 +256,16 @@ fn what_makes_no_sense_is_ignored() {
 #[test]
 fn a_message_behind_an_unfinished_line_is_understood() {
     let drained = r#"{"cmd":"NODE_FORKFUL","act":"drained","idle":1,"busy":0}"#;
-    assert_eq!(meaning(drained), "Agent(Drained)");
+    assert_eq!(meaning(drained), "Agent(Drained { stops: false })");
     for unfinished in ["{\"half\":", "half a line", "\"", "[1,", "{\"cmd\":\"NODE_CLUSTER\",\"act\":"] {
-        assert_eq!(meaning(&format!("{unfinished}{drained}")), "Agent(Drained)", "{unfinished}");
+        assert_eq!(
+            meaning(&format!("{unfinished}{drained}")),
+            "Agent(Drained { stops: false })",
+            "{unfinished}"
+        );
     }
     assert_eq!(meaning(&format!("[{drained}]")), "User", "a whole line is the app's");
-    assert_ne!(meaning(&format!("{{\"a\":{drained}}}")), "Agent(Drained)");
+    assert_ne!(meaning(&format!("{{\"a\":{drained}}}")), "Agent(Drained { stops: false })");
 }
 
 #[test]

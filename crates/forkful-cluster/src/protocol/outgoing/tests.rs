@@ -77,8 +77,8 @@ fn connections_and_orders() {
     says(agent_drain(1000, None, &[]), r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000}"#);
     let closes = ["8080".to_owned(), "/a \"b\".sock".to_owned()];
     says(
-        agent_drain(1000, Some(30_000), &closes),
-        r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000,"within_ms":30000,"closes":["8080","/a \"b\".sock"]}"#,
+        agent_drain(1000, Some(&Leaving { within: Duration::from_secs(30), stop: Some("SIGINT") }), &closes),
+        r#"{"cmd":"NODE_FORKFUL","act":"drain","grace_ms":1000,"within_ms":30000,"stop":"SIGINT","closes":["8080","/a \"b\".sock"]}"#,
     );
 }
 
