@@ -27,7 +27,7 @@ pub struct Report {
     pub text: String,
 }
 
-const STRICT: How<'static> = How { only: &[], is_strict: true };
+const STRICT: How<'static> = How { only: &[], is_strict: true, is_for_deploy: false };
 
 /// Checks a file. Unlike [`load`](crate::load()) it continues after each error.
 pub fn check(path: &Path, evaluator: &dyn JsEvaluator, context: &Context) -> Report {

@@ -55,7 +55,7 @@ pub struct DeployTarget {
 /// Shell commands of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeployHooks {
-    /// On the host, before the folders are created; may also be the name of a local script.
+    /// On the host, before the folders are created; a command, or the path of a local script.
     pub pre_setup: Option<String>,
     /// On the host, after the first clone.
     pub post_setup: Option<String>,
@@ -84,7 +84,10 @@ const KEYS: &[(&str, &str)] = &[
     ("needs-tty", "Request a terminal from ssh."),
     ("ssh-options", "Option or list of options of ssh, such as `StrictHostKeyChecking=yes`."),
     ("env", "Variables for the commands on the hosts, and for apps that are started with `--env TARGET`."),
-    ("pre-setup", "Command on the host, or local script, before the folders are made."),
+    (
+        "pre-setup",
+        "Command on the host before the folders are made, or a local script of `sh`, beside the config, that is run there.",
+    ),
     ("post-setup", "Command on the host after the first clone."),
     ("pre-deploy-local", "Command on this machine, before anything else."),
     ("pre-deploy", "Command on the host, before the new version is checked out."),
@@ -93,7 +96,10 @@ const KEYS: &[(&str, &str)] = &[
         "Command on the host, in the new version; `forkful reload FILE --env TARGET` by default.",
     ),
     ("health", "Command on the host, or URL that the host requests, which must succeed after `post-deploy`."),
-    ("health-timeout", "Time limit for `health` to succeed; 60 s by default."),
+    (
+        "health-timeout",
+        "Time limit for `health` to succeed, a check that does not end included; 60 s by default.",
+    ),
     ("rollback", "Restore the previous version if `post-deploy` or `health` fails; off by default."),
 ];
 

@@ -38,7 +38,7 @@ const BASIC_KEYS: &[&str] = &["script", "cwd", "interpreter"];
 pub struct ConfigFile {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// Its apps, in order, at least one.
+    /// Its apps, in order; at least one, unless it was read for its `deploy` section.
     pub apps: Vec<AppOptions>,
     /// Its warnings.
     pub warnings: Vec<Warning>,
@@ -125,7 +125,16 @@ pub fn load_only(
     evaluator: &dyn JsEvaluator,
     only: &[String],
 ) -> Result<ConfigFile, ConfigError> {
-    let Read { config, faults, .. } = read_with_text(path, evaluator, How { only, is_strict: false }).1?;
+    loaded(path, evaluator, How { only, ..How::default() })
+}
+
+/// [`load`] of a configuration that may have a `deploy` section alone.
+pub fn load_for_deploy(path: &Path, evaluator: &dyn JsEvaluator) -> Result<ConfigFile, ConfigError> {
+    loaded(path, evaluator, How { is_for_deploy: true, ..How::default() })
+}
+
+fn loaded(path: &Path, evaluator: &dyn JsEvaluator, how: How<'_>) -> Result<ConfigFile, ConfigError> {
+    let Read { config, faults, .. } = read_with_text(path, evaluator, how).1?;
     faults.or_value(config)
 }
 
@@ -136,6 +145,8 @@ pub(crate) struct How<'a> {
     pub(crate) only: &'a [String],
     /// Whether settings that are valid but probably not intended are errors.
     pub(crate) is_strict: bool,
+    /// Whether a `deploy` section is enough, without apps.
+    pub(crate) is_for_deploy: bool,
 }
 
 /// A completely read configuration, with its errors.

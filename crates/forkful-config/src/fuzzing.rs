@@ -127,6 +127,7 @@ fn context() -> Context {
         env_name: None,
         usable_cores: 4,
         cores_reason: None,
+        is_elsewhere: false,
     }
 }
 

@@ -36,7 +36,9 @@ mod values;
 pub use check::{Report, check, check_text};
 pub use deploy::{DeployHooks, DeployTarget};
 pub use error::{ConfigError, Place, Warning, folded};
-pub use file::{ConfigFile, Format, find_default, is_config, load, load_only, of_value, parse};
+pub use file::{
+    ConfigFile, Format, find_default, is_config, load, load_for_deploy, load_only, of_value, parse,
+};
 pub use keys::{
     Change, CliOption, Forms, Group, Kind, KnownKey, Many, Part, Support, known_keys, supported_keys,
 };

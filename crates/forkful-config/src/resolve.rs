@@ -50,6 +50,8 @@ pub struct Context {
     pub log_rotation: LogRotation,
     /// The `env_<name>` block that was chosen.
     pub env_name: Option<String>,
+    /// The apps will be started on another machine, or by another user: what this user may do does not matter.
+    pub is_elsewhere: bool,
     /// How many cores this process may really use, at least 1.
     pub usable_cores: u16,
     /// Why that is fewer than the machine has, in words that fit after "because"; for the warning.
@@ -179,8 +181,8 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     let namespace = faults.take(names::namespace(options));
     let cwd = faults.take(working_directory(options, context))?;
     let mut own = BTreeMap::new();
-    let run_as = faults.take(upkeep::run_as(options, &mut own));
-    let user = run_as.as_ref().and_then(Option::as_ref);
+    let run_as = faults.take(upkeep::run_as(options, context, &mut own));
+    let user = run_as.as_ref().and_then(Option::as_ref).filter(|_| !context.is_elsewhere);
     let (mut env, env_sources) =
         faults.take(environment::of_app(options, context, &cwd, user, &mut warnings))?;
     env.extend(own);

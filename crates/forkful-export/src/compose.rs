@@ -88,7 +88,7 @@ pub fn file(plans: &[Plan]) -> Result<String, ExportError> {
         &names.join(", "),
         &File { services: plans.iter().map(|plan| (plan.name.clone(), service(plan))).collect() },
     )?;
-    Ok(plans.iter().map(Plan::comment).collect::<String>() + &text)
+    Ok(plans.iter().map(Plan::comment_of_container).collect::<String>() + &text)
 }
 
 fn service(plan: &Plan) -> Service {

@@ -21,6 +21,9 @@ pub enum ExportError {
     /// The name is not valid for a variable on any platform.
     #[error("`--env {name}` is not a valid name of a variable")]
     Variable { name: String },
+    /// Two options give the port, with different numbers.
+    #[error("--port {port} and --env PORT={other} give the app two ports")]
+    TwoPorts { port: u16, other: String },
     /// The maximum number of pods is below the minimum.
     #[error("--max-replicas {max} is less than --replicas {min}")]
     Replicas { min: u16, max: u16 },
@@ -45,6 +48,7 @@ impl ExportError {
             Self::SameName { .. } => "rename one of them, or choose one with `--only NAME`".to_owned(),
             Self::Secret { name } => format!("let the platform set {name} from its own store of secrets"),
             Self::Variable { .. } => "a name has letters, digits and `_`, and does not begin with a digit".to_owned(),
+            Self::TwoPorts { .. } => "leave one of them out".to_owned(),
             Self::Replicas { .. } => return None,
             Self::RateUnmeasured { .. } => "run `forkful tune … --save` first".to_owned(),
             Self::RateTooHigh { .. } => "give each pod more workers with `--workers`".to_owned(),

@@ -31,6 +31,12 @@ const START_SECONDS: u32 = 60;
 /// Maximum replicas for a rate.
 pub const REPLICAS_MAX: u16 = 1000;
 
+/// What a container needs whose configuration has limits of Forkful's own.
+const OWN_LIMITS: &str = "\
+# `memory_max` and `cpu_max` need control groups, which a container cannot create: the app does not start with
+# them. Leave them out of the configuration in the image; the limits below take their place.
+";
+
 /// The user's options beside the configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
@@ -73,7 +79,7 @@ pub struct Plan {
     /// Its name on the platform: a DNS label.
     pub name: String,
     pub image: Option<String>,
-    /// The arguments of `forkful run`, without options.
+    /// The arguments of `forkful run`, without the options of the platform.
     pub run: Vec<String>,
     pub workers: Figure<u16>,
     /// The number of workers if the app has a whole machine; `None`: as in the configuration.
@@ -89,6 +95,8 @@ pub struct Plan {
     pub memory: Figure<u64>,
     /// Whether the memory is configured or measured, not assumed.
     pub is_memory_known: bool,
+    /// Whether Forkful itself limits the app: it has `memory_max` or `cpu_max`.
+    pub has_own_limits: bool,
     pub replicas: Figure<u16>,
     pub replicas_max: Figure<u16>,
     /// The autoscaler's target load of a pod, in percent of its CPU request.
@@ -119,9 +127,15 @@ impl Plan {
         self.notes.iter().map(|note| format!("# {}\n", plain(note).trim_end())).collect()
     }
 
-    /// The notes and the comparison, for platforms with several machines.
+    /// The notes for a container.
+    pub(crate) fn comment_of_container(&self) -> String {
+        self.comment() + if self.has_own_limits { OWN_LIMITS } else { "" }
+    }
+
+    /// The notes for a container and the comparison, for platforms with several machines.
     pub(crate) fn comment_with_tradeoff(&self) -> String {
-        self.comment() + &self.tradeoff.iter().map(|line| format!("# {line}\n")).collect::<String>()
+        self.comment_of_container()
+            + &self.tradeoff.iter().map(|line| format!("# {line}\n")).collect::<String>()
     }
 
     /// Seconds from the start of the termination to the end, if the platform's delay precedes Forkful's stop.
@@ -180,6 +194,7 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
     if let Some(name) = request.env.keys().find(|name| !is_variable(name)) {
         return Err(ExportError::Variable { name: name.clone() });
     }
+    let given = given_variables(spec, request)?;
     let port = port(spec, request)?;
     let workers = workers(spec, request, measured);
     let candidate = measured.and_then(|measured| measured.nearest(workers.value));
@@ -190,15 +205,16 @@ fn plan(spec: &AppSpec, request: &Request, measured: Option<&Measured>) -> Resul
         None => Figure::new(SHUTDOWN_DELAY.as_secs(), "for load balancers to learn that it leaves"),
     };
     let mut plan = Plan {
-        env: variables(request, measured, port.as_ref()),
+        run: run(spec, request, &given),
+        env: variables(given, measured),
         image: request.image.clone(),
-        run: request.run.clone(),
         cpu: size::cpu(spec, workers.value, candidate),
         cpu_max: spec.limits.millicores.map(|cpu| Figure::new(cpu, origin(spec, "cpu_max"))),
         workers_of_machine: workers_of_machine(request, measured),
         is_memory_known: candidate.is_some()
             || spec.limits.memory_bytes.is_some()
             || spec.renewal.max_memory_bytes.is_some(),
+        has_own_limits: spec.limits.memory_bytes.is_some() || spec.limits.millicores.is_some(),
         memory: size::memory(spec, workers.value, candidate),
         replicas,
         replicas_max,
@@ -234,11 +250,12 @@ fn port(spec: &AppSpec, request: &Request) -> Result<Option<Figure<u16>>, Export
     if let Some(port) = request.port {
         return Ok(Some(Figure::new(port, "--port")));
     }
-    // A variable from the caller's environment is not in the image.
-    let inherited = spec.launch.env_sources.inherited.contains("PORT");
-    let written = spec.launch.env.get("PORT").filter(|_| !inherited).and_then(|port| port.parse().ok());
-    match written.filter(|port| *port > 0) {
-        Some(port) => Ok(Some(Figure::new(port, format!("PORT of {}", request.file)))),
+    let (written, source) = match request.env.get("PORT") {
+        Some(port) => (Some(port), "--env PORT".to_owned()),
+        None => (configured(spec, "PORT"), format!("PORT of {}", request.file)),
+    };
+    match written.and_then(|port| port.parse().ok()).filter(|port| *port > 0) {
+        Some(port) => Ok(Some(Figure::new(port, source))),
         None => Err(ExportError::NoPort { app: spec.name.to_string() }),
     }
 }
@@ -273,20 +290,53 @@ fn is_variable(name: &str) -> bool {
     name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-fn variables(
+/// The value that the configuration has for a variable. One from the caller's environment is not in the image.
+fn configured<'a>(spec: &'a AppSpec, name: &str) -> Option<&'a String> {
+    spec.launch.env.get(name).filter(|_| !spec.launch.env_sources.inherited.contains(name))
+}
+
+/// The variables of `--port` and `--env`.
+fn given_variables(
+    spec: &AppSpec,
     request: &Request,
+) -> Result<BTreeMap<String, Figure<String>>, ExportError> {
+    let mut given: BTreeMap<String, Figure<String>> =
+        request.env.iter().map(|(name, value)| (name.clone(), Figure::new(value.clone(), "--env"))).collect();
+    if let Some(port) = request.port {
+        let text = port.to_string();
+        if let Some(other) = given.insert("PORT".to_owned(), Figure::new(text.clone(), "--port"))
+            && other.value != text
+        {
+            return Err(ExportError::TwoPorts { port, other: other.value });
+        }
+    }
+    for (name, value) in &mut given {
+        if configured(spec, name).is_some() {
+            value.source += "; also in the command, because the configuration sets it";
+        }
+    }
+    Ok(given)
+}
+
+/// The arguments of `forkful run`. A variable of the configuration comes before one that the platform sets, but after one
+/// of the command line.
+fn run(spec: &AppSpec, request: &Request, given: &BTreeMap<String, Figure<String>>) -> Vec<String> {
+    let mut run = request.run.clone();
+    for (name, value) in given.iter().filter(|(name, _)| configured(spec, name).is_some()) {
+        run.extend(["--env".to_owned(), format!("{name}={}", value.value)]);
+    }
+    run
+}
+
+fn variables(
+    given: BTreeMap<String, Figure<String>>,
     measured: Option<&Measured>,
-    port: Option<&Figure<u16>>,
 ) -> BTreeMap<String, Figure<String>> {
     let mut env = BTreeMap::new();
-    if let (Some(_), Some(port)) = (request.port, port) {
-        env.insert("PORT".to_owned(), port.map(ToString::to_string));
-    }
     if let Some(measured) = measured.filter(|measured| measured.pool_matters) {
         let pool = Figure::new(measured.pool.to_string(), "chosen by measurement");
         env.insert("UV_THREADPOOL_SIZE".to_owned(), pool);
     }
-    let given = request.env.iter().map(|(name, value)| (name.clone(), Figure::new(value.clone(), "--env")));
     env.extend(given);
     env
 }

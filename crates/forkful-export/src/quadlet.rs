@@ -11,7 +11,7 @@ const UNIT_SECONDS: u64 = 10;
 /// The file for `~/.config/containers/systemd/NAME.container`, or, for root, `/etc/containers/systemd`.
 pub fn container(plan: &Plan) -> Result<String, ExportError> {
     let image = plan.image.as_ref().ok_or_else(|| ExportError::NoImage { app: plan.app.clone() })?;
-    let mut text = plan.comment();
+    let mut text = plan.comment_of_container();
     text.push_str("[Unit]\n");
     text.push_str(&setting("Description", &format!("{}, run by Forkful", plan.name), ""));
     text.push_str("Wants=network-online.target\nAfter=network-online.target\n");

@@ -26,4 +26,4 @@ mod site;
 
 pub use login::Login;
 pub use server::{ServeError, run};
-pub use settings::{PORT_DEFAULT, Settings, SettingsError};
+pub use settings::{Settings, SettingsError};

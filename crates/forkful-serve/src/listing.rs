@@ -17,6 +17,7 @@ const IN_LINK: &AsciiSet = &CONTROLS
     .add(b'>')
     .add(b'?')
     .add(b':')
+    .add(b'\\')
     .add(b'`');
 
 /// A page with a link to each entry. `path` is the path on the site, with a trailing slash.
@@ -54,13 +55,18 @@ mod tests {
     #[test]
     fn names_are_no_markup_and_no_other_links() {
         let file = |name: &str| Entry { is_file: true, name: name.to_owned(), bytes: 3 };
-        let text = page("/a&b/", &[file("<script>.html"), file("javascript:x"), file("100% #1?.txt")]);
+        let text = page(
+            "/a&b/",
+            &[file("<script>.html"), file("javascript:x"), file("100% #1?.txt"), file(r"\\evil.com")],
+        );
         assert!(text.contains("<h1>/a&amp;b/</h1>"), "{text}");
         assert!(
             text.contains("<a href=\"%3Cscript%3E.html\">&lt;script&gt;.html</a> <small>3 bytes</small>"),
             "{text}"
         );
         assert!(text.contains("href=\"javascript%3Ax\""), "{text}");
+        // A browser reads a backslash as a slash, and two of them begin the name of another host.
+        assert!(text.contains("href=\"%5C%5Cevil.com\""), "{text}");
         assert!(text.contains("href=\"100%25%20%231%3F.txt\""), "{text}");
     }
 }

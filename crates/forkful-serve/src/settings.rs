@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::login::Login;
 
 /// The default port, as in PM2.
-pub const PORT_DEFAULT: u16 = 8080;
+const PORT_DEFAULT: u16 = 8080;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -24,7 +24,7 @@ pub struct Settings {
     pub listing: bool,
     /// Pages of other origins may read the files.
     pub cors: bool,
-    /// The page for `/` and for single-page apps, as a path on the site.
+    /// The page for `/` and for single-page apps: a file of the site, after a slash.
     pub homepage: String,
     /// The required login; `None`: open to everybody.
     pub login: Option<Login>,

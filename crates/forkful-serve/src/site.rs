@@ -1,7 +1,7 @@
 //! From a request to a response.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,15 +9,14 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Request, Response, StatusCode, Uri};
-use percent_encoding::percent_decode_str;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use tokio::time::Instant;
 use tower_http::services::ServeDir;
 use tower_http::services::fs::DefaultServeDirFallback;
 
 use crate::attempts::Attempts;
 use crate::listing;
-use crate::login::Login;
 use crate::ranges;
 use crate::root::{Root, aside};
 use crate::settings::Settings;
@@ -27,6 +26,22 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + S
 
 /// The page for missing files, if the site has it.
 const NOT_FOUND_PAGE: &str = "/404.html";
+
+/// Characters of a file's name that must be escaped in a path.
+const IN_PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A directory served as a site.
 pub(crate) struct Site {
@@ -43,6 +58,8 @@ impl Site {
             .precompressed_zstd()
             .precompressed_gzip()
             .ignore_multi_range_requests(true);
+        let homepage = utf8_percent_encode(&settings.homepage, IN_PATH).to_string();
+        let settings = Settings { homepage, ..settings };
         Self { files, root, settings, attempts: Mutex::default() }
     }
 
@@ -50,12 +67,12 @@ impl Site {
     pub(crate) async fn answer<B>(&self, request: Request<B>, client: IpAddr) -> Response<Body> {
         let (parts, _) = request.into_parts();
         let request = Request::from_parts(parts, Empty::<Bytes>::new());
-        let refusal = self.settings.login.as_ref().and_then(|login| {
-            self.refusal(login, request.headers().get(header::AUTHORIZATION), client, Instant::now())
-        });
-        let mut response = match refusal {
-            Some(refusal) => refusal,
-            None => self.found(request).await.unwrap_or_else(failed),
+        let mut response = if self.settings.cors && is_preflight(&request) {
+            permitted()
+        } else if let Some(refusal) = self.refusal(request.headers(), client, Instant::now()) {
+            refusal
+        } else {
+            self.found(request).await.unwrap_or_else(failed)
         };
         // Browsers must use the type of the file name and not guess it from the contents.
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -68,13 +85,10 @@ impl Site {
     }
 
     /// The response to a client without access.
-    fn refusal(
-        &self,
-        login: &Login,
-        header: Option<&HeaderValue>,
-        client: IpAddr,
-        now: Instant,
-    ) -> Option<Response<Body>> {
+    fn refusal(&self, headers: &HeaderMap, client: IpAddr, now: Instant) -> Option<Response<Body>> {
+        let login = self.settings.login.as_ref()?;
+        let header = headers.get(header::AUTHORIZATION);
+        let client = behind_proxy(headers, client).unwrap_or(client);
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(wait) = attempts.refused_for(client, now) {
             return Some(too_many_failures(wait.as_secs() + 1));
@@ -185,6 +199,35 @@ impl Site {
         }
         Ok(page)
     }
+}
+
+/// The client of a proxy on this machine: the address that the proxy has added to `X-Forwarded-For`. Otherwise the failed
+/// logins of one client would lock out all others. Only programs of this machine can pretend to be a proxy.
+fn behind_proxy(headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
+    let last = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .next_back()
+        .filter(|_| peer.to_canonical().is_loopback())?;
+    let address = last.to_str().ok()?.rsplit(',').next()?.trim();
+    address.parse().ok().or_else(|| Some(address.parse::<SocketAddr>().ok()?.ip()))
+}
+
+/// Whether a browser asks if it may send a request of a page of another origin (<https://fetch.spec.whatwg.org/#cors-preflight-fetch>).
+/// It sends no login with that.
+fn is_preflight(request: &Request<Empty<Bytes>>) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// The answer to a preflight: all headers are allowed. `*` does not include `Authorization`.
+fn permitted() -> Response<Body> {
+    let mut response = plain(StatusCode::NO_CONTENT, "");
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    let allowed = HeaderValue::from_static("*, Authorization");
+    response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    response
 }
 
 /// Text is UTF-8. XML names its encoding itself, and a header would override it (RFC 7303, section 3.2).

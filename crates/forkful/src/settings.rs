@@ -87,7 +87,7 @@ impl Settings {
                 .hint("a key is a module and a name, as in `forkful set pm2-logrotate:max_size 50M`"));
         }
         if let Some(name) = rotation_key(&key) {
-            forkful_config::set_log_rotation(&mut LogRotation::default(), name, rotation_value(&value))
+            forkful_config::set_log_rotation(&mut LogRotation::default(), name, rotation_value(name, &value))
                 .map_err(|fault| Failure::new(Exit::WrongUse, format!("{key} {fault}")))?;
         }
         self.values.insert(key, value);
@@ -120,7 +120,7 @@ impl Settings {
         let mut rotation = LogRotation::default();
         for (key, name) in ROTATION {
             if let Some(value) = self.values.get(*key) {
-                drop(forkful_config::set_log_rotation(&mut rotation, name, rotation_value(value)));
+                drop(forkful_config::set_log_rotation(&mut rotation, name, rotation_value(name, value)));
             }
         }
         rotation
@@ -160,9 +160,9 @@ pub(crate) fn rotation_key(key: &str) -> Option<&'static str> {
     ROTATION.iter().find(|(known, _)| *known == key).map(|(_, name)| *name)
 }
 
-/// PM2's word for no limit.
-fn rotation_value(value: &str) -> &str {
-    if value == "all" { "10000" } else { value }
+/// PM2's word for keeping all files, which `retain` alone has.
+fn rotation_value<'a>(name: &str, value: &'a str) -> &'a str {
+    if (name, value) == ("keep", "all") { "10000" } else { value }
 }
 
 #[cfg(test)]
@@ -235,6 +235,16 @@ mod tests {
         assert_eq!((rotation.keep, rotation.compress), (LogRotation::KEEP_MAX, false));
         assert_eq!(rotation.max_age, Some(std::time::Duration::from_secs(7200)));
         assert_eq!(rotation.total, LogRotation::default().total);
+    }
+
+    #[test]
+    fn all_is_a_number_of_files_and_no_size() {
+        for key in ["log_rotate:total", "pm2-logrotate:max_size", "log_rotate:min_free", "log_rotate:max_age"]
+        {
+            let failure = Settings::default().set(key.to_owned(), "all".to_owned()).expect_err(key);
+            let told = failure.error.to_string();
+            assert!(told.starts_with(&format!("{key} is \"all\"; expected")), "{told}");
+        }
     }
 
     #[test]

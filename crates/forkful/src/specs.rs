@@ -8,7 +8,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use forkful_api::types::AppChange;
-use forkful_config::{AppOptions, ConfigFile, Context, Format, NodeEvaluator, Report, Resolved, Warning};
+use forkful_config::{
+    AppOptions, ConfigFile, Context, DeployTarget, Format, NodeEvaluator, Report, Resolved, Warning,
+};
 use forkful_core::pages::Page;
 use forkful_core::spec::{AppSpec, LogRotation};
 use serde_json::Value;
@@ -118,6 +120,8 @@ pub(crate) struct Specs {
     pub(crate) added_env: BTreeMap<String, String>,
     /// The texts of `--only`, which choose apps by their names; empty: all.
     pub(crate) only: Vec<String>,
+    /// The apps will run on another machine.
+    pub(crate) are_elsewhere: bool,
 }
 
 impl Specs {
@@ -218,6 +222,15 @@ impl Specs {
         }
         let evaluator = NodeEvaluator::new(cwd.to_owned(), self.env.clone());
         Ok(forkful_config::load_only(path, &evaluator, &self.only)?)
+    }
+
+    /// The deployment targets of a configuration, which needs no apps.
+    pub(crate) fn deploy_targets(&self, path: &Path) -> Result<Vec<DeployTarget>, Failure> {
+        if path == Path::new("-") {
+            return Ok(self.load(path)?.deploy_targets()?);
+        }
+        let evaluator = NodeEvaluator::new(self.cwd_for_config(path)?.to_owned(), self.env.clone());
+        Ok(forkful_config::load_for_deploy(path, &evaluator)?.deploy_targets()?)
     }
 
     /// All errors in a configuration, and the resolved apps; `-` is JSON from stdin.
@@ -333,6 +346,7 @@ impl Specs {
             logs_folder: home::logs_folder(),
             log_rotation: log_rotation(),
             env_name,
+            is_elsewhere: self.are_elsewhere,
             usable_cores: cores.count,
             cores_reason: cores.reason(),
         }

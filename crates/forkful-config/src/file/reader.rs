@@ -19,7 +19,9 @@ pub(super) fn apps_of(tree: &Node, path: &Path, how: How<'_>) -> Result<Read, Co
     let mut reader =
         Reader { path, how, warnings: Vec::new(), faults: Faults::default(), unusable: BTreeSet::new() };
     let files = statics::apps(tree, path, &mut reader.warnings, &mut reader.faults);
+    let needs_apps = !how.is_for_deploy || tree.get("deploy").is_none();
     let mut apps = match reader.apps(tree) {
+        Err(_) if has_no_apps(tree) && !needs_apps => Vec::new(),
         // A configuration may consist only of directories to serve.
         Err(_) if has_no_apps(tree) && (!files.is_empty() || reader.faults.count() > 0) => Vec::new(),
         Err(fault) if reader.faults.count() > 0 => {

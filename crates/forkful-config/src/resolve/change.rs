@@ -153,6 +153,7 @@ mod tests {
             env_name: None,
             usable_cores: 4,
             cores_reason: None,
+            is_elsewhere: false,
         }
     }
 

@@ -66,10 +66,11 @@ pub(super) fn check_increment(
         .with_hint(format!("give `{name}` a number in `env`")))
 }
 
-/// The user of the workers; `None` if it is this process's user. Sets HOME, USER, LOGNAME and SHELL unless
+/// The user of the workers; `None` if it is this process's user, or if none is given for another machine. Sets HOME, USER, LOGNAME and SHELL unless
 /// the app's own `env` does.
 pub(super) fn run_as(
     options: &AppOptions,
+    context: &Context,
     env: &mut BTreeMap<String, String>,
 ) -> Result<Option<RunAs>, ConfigError> {
     let unknown = |key: &str, name: &str, kind: &str| {
@@ -88,6 +89,10 @@ pub(super) fn run_as(
     let (own_uid, own_gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let uid = user.as_ref().map_or(own_uid, |user| user.uid);
     let gid = gid.or(user.as_ref().map(|user| user.gid)).unwrap_or(own_gid);
+    if context.is_elsewhere {
+        let is_given = uid_name.is_some() || gid_name.is_some();
+        return Ok(is_given.then(|| RunAs { uid, gid, groups: Vec::new() }));
+    }
     if (uid, gid) == (own_uid, own_gid) {
         return Ok(None);
     }

@@ -60,6 +60,7 @@ impl Place {
             env_name: None,
             usable_cores: 4,
             cores_reason: None,
+            is_elsewhere: false,
         }
     }
 

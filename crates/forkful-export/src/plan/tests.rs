@@ -174,3 +174,51 @@ fn probes_are_open_to_the_platform_or_to_the_container_alone() {
     assert_eq!(line(Probes::Open), format!("{run} :9640 --shutdown-delay 0s"));
     assert_eq!(line(Probes::Local), format!("{run} 9640 --shutdown-delay 0s"));
 }
+
+#[test]
+fn given_variables_win_over_the_configuration() {
+    let (spec, mut request) = app();
+    request.port = Some(8088);
+    request.env.insert("GREETING".to_owned(), "hello".to_owned());
+    let plan = planned(&spec, &request, None);
+    // The configuration has PORT, which would win over a variable of the platform.
+    assert_eq!(plan.run, ["forkful.config.json", "--only", "api", "--env", "PORT=8088"]);
+    assert_eq!(plan.port, Some(Figure::new(8088, "--port")));
+    assert_eq!(plan.env["GREETING"], Figure::new("hello".to_owned(), "--env"));
+    assert_eq!(plan.env["PORT"].source, "--port; also in the command, because the configuration sets it");
+    request.port = None;
+    request.env.insert("PORT".to_owned(), "1234".to_owned());
+    let plan = planned(&spec, &request, None);
+    assert_eq!(plan.port, Some(Figure::new(1234, "--env PORT")));
+    assert_eq!(plan.run.last().unwrap(), "PORT=1234");
+    let two = refused(|_, request| {
+        request.port = Some(80);
+        request.env.insert("PORT".to_owned(), "1234".to_owned());
+    });
+    assert_eq!(two, "--port 80 and --env PORT=1234 give the app two ports");
+}
+
+#[test]
+fn containers_are_told_that_limits_of_the_configuration_prevent_the_start() {
+    let (mut spec, request) = app();
+    let noted = |spec: &AppSpec| {
+        let plan = planned(spec, &request, None);
+        let host = crate::systemd::Host {
+            program: "/bin/forkful".into(),
+            folder: "/srv".into(),
+            user: None,
+            path: String::new(),
+        };
+        [
+            crate::kubernetes::manifest(&plan).unwrap(),
+            crate::nomad::job(&plan).unwrap(),
+            crate::quadlet::container(&plan).unwrap(),
+            crate::compose::file(std::slice::from_ref(&plan)).unwrap(),
+            crate::systemd::unit(&plan, &host),
+        ]
+        .map(|text| text.contains(OWN_LIMITS))
+    };
+    assert_eq!(noted(&spec), [false; 5]);
+    spec.limits.memory_bytes = Some(1 << 30);
+    assert_eq!(noted(&spec), [true, true, true, true, false], "systemd lets the service create groups");
+}

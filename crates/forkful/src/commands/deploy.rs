@@ -48,11 +48,11 @@ struct Request {
 pub(super) fn run(args: &DeployArgs) -> Result<Exit, Failure> {
     let specs = Specs::new(&[], &[])?;
     let request = request(&args.words)?;
-    let targets = specs.load(Path::new(&request.config))?.deploy_targets()?;
-    let target = find(&targets, &request)?;
+    let targets = specs.deploy_targets(Path::new(&request.config))?;
+    let target = &with_local_script(find(&targets, &request)?)?;
     if matches!(request.order, Order::Update(_)) {
         if !args.force {
-            check_local_work()?;
+            check_local_work(folder_of(&target.file))?;
         }
         before_update(target)?;
     }
@@ -130,9 +130,25 @@ fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a Deploy
     })
 }
 
+/// The target with the text of the local script that its `pre-setup` names, if it names one.
+fn with_local_script(target: &DeployTarget) -> Result<DeployTarget, Failure> {
+    let mut target = target.clone();
+    if let Some(hook) = &mut target.hooks.pre_setup {
+        let script = folder_of(&target.file).join(&*hook);
+        if script.is_file() {
+            *hook = fs_err::read_to_string(script).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
+        }
+    }
+    Ok(target)
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The path of the config file on a host, where commands run in the top folder of the repository.
 fn config_in_repository(file: &Path) -> PathBuf {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(file);
     let inside = || {
         let output = Command::new("git")
             .args(["rev-parse", "--show-toplevel"])
@@ -153,9 +169,9 @@ fn config_in_repository(file: &Path) -> PathBuf {
 }
 
 /// Warns about changes that are not committed and pushed, because they would not be deployed.
-fn check_local_work() -> Result<(), Failure> {
+fn check_local_work(folder: &Path) -> Result<(), Failure> {
     let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().ok()?;
+        let output = Command::new("git").args(args).current_dir(folder).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     // Outside of a repository there is nothing to check.
@@ -173,8 +189,12 @@ fn check_local_work() -> Result<(), Failure> {
             "commit it, or deploy without it with --force",
         );
     }
-    let unpushed = git(&["rev-list", "--count", "@{upstream}..HEAD"]).unwrap_or_default();
-    match unpushed.parse::<u32>() {
+    let beyond_remotes = || {
+        git(&["remote"]).filter(|remotes| !remotes.is_empty())?;
+        git(&["rev-list", "--count", "HEAD", "--not", "--remotes"])
+    };
+    let unpushed = git(&["rev-list", "--count", "@{upstream}..HEAD"]).or_else(beyond_remotes);
+    match unpushed.unwrap_or_default().parse::<u32>() {
         Ok(0) | Err(_) => Ok(()),
         Ok(count) => refuse(
             format!(

@@ -42,7 +42,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "CONFIG|SCRIPT|APP")]
     pub(crate) target: Option<String>,
     /// Image with the app and Forkful; docs/DOCKER.md shows how to build it.
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
     pub(crate) image: Option<String>,
     /// Write one file per app to this folder, instead of everything to stdout.
     #[arg(long, value_name = "FOLDER")]
@@ -96,6 +96,13 @@ pub(crate) enum ExportPlatform {
     Nomad,
     /// A Podman container for each app, as a systemd unit (Quadlet).
     Quadlet,
+}
+
+fn image(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("expected an image without spaces, such as registry.example.com/api:1.4.0".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn metric(text: &str) -> Result<(String, String), String> {
@@ -197,7 +204,9 @@ fn source(args: &ExportArgs) -> Source {
     match &args.target {
         None => Source::App(String::new()),
         Some(target) if is_config(Path::new(target)) => Source::Config(target.clone()),
-        Some(target) if Path::new(target).is_file() || target.contains(['/', '.']) => {
+        Some(target) if Path::new(target).is_file() || target.contains('/') => Source::Script(target.clone()),
+        // An app's name may have a dot, too.
+        Some(target) if target.contains('.') && forkful_config::find_default(Path::new("")).is_none() => {
             Source::Script(target.clone())
         }
         Some(target) => Source::App(target.clone()),
@@ -216,28 +225,28 @@ fn apps(args: &ExportArgs) -> Result<Vec<(AppSpec, Request)>, Failure> {
             config
         }
     };
-    let specs = Specs::new(&args.env, &only)?;
+    let specs = Specs { are_elsewhere: true, ..Specs::new(&args.env, &only)? };
     let file = specs.load(Path::new(&config))?;
     let numbers: BTreeMap<String, u16> = file.apps.iter().filter_map(number_of_workers).collect();
-    let in_image = path_in_image(&config);
+    let there = path_there(args.platform, &config);
     let request = |spec: AppSpec| {
         let name = spec.name.to_string();
-        let mut run = vec![in_image.clone(), "--only".to_owned(), name.clone()];
+        let mut run = vec![there.clone(), "--only".to_owned(), name.clone()];
         if let Some(block) = &specs.env_name {
             run.extend(["--env".to_owned(), block.clone()]);
         }
         let configured_workers = numbers.get(&name).copied();
-        let request = Request { run, file: in_image.clone(), configured_workers, ..request(args, &specs) };
+        let request = Request { run, file: there.clone(), configured_workers, ..request(args, &specs) };
         (spec, request)
     };
     Ok(specs.resolved(file, &AppOptions::default())?.into_iter().map(request).collect())
 }
 
 fn of_script(args: &ExportArgs, script: &str) -> Result<Vec<(AppSpec, Request)>, Failure> {
-    let specs = Specs::new(&args.env, &args.only)?;
+    let specs = Specs { are_elsewhere: true, ..Specs::new(&args.env, &args.only)? };
     let spec = specs.app_of_command_line(script, &AppOptions::default())?;
-    let in_image = path_in_image(script);
-    let request = Request { run: vec![in_image.clone()], file: in_image, ..request(args, &specs) };
+    let there = path_there(args.platform, script);
+    let request = Request { run: vec![there.clone()], file: there, ..request(args, &specs) };
     Ok(vec![(spec, request)])
 }
 
@@ -265,10 +274,12 @@ fn number_of_workers(app: &AppOptions) -> Option<(String, u16)> {
     Some((app.declared_name()?, number))
 }
 
-/// Relative paths are also valid in the image's working directory; for other paths, the file name is used.
-fn path_in_image(path: &str) -> String {
+/// Relative paths are also valid in the image's working directory; of other paths, an image has the file name. A unit
+/// runs on this machine.
+fn path_there(platform: ExportPlatform, path: &str) -> String {
     let path = Path::new(path);
-    let kept = if path.is_absolute() { path.file_name().map_or(path, Path::new) } else { path };
+    let is_moved = path.is_absolute() && platform != ExportPlatform::Systemd;
+    let kept = if is_moved { path.file_name().map_or(path, Path::new) } else { path };
     kept.strip_prefix("./").unwrap_or(kept).display().to_string()
 }
 

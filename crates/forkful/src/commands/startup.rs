@@ -120,7 +120,7 @@ pub(super) fn remove(home: &Home, args: &StartupArgs) -> Result<Exit, Failure> {
         let lines: String =
             plan.disable.iter().map(|command| format!("sudo {}\n", command.join(" "))).collect();
         output::print(&format!("{lines}sudo rm {}\n", plan.file.display()))?;
-        return Err(no_rights(&plan));
+        return Err(no_rights(&plan, "unstartup"));
     }
     for command in &plan.disable {
         // A service that is unknown counts as disabled.
@@ -148,12 +148,41 @@ fn plan(home: &Home, args: &StartupArgs) -> Result<Plan, Failure> {
         })?,
     };
     let of_system = args.system || args.user.is_some() || is_root() || platform == Platform::Openrc;
-    let service = service(home, args, of_system)?;
+    check_options(args, platform, of_system)?;
+    let ending = match platform {
+        Platform::Systemd => ".service",
+        Platform::Openrc => "",
+        Platform::Launchd => ".plist",
+    };
+    let service = service(home, args, of_system, ending)?;
     Ok(match platform {
         Platform::Systemd => systemd(&service, of_system),
         Platform::Openrc => openrc(&service),
         Platform::Launchd => launchd(&service, of_system),
     })
+}
+
+/// Refuses options that this kind of service cannot have.
+fn check_options(args: &StartupArgs, platform: Platform, of_system: bool) -> Result<(), Failure> {
+    let refuse = |error: &str, hint: &str| {
+        Err(Failure::new(Exit::WrongUse, error).hint(hint.to_owned()).see(Page::Boot))
+    };
+    if args.low_ports && platform != Platform::Systemd {
+        return refuse(
+            "--low-ports needs a service of systemd",
+            "leave it out; on Linux `sysctl net.ipv4.ip_unprivileged_port_start=80` opens the ports to all programs",
+        );
+    }
+    if args.low_ports && !of_system {
+        return refuse("--low-ports needs a system-wide service", "add --system");
+    }
+    if args.wait_network && platform == Platform::Launchd {
+        return refuse(
+            "--wait-network does not work with launchd, which cannot wait for the network",
+            "leave it out; an app that needs the network is restarted until it can start",
+        );
+    }
+    Ok(())
 }
 
 fn detect() -> Option<Platform> {
@@ -168,7 +197,8 @@ fn detect() -> Option<Platform> {
     }
 }
 
-fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, Failure> {
+/// The service's contents. `ending` is that of the platform's files, which the given name may have.
+fn service(home: &Home, args: &StartupArgs, of_system: bool, ending: &str) -> Result<Service, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
     let own = users::user_by_id(rustix::process::geteuid().as_raw());
     let user = match &args.user {
@@ -187,7 +217,8 @@ fn service(home: &Home, args: &StartupArgs, of_system: bool) -> Result<Service, 
     let is_other =
         args.home.is_some() || user.as_ref().map(|user| user.uid) != own.as_ref().map(|own| own.uid);
     let forkful_home = if is_other { user_home.join(".forkful") } else { home.path().to_owned() };
-    let name = args.service_name.clone().unwrap_or_else(|| "forkful".to_owned());
+    let name = args.service_name.as_deref().unwrap_or("forkful");
+    let name = name.strip_suffix(ending).unwrap_or(name).to_owned();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(Failure::new(Exit::WrongUse, format!("{name:?} cannot be the name of a service"))
@@ -326,12 +357,12 @@ fn show_commands(plan: &Plan) -> Result<Exit, Failure> {
         file = shell_words::quote(&plan.file.display().to_string()),
         text = plan.text
     ))?;
-    Err(no_rights(plan))
+    Err(no_rights(plan, "startup"))
 }
 
-fn no_rights(plan: &Plan) -> Failure {
+fn no_rights(plan: &Plan, command: &str) -> Failure {
     Failure::new(Exit::Failed, format!("only root may write {}", plan.file.display()))
-        .hint("run the commands above, or `sudo forkful startup --user <you>`")
+        .hint(format!("run the commands above, or `sudo forkful {command} --user <you>`"))
         .see(Page::Boot)
 }
 
@@ -352,6 +383,23 @@ mod tests {
         assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o600, 0o600);
         assert!(entry(&file, None).unwrap().remove(None).unwrap());
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn without_rights_the_same_command_is_named() {
+        let plan = Plan {
+            file: "/etc/init.d/forkful".into(),
+            text: String::new(),
+            enable: Vec::new(),
+            disable: Vec::new(),
+            needs_root: true,
+            hint: None,
+            warnings: Vec::new(),
+        };
+        for command in ["startup", "unstartup"] {
+            let hint = no_rights(&plan, command).hint.unwrap();
+            assert!(hint.contains(&format!("`sudo forkful {command} --user")), "{hint}");
+        }
     }
 
     #[test]

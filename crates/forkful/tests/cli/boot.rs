@@ -147,6 +147,14 @@ fn service_files_are_shown_and_need_rights() {
 
     hint: letters, digits, `-`, `_`, `.` and `@` are possible
     "#);
+    for (options, fault) in [
+        (&["openrc", "--low-ports"][..], "--low-ports needs a service of systemd"),
+        (&["launchd", "--low-ports"], "--low-ports needs a service of systemd"),
+        (&["launchd", "--wait-network"], "--wait-network does not work with launchd"),
+    ] {
+        let told = shown(&[&["startup"], options, &["--print"]].concat());
+        assert!(told.starts_with("exit: 2") && told.contains(fault), "{told}");
+    }
     assert_snapshot!(shown(&["startup", "systemd", "--user", "no-such-user"]), @"
     exit: 2
     --- stderr
@@ -154,7 +162,7 @@ fn service_files_are_shown_and_need_rights() {
 
     hint: `getent passwd` lists them
     ");
-    assert_snapshot!(shown(&["unstartup", "systemd", "--system", "--service-name", "forkful-not-there"]), @"
+    assert_snapshot!(shown(&["unstartup", "systemd", "--system", "--service-name", "forkful-not-there.service"]), @"
     exit: 0
     --- stdout
     /etc/systemd/system/forkful-not-there.service does not exist: nothing starts at boot

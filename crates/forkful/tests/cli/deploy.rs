@@ -311,6 +311,13 @@ fn what_is_not_committed_or_pushed_is_not_forgotten() {
 
     hint: push, or deploy without them with --force
     ");
+    // The repository of the config counts, from any directory and without an upstream branch.
+    shop.git("app", &["branch", "--quiet", "--unset-upstream"]);
+    let elsewhere = shop.sandbox.transcript(&["deploy", "app/forkful.config.json", "live"]);
+    assert!(elsewhere.contains("error: 1 commit is not pushed"), "{elsewhere}");
+    shop.git("app", &["push", "--quiet", "origin", "HEAD:main"]);
+    let pushed = shop.sandbox.transcript(&["deploy", "app/forkful.config.json", "live"]);
+    assert!(pushed.starts_with("exit: 0"), "{pushed}");
 }
 
 #[test]
@@ -349,6 +356,127 @@ fn a_version_that_fails_or_is_not_healthy_is_taken_back_where_that_is_wanted() {
     --- stdout
     deployed [commit] well
     ");
+}
+
+#[test]
+fn hooks_and_variables_of_a_target_change_no_step_of_a_deployment() {
+    let shop = Shop::new(
+        r#""host": "localhost", "pre-setup": "cd /; echo \"$UNKNOWN\"; exit 0", "post-setup": "cd /; exit 0",
+           "pre-deploy": "cd ../../other && test -f version && exit 0", "post-deploy": "test $(cat version) != broken",
+           "env": { "path": "/nowhere", "repo": "/nowhere", "rollback": "yes", "before": "x", "why": "x", "deadline": "0" }"#,
+    );
+    shop.git(".", &["clone", "--quiet", "origin.git", "other"]);
+    let other = shop.sandbox.work().join("other/version");
+    fs_err::write(&other, "edited").unwrap();
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 0
+    --- stdout
+
+    set up at [commit] one
+    ");
+    shop.commit("two");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 0
+    --- stdout
+    deployed [commit] two
+    ");
+    assert_eq!(shop.version_there(), "two");
+    assert_eq!(fs_err::read_to_string(other).unwrap(), "edited");
+    assert_snapshot!(shop.deploy(&["live", "exec", "cat version; echo \"$path\"; cd /; false; echo not reached"]), @"
+    exit: 1
+    --- stdout
+    two/nowhere
+    --- stderr
+    error: localhost: it ended with exit code 1
+    ");
+    shop.commit("broken");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    [commit] was not deployed: post-deploy failed
+    error: localhost: [commit] was not deployed: post-deploy failed
+    ");
+    assert_eq!(shop.version_there(), "broken", "`rollback` is not on");
+}
+
+#[test]
+fn a_hook_that_fails_ends_the_deployment_before_the_new_version() {
+    let shop = Shop::new(r#""host": "localhost", "pre-deploy": "false; true", "post-deploy": "true""#);
+    shop.deploy(&["live", "setup"]);
+    shop.commit("two");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    pre-deploy ended with exit code 1
+    error: localhost: pre-deploy ended with exit code 1
+    ");
+    assert_eq!(shop.version_there(), "one");
+}
+
+#[test]
+fn a_setup_that_fails_can_be_repeated() {
+    let shop = Shop::new(r#""host": "localhost", "post-setup": "test -e ../../allowed""#);
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 1
+    --- stderr
+    post-setup ended with exit code 1
+    error: localhost: post-setup ended with exit code 1
+    ");
+    assert!(!exists(&shop.sandbox.work().join("there/source")));
+    fs_err::write(shop.sandbox.work().join("allowed"), "").unwrap();
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 0
+    --- stdout
+    set up at [commit] one
+    ");
+}
+
+#[test]
+fn pre_setup_may_be_a_local_script() {
+    let shop = Shop::new(r#""host": "localhost", "pre-setup": "tools/before.sh""#);
+    fs_err::create_dir(shop.sandbox.work().join("app/tools")).unwrap();
+    shop.sandbox.write("app/tools/before.sh", "#!/bin/sh\necho prepared\n");
+    assert_snapshot!(shop.deploy(&["live", "setup"]), @"
+    exit: 0
+    --- stdout
+    prepared
+    set up at [commit] one
+    ");
+}
+
+#[test]
+fn a_check_that_does_not_end_is_ended_at_the_timeout() {
+    let shop = Shop::new(
+        r#""host": "localhost", "post-deploy": "true", "health": "echo $$ >> ../../checks; sleep 1000 & echo $! >> ../../checks; wait", "health-timeout": "1s""#,
+    );
+    shop.deploy(&["live", "setup"]);
+    shop.commit("two");
+    assert_snapshot!(shop.deploy(&["live"]), @"
+    exit: 1
+    --- stderr
+    [commit] was not deployed: it is not healthy after 1 s
+    error: localhost: [commit] was not deployed: it is not healthy after 1 s
+    ");
+    let checks = fs_err::read_to_string(shop.sandbox.work().join("checks")).unwrap();
+    for pid in checks.lines() {
+        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        // It is gone when the system has taken its exit code.
+        forkful_testkit::wait_until("its end", || rustix::process::test_kill_process(pid).is_err());
+    }
+}
+
+#[test]
+fn a_config_may_have_a_deploy_section_alone() {
+    let shop = Shop::new(r#""host": "localhost", "post-deploy": "true""#);
+    let file = shop.sandbox.work().join("app/forkful.config.json");
+    let text = fs_err::read_to_string(&file).unwrap();
+    let apps = r#""apps": [{ "script": "app.js" }],"#;
+    assert!(text.contains(apps));
+    for apps_instead in ["", r#""apps": [],"#] {
+        fs_err::write(&file, text.replace(apps, apps_instead)).unwrap();
+        assert_eq!(shop.deploy(&["live", "list"]).matches("set it up first").count(), 2);
+    }
+    assert!(shop.sandbox.transcript(&["start", "app/forkful.config.json"]).contains("an empty list"));
 }
 
 #[test]

@@ -124,3 +124,74 @@ fn several_files_on_stdout_are_told_apart_and_one_is_the_file_itself() {
         assert_eq!(stdout(&export), format!("files/{name} is written\n"));
     }
 }
+
+#[test]
+fn a_printed_command_listens_where_the_manifest_says() {
+    let sandbox = Sandbox::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    drop(taken);
+    sandbox.write("app.js", "console.log(process.env.PORT, process.env.LOG_LEVEL);\n");
+    sandbox.write(
+        "forkful.config.json",
+        r#"{ "apps": [{ "name": "api", "script": "app.js", "port": 3055, "env": { "LOG_LEVEL": "info" },
+            "env_live": { "LOG_LEVEL": "warn" }, "autorestart": false }] }"#,
+    );
+    let text = stdout(&sandbox.run(&[
+        "export",
+        "systemd",
+        "--port",
+        &port,
+        "--env",
+        "LOG_LEVEL=debug",
+        "--env",
+        "live",
+    ]));
+    let line = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    let words = shell_words::split(line).unwrap();
+    let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let output = sandbox.command(&arguments).env("PORT", &port).env("LOG_LEVEL", "debug").output().unwrap();
+    assert_eq!(stdout(&output), format!("{port} debug\n"), "{text}");
+}
+
+#[test]
+fn a_unit_of_a_config_elsewhere_names_its_whole_path() {
+    let sandbox = with_config();
+    let file = sandbox.work().join("forkful.config.json");
+    let file = file.to_str().unwrap();
+    let unit =
+        sandbox.command(&["export", "systemd", file, "--only", "api"]).current_dir("/").output().unwrap();
+    let unit = stdout(&unit);
+    assert!(unit.contains(&format!(" run {file} --only api\n")), "{unit}");
+    let image = stdout(&sandbox.run(&["export", "quadlet", file, "--only", "api", "--image", "a:1"]));
+    assert!(image.contains("run forkful.config.json --only api"), "{image}");
+}
+
+#[test]
+fn a_user_is_kept_whoever_exports() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    for (uid, line) in [("0", "runAsUser: 0"), ("61003", "runAsUser: 61003")] {
+        let config =
+            format!(r#"{{ "apps": [{{ "script": "app.js", "port": 3000, "uid": {uid}, "gid": {uid} }}] }}"#);
+        sandbox.write("forkful.config.json", &config);
+        let text = stdout(&sandbox.run(&["export", "kubernetes", "--image", "a:1"]));
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn an_app_may_have_a_dot_in_its_name_and_an_image_no_space() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", "");
+    sandbox.write(
+        "forkful.config.json",
+        r#"{ "apps": [{ "name": "api.v2", "script": "app.js", "port": 3000 }] }"#,
+    );
+    let text = stdout(&sandbox.run(&["export", "systemd", "api.v2"]));
+    assert!(text.contains("--only api.v2"), "{text}");
+    for image in ["", "a b"] {
+        let told = sandbox.transcript(&["export", "kubernetes", "api.v2", "--image", image]);
+        assert!(told.starts_with("exit: 2") && told.contains("expected an image without spaces"), "{told}");
+    }
+}

@@ -271,10 +271,28 @@ fn a_site_has_a_page_for_what_it_does_not_have_and_a_single_page_app_its_home() 
     assert_eq!(deep.header("access-control-allow-origin"), "*");
     // A relative link on the page of a deeper path.
     assert_eq!(app.get("/users/app.js").body, "0123456789");
-    sandbox.write("site/start.html", "<p>start</p>");
-    let other = Server::start(&sandbox, &[("PM2_SERVE_SPA", "true"), ("PM2_SERVE_HOMEPAGE", "start.html")]);
-    assert_eq!(other.get("/").body, "<p>start</p>");
-    assert_eq!(other.get("/x/y").body, "<p>start</p>");
+    for name in ["start.html", "start page 100%.html"] {
+        sandbox.write(&format!("site/{name}"), "<p>start</p>");
+        let other = Server::start(&sandbox, &[("PM2_SERVE_SPA", "true"), ("PM2_SERVE_HOMEPAGE", name)]);
+        assert_eq!(other.get("/").body, "<p>start</p>", "{name}");
+        assert_eq!(other.get("/x/y").body, "<p>start</p>", "{name}");
+    }
+}
+
+#[test]
+fn a_browser_that_asks_first_may_send_any_header() {
+    let sandbox = site();
+    let login = [("PM2_SERVE_BASIC_AUTH_USERNAME", "ann"), ("PM2_SERVE_BASIC_AUTH_PASSWORD", "secret")];
+    let preflight = "OPTIONS /app.js HTTP/1.1\r\nHost: x\r\nConnection: close\r\nOrigin: http://a.example\r\n\
+                     Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization\r\n\r\n";
+    let answer_of = |variables: &[(&str, &str)]| ask(&Server::start(&sandbox, variables).address, preflight);
+    for variables in [&[][..], &login] {
+        let answer = answer_of(&[variables, &[("PM2_SERVE_CORS", "true")]].concat());
+        assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{variables:?}");
+        assert_eq!(answer.header("access-control-allow-origin"), "*");
+        assert_eq!(answer.header("access-control-allow-headers"), "*, Authorization");
+    }
+    assert_eq!((answer_of(&[]).status, answer_of(&login).status), (405, 401), "without CORS");
 }
 
 #[test]
@@ -306,6 +324,16 @@ fn a_password_is_asked_for_and_an_end_waits_for_nobody_who_is_silent() {
     let refused = refused.expect("an end of the attempts");
     assert_eq!((refused.status, refused.body.as_str()), (429, "429 Too Many Requests\n"));
     assert!((1..=61).contains(&refused.header("retry-after").parse::<u32>().unwrap()), "{refused:?}");
+    // Behind a proxy of this machine, each client has its own attempts: the proxy adds the client's address as the last one.
+    let of = |forwarded: &str, login: &str| {
+        server
+            .get_with("/", &format!("X-Forwarded-For: {forwarded}\r\nAuthorization: Basic {login}\r\n"))
+            .status
+    };
+    let (wrong, right) = ("YW5uOndyb25n", "YW5uOnNlY3JldA==");
+    assert!((0..100).any(|_| of("192.0.2.1", wrong) == 429));
+    assert_eq!(of("192.0.2.2, 192.0.2.1", right), 429);
+    assert_eq!(of("192.0.2.1, 192.0.2.2", right), 200);
     // A connection without a request.
     let _silent = TcpStream::connect(&server.address).unwrap();
     let pid = rustix::process::Pid::from_raw(server.process.child.id() as i32).unwrap();
@@ -388,11 +416,91 @@ fn faults_of_the_settings_are_told() {
     assert_snapshot!(sandbox.transcript(&["serve", "--basic-auth-username", "ann"]), @"
     exit: 2
     --- stderr
-    error: the following required arguments were not provided:
-      --basic-auth-password <PASSWORD>
+    error: PM2_SERVE_BASIC_AUTH_PASSWORD is not set, but basic authentication needs a name and a password
 
-    hint: the usage is `forkful serve --basic-auth-username <NAME> --basic-auth-password <PASSWORD> [PATH] [PORT]`; `--help` shows more
+    hint: an option of `forkful serve` replaces its variable; `forkful serve --help` lists them
     ");
+}
+
+#[test]
+fn options_come_before_variables_which_are_read_as_by_the_server() {
+    let sandbox = site();
+    let cases: [(&[&str], &[(&str, &str)], [&str; 3]); 6] = [
+        (&["site", "0"], &[("PM2_SERVE_PORT", "8199")], ["0", "127.0.0.1", "false"]),
+        (&["site", "--port", "0"], &[("PM2_SERVE_SPA", "1")], ["0", "127.0.0.1", "true"]),
+        (&["site"], &[("PM2_SERVE_PORT", "0"), ("PM2_SERVE_SPA", "undefined")], ["0", "127.0.0.1", "false"]),
+        (
+            &["site", "0"],
+            &[("PM2_SERVE_SPA", ""), ("PM2_SERVE_HOST", "localhost")],
+            ["0", "127.0.0.1", "false"],
+        ),
+        (
+            &["site", "0", "--host", "localhost", "--spa"],
+            &[("PM2_SERVE_SPA", "0")],
+            ["0", "127.0.0.1", "true"],
+        ),
+        (
+            &["--port", "0"],
+            &[("PM2_SERVE_PATH", "site"), ("PM2_SERVE_HOST", "0.0.0.0")],
+            ["0", "0.0.0.0", "false"],
+        ),
+    ];
+    for (index, (args, variables, _)) in cases.iter().enumerate() {
+        let name = format!("site-{index}");
+        let mut command = sandbox.command(&["serve", "--no-wait", "--name", &name]);
+        let output = command.args(*args).envs(variables.iter().copied()).output().unwrap();
+        assert!(output.status.success(), "{args:?} {variables:?}: {}", sandbox.told(&output));
+    }
+    let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["jlist"]))).unwrap();
+    for (app, (args, variables, expected)) in list.as_array().unwrap().iter().zip(cases) {
+        let env = &app["pm2_env"]["env"];
+        let found =
+            ["PM2_SERVE_PORT", "PM2_SERVE_HOST", "PM2_SERVE_SPA"].map(|name| env[name].as_str().unwrap());
+        assert_eq!(found, expected, "{args:?} {variables:?}");
+        assert_eq!(env["PM2_SERVE_PATH"], sandbox.work().join("site").to_str().unwrap());
+    }
+    let told = sandbox.command(&["serve", "site"]).env("PM2_SERVE_SPA", "yes").output().unwrap();
+    assert!(sandbox.told(&told).contains(r#"PM2_SERVE_SPA is "yes", but must be true or false"#));
+}
+
+#[test]
+fn a_password_of_the_callers_environment_is_not_saved_and_the_server_does_not_start_without_it() {
+    let sandbox = site();
+    let serve = ["serve", "site", "0", "--name", "web", "--basic-auth-username", "ann"];
+    let output =
+        sandbox.command(&serve).env("PM2_SERVE_BASIC_AUTH_PASSWORD", "kept-in-mind").output().unwrap();
+    assert!(output.status.success(), "{}", sandbox.told(&output));
+    let address = address_in_logs(&sandbox, "web");
+    assert_eq!(ask(&address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").status, 401);
+    sandbox.run(&["save"]);
+    for entry in fs_err::read_dir(sandbox.home()).unwrap() {
+        let path = entry.unwrap().path();
+        let is_told =
+            path.is_file() && String::from_utf8_lossy(&fs_err::read(&path).unwrap()).contains("kept-in-mind");
+        assert!(!is_told, "{}", path.display());
+    }
+    sandbox.run(&["kill"]);
+    sandbox.run(&["resurrect"]);
+    wait_until(|| {
+        let logs = sandbox.told(&sandbox.run(&["logs", "web", "--nostream", "--raw"]));
+        logs.contains(
+            "PM2_SERVE_BASIC_AUTH_PASSWORD is not set, but basic authentication needs a name and a password",
+        )
+    });
+}
+
+#[test]
+fn a_directory_whose_path_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let sandbox = site();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs_err::create_dir(sandbox.work().join(name)).unwrap();
+    for command in
+        [sandbox.command(&["serve"]).arg(name), sandbox.command(&["serve"]).env("PM2_SERVE_PATH", name)]
+    {
+        let told = sandbox.told(&command.output().unwrap());
+        assert!(told.starts_with("exit: 2") && told.contains("its path is not UTF-8"), "{told}");
+    }
 }
 
 /// The address of an app of the daemon, from its output.

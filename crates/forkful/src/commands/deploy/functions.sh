@@ -1,4 +1,9 @@
 fail() { echo "$1" >&2; exit 65; }
+# Hooks run in shells of their own: what they set, where they go and how they end is theirs. The first word is an
+# option of the shell.
+run_hook() { in_env start_hook "$1" "$2"; }
+# Git gets the target's variables, such as GIT_SSH_COMMAND. The variables of this script cannot be overwritten by them.
+git() { in_env command git "$@"; }
 resolve() {
   for candidate in "origin/$1" "$1"; do
     git rev-parse --verify --quiet "$candidate^{commit}" && return 0
@@ -25,10 +30,10 @@ link_lock() {
   trap 'rm -f "$path/.deploying-process"' EXIT
 }
 enter() { cd "$path/source" 2>/dev/null || fail "$path/source is not there: set it up first, with the order setup"; }
+undo_setup() { rm -rf "$path/source"; fail "$1"; }
+need_client() { command -v curl >/dev/null || command -v wget >/dev/null || fail "neither curl nor wget is there to ask $1"; }
 get() {
-  if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"
-  elif command -v wget >/dev/null; then wget -q -T 5 -O /dev/null "$1"
-  else fail "neither curl nor wget is there to ask $1"; fi
+  if command -v curl >/dev/null; then curl -fsS -m 5 -o /dev/null "$1"; else wget -q -T 5 -O /dev/null "$1"; fi
 }
 switch() {
   git reset --quiet --hard "$1" && ln -sfn "$path/source" "$path/current" && cd "$path/current"
@@ -39,12 +44,29 @@ name_deployment() {
   export FORKFUL_DEPLOYMENT
 }
 is_healthy() {
-  left=$health_seconds
-  until check 2>/dev/null; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || return 1
+  deadline=$(($(date +%s) + health_seconds))
+  until check_in_time; do
+    [ "$(date +%s)" -lt "$deadline" ] || return 1
     sleep 1
   done
+}
+# One check, which is ended at the deadline with all that it started.
+check_in_time() {
+  check >/dev/null 2>&1 &
+  checking=$!
+  ( while [ "$(date +%s)" -lt "$deadline" ]; do sleep 1; done; end_tree "$checking" ) >/dev/null 2>&1 &
+  watching=$!
+  if wait "$checking" 2>/dev/null; then health=0; else health=1; fi
+  kill "$watching" 2>/dev/null || :
+  wait "$watching" 2>/dev/null || :
+  return "$health"
+}
+end_tree() {
+  kill -STOP "$1" 2>/dev/null || :
+  for child in $(ps -A -o pid= -o ppid= | while read -r pid parent; do [ "$parent" != "$1" ] || echo "$pid"; done); do
+    end_tree "$child"
+  done
+  kill -KILL "$1" 2>/dev/null || :
 }
 activate() {
   switch "$1" && ( cd "$path/current" && name_deployment && post_deploy ) || { why="post-deploy failed"; return 1; }

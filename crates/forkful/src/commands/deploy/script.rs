@@ -53,7 +53,7 @@ pub(super) fn script(target: &DeployTarget, config: &Path, order: &Order) -> Str
         Order::Revert(steps) => format!("enter\n{}", locked(&format!("revert_deployments {steps}\n"))),
         Order::List => "enter\nlist_deployments\n".to_owned(),
         Order::Show(steps) => format!("enter\nshow_deployment {steps}\n"),
-        Order::Exec(command) => format!("enter\ncd \"$path/current\"\n{command}\n"),
+        Order::Exec(command) => format!("enter\ncd \"$path/current\"\n{}\n", run_hook("-ec", command)),
     });
     text
 }
@@ -64,19 +64,27 @@ fn variables(target: &DeployTarget) -> String {
         None => quoted(&target.path),
     };
     let seconds = target.health_timeout.unwrap_or(HEALTH_TIMEOUT).as_secs().max(1);
-    let mut text = format!(
+    format!(
         "path={path}\nrepo={}\nrollback={}\nhealth_seconds={seconds}\n",
         quoted(&target.repo),
         if target.rollback { "yes" } else { "no" },
-    );
-    for (name, value) in &target.env {
-        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        // Names that a shell does not accept cannot be exported; they matter only to the app.
-        if is_name && !name.starts_with(|c: char| c.is_ascii_digit()) {
-            text.push_str(&format!("export {name}={}\n", quoted(value)));
-        }
-    }
-    text
+    )
+}
+
+/// A function that runs a command with the target's variables, in a shell of its own.
+fn in_env(target: &DeployTarget) -> String {
+    let is_name = |name: &str| {
+        !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    // Names that a shell does not accept cannot be exported; they matter only to the app.
+    let exports: String = target
+        .env
+        .iter()
+        .filter(|(name, _)| is_name(name))
+        .map(|(name, value)| format!("export {name}={}\n", quoted(value)))
+        .collect();
+    format!("in_env() (\n{exports}\"$@\"\n)\n")
 }
 
 fn hooks(target: &DeployTarget, config: &Path) -> String {
@@ -94,43 +102,64 @@ fn hooks(target: &DeployTarget, config: &Path) -> String {
     let post_deploy = target.hooks.post_deploy.as_deref().unwrap_or(&usual);
     let check = match &target.health {
         None => ":".to_owned(),
-        Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
-            format!("get {}", quoted(url))
-        }
-        Some(command) => format!("FORKFUL_HOOK={} sh -c '{HOOK}'", quoted(command)),
+        Some(health) if is_url(health) => format!("in_env get {}", quoted(health)),
+        Some(command) => run_hook("-c", command),
     };
-    // In separate shells: a hook's settings do not leak, and its first failing command ends it.
+    // The first failing command of a hook ends it.
     format!(
-        "post_deploy() {{ FORKFUL_HOOK={} sh -ec '{HOOK}'; }}\ncheck() {{ {check}; }}\n",
-        quoted(post_deploy)
+        "{}start_hook() {{ FORKFUL_HOOK=$2; export FORKFUL_HOOK; exec sh \"$1\" '{HOOK}'; }}\n\
+         post_deploy() {{ {}; }}\ncheck() {{ {check}; }}\n",
+        in_env(target),
+        run_hook("-ec", post_deploy)
     )
+}
+
+fn is_url(health: &str) -> bool {
+    health.starts_with("http://") || health.starts_with("https://")
+}
+
+/// The command that runs a hook with this option of the shell.
+fn run_hook(option: &str, hook: &str) -> String {
+    format!("run_hook {option} {}", quoted(hook))
+}
+
+/// A hook as a step, with what happens when it fails; nothing without a hook.
+fn step(name: &str, hook: Option<&str>, otherwise: &str) -> String {
+    let line =
+        |hook| format!("{} || {otherwise} \"{name} ended with exit code $?\"\n", run_hook("-ec", hook));
+    hook.map(line).unwrap_or_default()
 }
 
 fn setup(target: &DeployTarget) -> String {
     let reference = quoted(target.reference.strip_prefix("origin/").unwrap_or(&target.reference));
     let depth =
         if target.shallow { format!(" --depth={SHALLOW_COMMITS} --no-single-branch") } else { String::new() };
-    let pre = target.hooks.pre_setup.as_deref().unwrap_or(":");
-    let post = target.hooks.post_setup.as_deref().unwrap_or(":");
+    let pre = step("pre-setup", target.hooks.pre_setup.as_deref(), "fail");
+    let post = step("post-setup", target.hooks.post_setup.as_deref(), "undo_setup");
     let steps = format!(
         "[ ! -e \"$path/source\" ] || fail \"$path/source is there already: it was set up before\"\n\
          git clone --quiet{depth} -- \"$repo\" \"$path/source\" || fail \"$repo cannot be cloned\"\n\
-         enter\ncommit=$(resolve {reference}) || fail \"there is no \"{reference}\" in $repo\"\n\
-         switch \"$commit\"\n{post}\necho \"set up at $(git log -1 --format='%h %s')\"\n"
+         enter\ncommit=$(resolve {reference}) || undo_setup \"there is no \"{reference}\" in $repo\"\n\
+         switch \"$commit\" || undo_setup \"$commit cannot be checked out\"\n\
+         {post}echo \"set up at $(git log -1 --format='%h %s')\"\n"
     );
-    format!("{pre}\nmkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n{}", locked(&steps))
+    format!("{pre}mkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n{}", locked(&steps))
 }
 
 fn update(target: &DeployTarget, reference: &str) -> String {
     let depth = if target.shallow { format!(" --depth={SHALLOW_COMMITS}") } else { String::new() };
-    let pre = target.hooks.pre_deploy.as_deref().unwrap_or(":");
+    let client = match target.health.as_deref() {
+        Some(url) if is_url(url) => format!("need_client {}\n", quoted(url)),
+        _ => String::new(),
+    };
+    let pre = step("pre-deploy", target.hooks.pre_deploy.as_deref(), "fail");
     let reference = quoted(reference.strip_prefix("origin/").unwrap_or(reference));
     let steps = format!(
         "git fetch --quiet --tags --force --prune{depth} origin || fail \"$repo cannot be fetched\"\n\
          commit=$(resolve {reference}) || fail \"there is no \"{reference}\" in $repo\"\n\
-         {pre}\ndeploy \"$commit\"\n"
+         {pre}deploy \"$commit\"\n"
     );
-    format!("enter\n{}", locked(&steps))
+    format!("enter\n{client}{}", locked(&steps))
 }
 
 /// Steps that only one deployment at a time takes.
