@@ -15,12 +15,21 @@ use super::super::targets::client_for;
 use super::steps::{Change, Steps};
 use super::watch;
 use crate::commands::interrupts::Interrupts;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 
 /// New workers compile their code in this time, which would distort the measurement of a change.
 const WARM_UP: Duration = Duration::from_secs(5);
+
+/// Refuses a number of apps other than one.
+pub(super) fn refuse_several(apps: usize) -> Result<(), Failure> {
+    if apps == 1 {
+        return Ok(());
+    }
+    let error = format!("--fix changes one app, but {apps} are named");
+    Err(Failure::new(Exit::WrongUse, error).hint("name the app"))
+}
 
 /// A trial of a change.
 pub(super) struct Trial<'a> {
