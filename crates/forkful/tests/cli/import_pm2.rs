@@ -99,7 +99,13 @@ fn pm2_is_not_stopped_while_it_runs_apps_that_are_not_imported() {
     let sandbox = Sandbox::new();
     sandbox.write("one.js", SERVER);
     let pm2 = FakePm2::runs(&sandbox, &["one", "gone", "two"]);
-    assert_snapshot!(pm2.import(&["--stop-pm2", "--only", "one"]), @"");
+    assert_snapshot!(pm2.import(&["--stop-pm2", "--only", "one"]), @"
+    exit: 2
+    --- stderr
+    error: --stop-pm2 would also end apps of PM2 that are not imported: gone, two
+
+    hint: import them too, or end them first with `pm2 stop NAME` (`pm2 delete NAME` if they have `cron_restart`); without --stop-pm2, apps are imported stopped and PM2 goes on
+    ");
     // Nor an app that cannot be imported.
     sandbox.write("two.js", SERVER);
     let told = pm2.import(&["--stop-pm2"]);

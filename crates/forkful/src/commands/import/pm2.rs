@@ -220,6 +220,7 @@ fn drop_lost_patterns(app: &mut Value) -> Option<String> {
 
 fn app(processes: &[&Value], home: &Path) -> Value {
     let first = processes[0];
+    let file_server = json!("serve");
     let mut app = Map::new();
     let mut put = |key: &str, value: &Value| {
         if !value.is_null() && *value != json!([]) {
@@ -227,12 +228,10 @@ fn app(processes: &[&Value], home: &Path) -> Value {
         }
     };
     put("name", &first["name"]);
-    put("cwd", &first["pm_cwd"]);
     let serves_files = first["pm_exec_path"].as_str().is_some_and(|path| path.ends_with(FILE_SERVER));
-    if serves_files {
-        put("script", &json!("serve"));
-    } else {
-        put("script", &first["pm_exec_path"]);
+    put("script", if serves_files { &file_server } else { &first["pm_exec_path"] });
+    put("cwd", &first["pm_cwd"]);
+    if !serves_files {
         put("interpreter", &first["exec_interpreter"]);
         put("node_args", &first["node_args"]);
     }
