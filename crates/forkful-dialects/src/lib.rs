@@ -42,7 +42,9 @@ impl Tool {
     pub fn secret_at(&self, word: &str) -> Option<usize> {
         let is_secret = |name: &str| self.secrets.contains(&name);
         if let Some(long) = word.strip_prefix("--") {
-            let (name, _) = self.options.find_long(long.split('=').next()?)?;
+            let given = long.split('=').next()?;
+            // autocannon also takes letters with two dashes.
+            let (name, _) = self.options.find_long(given).or_else(|| self.options.find(given))?;
             return is_secret(name).then(|| word.find('=').map_or(word.len(), |at| at + 1));
         }
         let letters = word.strip_prefix('-')?.char_indices();
