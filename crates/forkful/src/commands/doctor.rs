@@ -88,16 +88,12 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
         profile::check(&mut client, &targets, &args.out).await?;
     }
     if args.fix {
-        let found = described(&mut client, &targets).await?;
-        fix::refuse_several(found.len())?;
+        fix::check(&mut client, &targets).await?;
     }
     let watched = match args.ago {
         Some(ago) => past::read(&mut client, &targets, looks, ago).await?,
         None => watch(&mut client, &targets, looks, args.json).await?,
     };
-    if args.fix {
-        fix::refuse_several(watched.len())?;
-    }
     let watched = without_unmeasured(watched);
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();

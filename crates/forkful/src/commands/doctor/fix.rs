@@ -11,7 +11,7 @@ use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::super::targets::client_for;
+use super::super::targets::{client_for, described};
 use super::steps::{Change, Steps};
 use super::watch;
 use crate::commands::interrupts::Interrupts;
@@ -22,8 +22,9 @@ use crate::output;
 /// New workers compile their code in this time, which would distort the measurement of a change.
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// Refuses a number of apps other than one.
-pub(super) fn refuse_several(apps: usize) -> Result<(), Failure> {
+/// Whether the targets name one app: told before anything is measured.
+pub(super) async fn check(client: &mut Client, targets: &[String]) -> Result<(), Failure> {
+    let apps = described(client, targets).await?.len();
     if apps == 1 {
         return Ok(());
     }

@@ -436,7 +436,7 @@ mod tests {
             process("api-2", "default", "/srv/two.js", "online"),
             process("api", "shop", "/srv/shop.js", "stopped"),
         ];
-        let imported = config(&list, Path::new("/root/.pm2"));
+        let imported = config(&list, Path::new("/srv/pm/.pm2"));
         let told: Vec<_> =
             imported.apps.iter().map(|app| (&app["name"], &app["script"], &app["instances"])).collect();
         assert_eq!(
@@ -461,9 +461,9 @@ mod tests {
     fn files_that_the_user_has_set_lose_the_worker_s_number() {
         let app = |more: Value| {
             let mut process =
-                json!({ "name": "api", "pm_exec_path": "/srv/a.js", "env": { "HOME": "/home/them" } });
+                json!({ "name": "api", "pm_exec_path": "/srv/a.js", "env": { "HOME": "/srv/them" } });
             process.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            let app = &config(&[process], Path::new("/root/.pm2")).apps[0];
+            let app = &config(&[process], Path::new("/srv/pm/.pm2")).apps[0];
             json!([app["out_file"], app["pid_file"]])
         };
         for (process, files) in [
@@ -485,8 +485,8 @@ mod tests {
         }
         // The defaults of the importing user's PM2, of another user's, and of one with a folder of its own.
         for (home, env) in [
-            ("/root/.pm2", json!({})),
-            ("/home/them/.pm2", json!({ "HOME": "/home/them" })),
+            ("/srv/pm/.pm2", json!({})),
+            ("/srv/them/.pm2", json!({ "HOME": "/srv/them" })),
             ("/p", json!({ "PM2_HOME": "/p" })),
         ] {
             let process = json!({
@@ -505,7 +505,7 @@ mod tests {
             "exec_interpreter": "node", "node_args": ["--no-warnings"], "env": { "PM2_SERVE_PATH": "/srv/www", "PM2_SERVE_PORT": 8080 },
         });
         assert_eq!(
-            config(&[process], Path::new("/root/.pm2")).apps,
+            config(&[process], Path::new("/srv/pm/.pm2")).apps,
             [json!({
                 "name": "static", "script": "serve", "cwd": "/srv/www", "exec_mode": "fork",
                 "env": { "PM2_SERVE_PATH": "/srv/www", "PM2_SERVE_PORT": 8080 }, "filter_env": true,
