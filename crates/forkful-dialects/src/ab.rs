@@ -13,7 +13,8 @@ use crate::{Printed, Surroundings, Tool, default_header, header};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "ab",
-    secret_letters: &['A', 'P', 'C', 'H'],
+    options: OPTIONS,
+    secrets: &["A", "P", "C", "H"],
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
@@ -130,7 +131,8 @@ impl Ab {
             },
             "c" => self.concurrency = leading_number(&value),
             "t" => {
-                self.time_limit = Some(leading_number(&value));
+                // 0 is no limit.
+                self.time_limit = Some(leading_number(&value)).filter(|seconds| *seconds > 0);
                 self.requests = REQUESTS_OF_A_TIME_LIMIT;
             }
             "s" => self.timeout = leading_number(&value),
@@ -241,11 +243,11 @@ impl Ab {
     }
 }
 
-/// As C's `atoi`: the digits at the start, 0 if there are none.
+/// As C's `atoi`: the digits at the start, 0 if there are none; the largest number if there are too many.
 fn leading_number(text: &str) -> u64 {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().unwrap_or(0)
+    if end == 0 { 0 } else { text[..end].parse().unwrap_or(u64::MAX) }
 }
 
 fn usage(what: &str) -> Printed {

@@ -81,7 +81,7 @@ impl Options {
     }
 
     /// Finds an option by its long name or an unambiguous prefix.
-    fn find_long(self, given: &str) -> Option<Known> {
+    pub(crate) fn find_long(self, given: &str) -> Option<Known> {
         if given.len() > 1
             && let Some(found) = self.find(given)
         {

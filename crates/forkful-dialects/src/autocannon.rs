@@ -13,11 +13,12 @@ use forkful_load::{
     Arrivals, BodyCheck, Expect, Load, LoadError, Plan, Request, Reuse, Stop, Think, Threads, TlsOptions, Url,
 };
 
-use crate::{Printed, Surroundings, Tool, body_with, header};
+use crate::{Printed, Surroundings, Tool, body_with, figures, header};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "autocannon",
-    secret_letters: &['H'],
+    options: minimist::OPTIONS,
+    secrets: &["headers"],
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
@@ -97,10 +98,20 @@ fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Autocannon, Pri
         ..Autocannon::default()
     };
     let given = minimist::read(argv).map_err(|what| usage(&what))?;
+    let mut warmup = None;
     for (name, value) in given.options {
-        autocannon.take(&name, value, surroundings)?;
+        if name == "warmup" {
+            warmup = Some(value);
+        } else {
+            autocannon.take(&name, value, surroundings)?;
+        }
     }
-    autocannon.complete(&given.operands, surroundings)
+    let mut autocannon = autocannon.complete(&given.operands, surroundings)?;
+    // Last, because its defaults are those of the test.
+    if let Some(text) = warmup {
+        autocannon.warmup = Some(autocannon.warmup(&text).map_err(|what| usage(&what))?);
+    }
+    Ok(autocannon)
 }
 
 impl Autocannon {
@@ -117,7 +128,6 @@ impl Autocannon {
             "overallRate" => self.rate = Some(whole(name, text)?),
             "connectionRate" => self.connection_rate = Some(whole(name, text)?),
             "ignoreCoordinatedOmission" => self.no_correction = is_on,
-            "warmup" => self.warmup = Some(self.warmup(text).map_err(|what| usage(&what))?),
             "timeout" => self.timeout = seconds()?,
             "method" => self.method = text.to_ascii_uppercase(),
             "headers" => self.headers.push(header(text, &[':', '=']).ok_or_else(|| {
@@ -132,7 +142,7 @@ impl Autocannon {
             "bailout" => self.bailout = Some(whole(name, text)?),
             "maxConnectionRequests" => self.requests_per_connection = Some(whole(name, text)?),
             "maxOverallRequests" => self.requests_overall = Some(whole(name, text)?),
-            "reconnectRate" => self.reconnect = Some(whole(name, text)? as u32),
+            "reconnectRate" => self.reconnect = Some(u32::try_from(whole(name, text)?).unwrap_or(u32::MAX)),
             "idReplacement" => self.ids = is_on,
             "sampleInt" => self.sample = whole(name, text)?,
             "socketPath" => self.socket = Some(value.into()),
@@ -218,11 +228,11 @@ impl Autocannon {
         };
         let usual = Plan::of(self.urls.iter().map(request).collect::<Result<_, LoadError>>()?);
         let connections = self.connections as usize;
-        let time = Duration::from_secs_f64(self.duration);
+        let of_all = |each: u64| each.saturating_mul(self.connections);
+        let time = figures::time(self.duration);
         // Whichever comes first ends the run: `-M` or `-O`, or `-d`.
-        let counted =
-            self.requests_overall.or(self.requests_per_connection.map(|each| each * self.connections));
-        let rate = self.connection_rate.map(|each| each * self.connections).or(self.rate);
+        let counted = self.requests_overall.or(self.requests_per_connection.map(of_all));
+        let rate = self.connection_rate.map(of_all).or(self.rate);
         Ok(Plan {
             connections,
             pipelining: self.pipelining as usize,
@@ -238,8 +248,8 @@ impl Autocannon {
                 }
                 None => Load::Closed { think: Think::None },
             },
-            warmup: Duration::from_secs_f64(self.warmup.map_or(0.0, |(_, seconds)| seconds)),
-            timeout: Duration::from_secs_f64(self.timeout),
+            warmup: self.warmup.map_or(Duration::ZERO, |(_, seconds)| figures::time(seconds)),
+            timeout: figures::time(self.timeout),
             reuse: self.reconnect.filter(|each| *each > 0).map_or(Reuse::Always, Reuse::Requests),
             unix_socket: self.socket.clone(),
             expect: Expect {

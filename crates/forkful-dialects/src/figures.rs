@@ -1,5 +1,7 @@
 //! Statistics and number formats used by several tools.
 
+use std::time::Duration;
+
 use forkful_load::report::spread::{at, duration};
 use forkful_load::{Histogram, LoadError, Report};
 
@@ -44,6 +46,11 @@ pub(crate) fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (_, factor) = units.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
     digits.trim().parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// A time in seconds, which is at least 0; the longest one if it is too long. A plan refuses it then.
+pub(crate) fn time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 /// Whether no connection was possible, which some tools report like any other error.

@@ -28,11 +28,35 @@ use forkful_load::{LoadError, Plan, Progress, Report};
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
     pub name: &'static str,
-    /// Letters of its options whose values are credentials, headers or cookies.
-    pub secret_letters: &'static [char],
+    options: argv::Options,
+    /// Its options whose values are credentials, headers or cookies, by their keys.
+    secrets: &'static [&'static str],
     /// Parses a command line. `Err` is what the tool prints instead of a run: usage, version or error
     /// message.
     pub parse: fn(&[String], &Surroundings) -> Result<Box<dyn Dialect>, Printed>,
+}
+
+impl Tool {
+    /// Where a secret begins if a word of its command line gives one, such as `-H` or `--header=Cookie:a`: at the end of the word, it is
+    /// the next word.
+    pub fn secret_at(&self, word: &str) -> Option<usize> {
+        let is_secret = |name: &str| self.secrets.contains(&name);
+        if let Some(long) = word.strip_prefix("--") {
+            let given = long.split('=').next()?;
+            // autocannon also takes letters with two dashes.
+            let (name, _) = self.options.find_long(given).or_else(|| self.options.find(given))?;
+            return is_secret(name).then(|| word.find('=').map_or(word.len(), |at| at + 1));
+        }
+        let letters = word.strip_prefix('-')?.char_indices();
+        for (at, letter) in letters {
+            if let Some((name, takes)) = self.options.find(letter.encode_utf8(&mut [0; 4]))
+                && takes != argv::Takes::Nothing
+            {
+                return is_secret(name).then_some("-".len() + at + letter.len_utf8());
+            }
+        }
+        None
+    }
 }
 
 pub static TOOLS: [Tool; 5] = [ab::TOOL, siege::TOOL, loadtest::TOOL, autocannon::TOOL, wrk::TOOL];

@@ -11,11 +11,12 @@ use forkful_load::{
 };
 
 use crate::argv::{Fault, Options};
-use crate::{Printed, Surroundings, Tool, body_with, header};
+use crate::{Printed, Surroundings, Tool, body_with, default_header, header};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "loadtest",
-    secret_letters: &['C', 'H'],
+    options: OPTIONS,
+    secrets: &["cookies", "headers"],
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
@@ -175,6 +176,9 @@ impl Loadtest {
         let mut headers = vec![("Accept".to_owned(), "*/*".to_owned())];
         headers.extend(self.content_type.iter().map(|value| ("Content-Type".to_owned(), value.clone())));
         headers.extend(self.headers.iter().cloned());
+        if !self.body.is_empty() {
+            default_header(&mut headers, "Content-Type", "text/plain");
+        }
         let request = Request {
             method: self.method.clone(),
             headers,

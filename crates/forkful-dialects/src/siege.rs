@@ -15,7 +15,8 @@ use crate::{Printed, Surroundings, Tool, default_header, header};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "siege",
-    secret_letters: &['H'],
+    options: OPTIONS,
+    secrets: &["header"],
     parse: |argv, surroundings| Ok(Box::new(parse(argv, surroundings)?)),
 };
 
@@ -47,7 +48,7 @@ struct Siege {
     /// Maximum users of siege.
     limit: u64,
     /// `-r`, per user.
-    repetitions: Option<u64>,
+    repetitions: Option<Repetitions>,
     /// `-t`.
     time: Option<Duration>,
     /// `-d`, the maximum pause.
@@ -86,6 +87,21 @@ struct Siege {
     login: Option<BasicAuth>,
 }
 
+/// How often each user sends requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repetitions {
+    Times(u64),
+    /// Each URL of the file once.
+    Once,
+}
+
+impl Repetitions {
+    fn read(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("once") { Some(Self::Once) } else { text.parse().ok().map(Self::Times) }
+    }
+}
+
 /// Parses siege's command line. Settings come from `-R`, `$SIEGERC` or `~/.siege/siege.conf`, if it exists.
 fn parse(argv: &[String], surroundings: &Surroundings) -> Result<Siege, Printed> {
     let given = OPTIONS.read(argv).map_err(|fault| {
@@ -108,7 +124,12 @@ impl Siege {
     fn take(&mut self, name: &str, value: String) -> Result<(), Printed> {
         match name {
             "concurrent" => self.users = number(name, &value)?,
-            "reps" => self.repetitions = Some(number(name, &value)?),
+            "reps" => {
+                let repetitions = Repetitions::read(&value).ok_or_else(|| {
+                    usage(&format!("siege: --reps: `{value}` is neither a number nor `once`"))
+                })?;
+                self.repetitions = Some(repetitions);
+            }
             "time" => self.time = Some(settings::time(&value).ok_or_else(|| bad_time(&value))?),
             "delay" => self.delay = settings::delay(&value).ok_or_else(|| bad_time(&value))?,
             "benchmark" => self.delay = Duration::ZERO,
@@ -177,13 +198,15 @@ impl Siege {
 
     /// The load, with exactly the requested number of users.
     fn load(&self) -> Plan {
+        let of_all = |each: u64| Stop::Requests(each.saturating_mul(self.users).max(1));
         let think = if self.delay.is_zero() { Think::None } else { Think::UpTo(self.delay) };
         Plan {
             order: if self.at_random { Order::Weighted { seed: 1 } } else { Order::InOrder },
             connections: self.users as usize,
             stop: match (self.time, self.repetitions) {
                 (Some(time), _) => Stop::Duration(time),
-                (None, Some(repetitions)) => Stop::Requests((repetitions * self.users).max(1)),
+                (None, Some(Repetitions::Times(each))) => of_all(each),
+                (None, Some(Repetitions::Once)) => of_all(self.requests.len() as u64),
                 (None, None) => Stop::Duration(ENDLESS),
             },
             load: Load::Closed { think },

@@ -17,6 +17,29 @@ fn command_lines() -> [(&'static str, &'static [&'static str]); 5] {
 }
 
 #[test]
+fn numbers_of_any_size_are_refused_or_taken() {
+    let report = report();
+    for tool in &TOOLS {
+        let names = [tool.options.values, tool.options.attached].map(str::split_whitespace);
+        let names = names.into_iter().flatten().flat_map(|names| names.split('|'));
+        let options = names.map(|name| if name.len() > 1 { format!("--{name}") } else { format!("-{name}") });
+        for option in options {
+            for number in ["18446744073709551615", "9223372036854775807", "4294967296", "1e300", "1e20", "0"]
+            {
+                for line in [
+                    format!("{option} {number} http://h/"),
+                    format!("{option} [ -c 1 -d {number} ] http://h/"),
+                ] {
+                    let Ok(dialect) = parsed(tool, &line) else { continue };
+                    let _ = (dialect.plan(), dialect.opening());
+                    let _ = (dialect.footnotes(&report), dialect.report(&report));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_run_of_errors_is_trusted_in_no_dialect() {
     assert_eq!(command_lines().map(|(name, _)| name), TOOLS.each_ref().map(|tool| tool.name));
     for (tool, (dialect, lines)) in TOOLS.iter().zip(command_lines()) {

@@ -12,7 +12,7 @@ use crate::figures::scaled;
 use crate::{Printed, Tool, header};
 
 pub(crate) const TOOL: Tool =
-    Tool { name: "wrk", secret_letters: &['H'], parse: |argv, _| Ok(Box::new(parse(argv)?)) };
+    Tool { name: "wrk", options: OPTIONS, secrets: &["header"], parse: |argv, _| Ok(Box::new(parse(argv)?)) };
 
 const OPTIONS: Options = Options {
     switches: "L|latency v|version h|help",
@@ -104,7 +104,7 @@ impl Wrk {
             threads: Threads::Count(self.threads as usize),
             stop: Stop::Duration(Duration::from_secs(self.duration)),
             // wrk counts answers slower than its timeout but keeps waiting.
-            timeout: Duration::from_secs(self.duration + self.timeout),
+            timeout: Duration::from_secs(self.duration.saturating_add(self.timeout)),
             drain: Duration::from_secs(self.timeout),
             expect: Expect::habit(100..400),
             tls: TlsOptions { insecure: true, ..TlsOptions::default() },

@@ -250,6 +250,7 @@ impl AppView {
             name: self.definition.name.clone(),
             cores,
             is_scalable: self.definition.mode == ModeKind::Cluster,
+            bounds: self.definition.autoscale,
             workers: workers.collect(),
             node_args: self.definition.program_args.clone(),
             refusing,

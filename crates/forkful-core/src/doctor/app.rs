@@ -5,6 +5,7 @@ use super::remedy::{self, Gain, Remedy};
 use super::setting::Setting;
 use super::worker::{Examined, examine_worker};
 use super::{Certainty, SECONDS_MIN, Signs, Split, Unclear, Verdict};
+use crate::autoscale::ScaleBounds;
 use crate::outgoing::HostLoad;
 
 /// Loads that differ by more than this are uneven.
@@ -22,6 +23,8 @@ pub struct App {
     pub cores: f64,
     /// Its workers share their ports, so the number of workers can be increased.
     pub is_scalable: bool,
+    /// The bounds of its number of workers, if that follows its load.
+    pub bounds: Option<ScaleBounds>,
     pub workers: Vec<WorkerSeconds>,
     /// The arguments of its interpreter.
     pub node_args: Vec<String>,
@@ -46,6 +49,8 @@ pub struct Diagnosis {
     /// The setting that makes the change of the remedy.
     pub setting: Option<Setting>,
     pub gain: Option<Gain>,
+    /// Bounds of the number of workers that would allow the number that fits the verdict, if the app's do not.
+    pub wider_bounds: Option<ScaleBounds>,
     /// The host that the verdict is about.
     pub host: Option<HostLoad>,
     /// The largest number of measured seconds of a worker.
@@ -80,6 +85,7 @@ pub fn examine(app: &App) -> Diagnosis {
         remedy,
         setting: remedy.map(|remedy| remedy.setting(&app.node_args)),
         gain: remedy::gain(verdict, remedy, app, &means),
+        wider_bounds: remedy::wider_bounds(verdict, app, &means),
         host: app.refusing.clone().filter(|_| verdict == Verdict::ConnectionLimit),
         seconds,
         workers: app

@@ -1,7 +1,9 @@
 //! Possible changes and their expected effect.
 
 use super::app::load;
+use super::setting::option_value;
 use super::{App, Signs, Verdict};
+use crate::autoscale::ScaleBounds;
 use crate::outgoing::HostLoad;
 
 /// A waiting pool gets this many times its threads, within these limits.
@@ -11,6 +13,7 @@ const POOL_WAITING: (f64, f64) = (16.0, 64.0);
 const POOL_DEFAULT: f64 = 4.0;
 /// Enough for most young objects to die in it; V8's default is 16.
 const SEMI_SPACE_MB: u16 = 64;
+pub(super) const SEMI_SPACE_OPTION: &str = "--max-semi-space-size";
 /// Above this share all cores count as used.
 const CORES_FULL: f64 = 0.8;
 /// A smaller gain does not justify a change.
@@ -46,16 +49,60 @@ fn max(means: &[Signs], value: impl Fn(&Signs) -> Option<f64>) -> f64 {
     means.iter().filter_map(value).fold(0.0, f64::max)
 }
 
-/// The change to make; `None` if only the app's code or its environment can be changed.
-pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
+/// The number of workers to have by the verdict, if it is another one than now. The bounds of an app whose number follows its load may
+/// not allow it.
+fn wanted_workers(verdict: Verdict, app: &App, means: &[Signs]) -> Option<u16> {
     let workers = app.workers.len() as u16;
     let cores = app.cores.floor().clamp(1.0, f64::from(u16::MAX)) as u16;
-    let more = (app.is_scalable && cores > workers).then_some(Remedy::Workers(cores));
-    let fewer = (app.is_scalable && cores < workers).then_some(Remedy::Workers(cores));
-    let threads = max(means, |signs| signs.pool_threads);
-    match verdict {
+    let more = (cores > workers).then_some(cores);
+    let wanted = match verdict {
         Verdict::CpuShortCallbacks | Verdict::CpuLongCallbacks | Verdict::SynchronousCall => more,
-        Verdict::CpuQuota | Verdict::CpuContention => fewer,
+        // A larger pool is the smaller change.
+        Verdict::PoolCpu if cores_are_full(app, means) || app.cores > pool_threads(means) => None,
+        Verdict::PoolCpu => more,
+        Verdict::CpuQuota | Verdict::CpuContention => (cores < workers).then_some(cores),
+        Verdict::ConnectionLimit => {
+            let fitting = app.refusing.as_ref().and_then(HostLoad::workers_max);
+            fitting.filter(|fitting| *fitting < workers)
+        }
+        _ => None,
+    };
+    wanted.filter(|_| app.is_scalable)
+}
+
+/// The wanted number of workers, or what is nearest to it within the bounds.
+fn workers(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
+    let (wanted, now) = (wanted_workers(verdict, app, means)?, app.workers.len() as u16);
+    let allowed = app.bounds.map_or(wanted, |bounds| bounds.nearest(wanted));
+    (allowed.cmp(&now) == wanted.cmp(&now)).then_some(Remedy::Workers(allowed))
+}
+
+/// Bounds that allow the wanted number of workers, if those of the app do not.
+pub(super) fn wider_bounds(verdict: Verdict, app: &App, means: &[Signs]) -> Option<ScaleBounds> {
+    let (bounds, wanted) = (app.bounds?, wanted_workers(verdict, app, means)?);
+    let wider = ScaleBounds { min: bounds.min.min(wanted), max: bounds.max.max(wanted) };
+    (wider != bounds).then_some(wider)
+}
+
+fn pool_threads(means: &[Signs]) -> f64 {
+    max(means, |signs| signs.pool_threads)
+}
+
+/// Jobs of the pool that compute keep all cores busy: more threads gain nothing.
+fn cores_are_full(app: &App, means: &[Signs]) -> bool {
+    sum(means, |signs| signs.pool_cpu) > CORES_FULL * app.cores
+}
+
+/// The change to make; `None` if only the app's code or its environment can be changed.
+pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
+    let threads = pool_threads(means);
+    match verdict {
+        Verdict::CpuShortCallbacks
+        | Verdict::CpuLongCallbacks
+        | Verdict::SynchronousCall
+        | Verdict::CpuQuota
+        | Verdict::CpuContention
+        | Verdict::ConnectionLimit => workers(verdict, app, means),
         Verdict::MemoryLimit => {
             let is_heap = max(means, Signs::heap_full) > super::rules::MEMORY_FULL;
             let limit = max(means, |signs| signs.heap_limit_bytes) / (1024.0 * 1024.0);
@@ -63,23 +110,28 @@ pub(super) fn remedy(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Rem
         }
         Verdict::GarbageCollection => {
             let (minor, all) = (sum(means, |signs| signs.gc_minor), sum(means, |signs| signs.gc));
-            (minor > all / 2.0).then_some(Remedy::SemiSpace(SEMI_SPACE_MB))
+            let has_room = option_value(&app.node_args, SEMI_SPACE_OPTION)
+                .is_some_and(|megabytes| megabytes >= f64::from(SEMI_SPACE_MB));
+            (minor > all / 2.0 && !has_room).then_some(Remedy::SemiSpace(SEMI_SPACE_MB))
         }
-        // If all cores are busy, more threads gain nothing.
-        Verdict::PoolCpu if sum(means, |signs| signs.pool_cpu) > CORES_FULL * app.cores => None,
-        Verdict::PoolCpu => (app.cores > threads).then_some(Remedy::PoolSize(cores)).or(more),
+        Verdict::PoolCpu if cores_are_full(app, means) => None,
+        Verdict::PoolCpu if app.cores > threads => {
+            Some(Remedy::PoolSize(app.cores.floor().clamp(1.0, f64::from(u16::MAX)) as u16))
+        }
+        Verdict::PoolCpu => workers(verdict, app, means),
         Verdict::PoolWaiting => {
             let wanted = (POOL_GROWTH * threads.max(POOL_DEFAULT)).clamp(POOL_WAITING.0, POOL_WAITING.1);
             (wanted > threads).then_some(Remedy::PoolSize(wanted as u16))
         }
         Verdict::Imbalance => app.is_scalable.then_some(Remedy::BalanceLeast),
-        Verdict::ConnectionLimit => {
-            let fitting = app.refusing.as_ref().and_then(HostLoad::workers_max);
-            let fewer = fitting.filter(|fitting| app.is_scalable && *fitting < workers);
-            fewer.map(Remedy::Workers)
-        }
         Verdict::Idle | Verdict::Upstream | Verdict::OtherWaiting | Verdict::Unclear(_) => None,
     }
+}
+
+/// The factor by which the app can use more of its cores.
+fn unused(app: &App, means: &[Signs]) -> f64 {
+    let used = sum(means, |signs| signs.cpu_cores.or(signs.main_cpu)).max(0.1);
+    (app.cores / used).max(1.0)
 }
 
 /// The expected gain of the change, or the maximum gain of a change of the code; `None` if unknown.
@@ -91,8 +143,7 @@ pub(super) fn gain(verdict: Verdict, remedy: Option<Remedy>, app: &App, means: &
     let mean_of = |value: fn(&Signs) -> Option<f64>| sum(means, value) / workers;
     let gain = match (verdict, remedy) {
         (Verdict::CpuShortCallbacks | Verdict::CpuLongCallbacks, Some(Remedy::Workers(wanted))) => {
-            let used = sum(means, |signs| signs.cpu_cores.or(signs.main_cpu)).max(0.1);
-            let high = (f64::from(wanted) / workers).min(app.cores / used).max(1.0);
+            let high = (f64::from(wanted) / workers).min(unused(app, means));
             Gain { low: 1.0 + 0.6 * (high - 1.0), high }
         }
         // A waiting worker does not need a core meanwhile.
@@ -102,7 +153,9 @@ pub(super) fn gain(verdict: Verdict, remedy: Option<Remedy>, app: &App, means: &
         }
         (Verdict::SynchronousCall, _) => up_to(without(mean_of(Signs::blocked))),
         (Verdict::CpuQuota, _) => up_to(without(mean_of(|signs| signs.throttled))),
-        (Verdict::CpuContention, _) => up_to(without(mean_of(|signs| signs.cpu_wait))),
+        (Verdict::CpuContention, _) => {
+            up_to(without(mean_of(|signs| signs.cpu_wait)).min(unused(app, means)))
+        }
         (Verdict::GarbageCollection | Verdict::MemoryLimit, _) => up_to(without(mean_of(|signs| signs.gc))),
         (Verdict::PoolCpu, Some(_)) => {
             let used = sum(means, |signs| signs.pool_cpu).max(0.1);

@@ -286,7 +286,8 @@ fn upstream(signs: &Signs, _cores: f64) -> Option<Finding> {
 
 fn other_waiting(signs: &Signs, _cores: f64) -> Option<Finding> {
     let (busy, requests) = (signs.loop_busy?, signs.in_flight?);
-    let holds = busy < LOOP_WAITS && !over(signs.pool_busy, POOL_FREE) && requests > 2.0;
+    let waits = requests > 2.0 || (requests >= 1.0 && busy < IDLE_BELOW);
+    let holds = busy < LOOP_WAITS && !over(signs.pool_busy, POOL_FREE) && waits;
     // What it waits for was not observed, so it is at most likely.
     holds.then(|| {
         let rows = Rows::default()

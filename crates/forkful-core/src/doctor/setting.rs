@@ -1,7 +1,7 @@
 //! The setting that a change gives an app, and the command for it.
 
 use super::open_trial::ByHand;
-use super::remedy::Remedy;
+use super::remedy::{Remedy, SEMI_SPACE_OPTION};
 use crate::spec::environment::shown_arguments;
 use crate::spec::{Balance, Named};
 use crate::words::shell_word;
@@ -22,17 +22,27 @@ impl Remedy {
         match self {
             Self::Workers(workers) => Setting::Workers(workers),
             Self::PoolSize(threads) => Setting::PoolSize(threads),
-            Self::SemiSpace(megabytes) => with_option(node_args, "--max-semi-space-size", megabytes.into()),
+            Self::SemiSpace(megabytes) => with_option(node_args, SEMI_SPACE_OPTION, megabytes.into()),
             Self::HeapLimit(megabytes) => with_option(node_args, "--max-old-space-size", megabytes),
             Self::BalanceLeast => Setting::Balance(Balance::Least),
         }
     }
 }
 
-/// The arguments with an option of V8, which takes the place of the same option. V8 reads `_` as `-`.
+/// Whether an argument gives an option of V8, which reads `_` as `-`.
+fn is_option(argument: &str, option: &str) -> bool {
+    argument.split('=').next().unwrap_or_default().replace('_', "-") == option
+}
+
+/// The number that the arguments give an option of V8.
+pub(super) fn option_value(node_args: &[String], option: &str) -> Option<f64> {
+    let last = node_args.iter().rev().find(|argument| is_option(argument, option))?;
+    last.split_once('=')?.1.trim().parse().ok()
+}
+
+/// The arguments with an option of V8, which takes the place of the same option.
 fn with_option(node_args: &[String], option: &str, value: u32) -> Setting {
-    let name = |argument: &str| argument.split('=').next().unwrap_or_default().replace('_', "-");
-    let kept = node_args.iter().filter(|argument| name(argument) != option).cloned();
+    let kept = node_args.iter().filter(|argument| !is_option(argument, option)).cloned();
     Setting::NodeArgs(kept.chain([format!("{option}={value}")]).collect())
 }
 

@@ -40,6 +40,7 @@ mod tests {
             name: "a".to_owned(),
             cores: 2.0,
             is_scalable: true,
+            bounds: None,
             workers,
             node_args: Vec::new(),
             refusing: None,

@@ -3,9 +3,10 @@
 use super::open_trial::{OpenTrial, TrialState};
 use super::remedy::{Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
+use crate::autoscale::ScaleBounds;
 use crate::date_format::utc;
 use crate::outgoing::HostLoad;
-use crate::words::count;
+use crate::words::{count, shell_word};
 
 /// The verdict in a few words.
 pub const fn title(verdict: Verdict) -> &'static str {
@@ -113,12 +114,14 @@ pub fn shorter(name: &str) -> String {
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         diagnosis.remedy.map(|remedy| change(diagnosis, remedy, name)).into_iter().collect();
+    lines.extend(diagnosis.wider_bounds.map(|bounds| wider(bounds, name)));
     if let Some(host) = &diagnosis.host {
         lines.push(smaller_pools(host, diagnosis.workers.len()));
     }
     lines.extend(by_verdict(diagnosis.verdict).iter().map(|line| (*line).to_owned()));
     let is_full = matches!(diagnosis.verdict, Verdict::CpuShortCallbacks | Verdict::PoolCpu)
-        && diagnosis.remedy.is_none();
+        && diagnosis.remedy.is_none()
+        && diagnosis.wider_bounds.is_none();
     if is_full {
         lines.push("All cores that the app may use are in use: the next step is another machine (forkful export kubernetes).".to_owned());
     }
@@ -129,6 +132,15 @@ pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Other bounds for an app whose number of workers follows its load: `scale` only sets a number within them.
+fn wider(bounds: ScaleBounds, name: &str) -> String {
+    let ScaleBounds { min, max } = bounds;
+    let name = shell_word(name);
+    format!(
+        "Widen the bounds of its number of workers to {min} to {max}: forkful restart {name} -i {min}..{max}"
+    )
 }
 
 /// The pool size with which all workers fit into a host's limit.

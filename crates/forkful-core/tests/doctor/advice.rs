@@ -1,5 +1,6 @@
 //! What is advised and tried: remedies, their words and commands, and whether a change has helped.
 
+use forkful_core::autoscale::ScaleBounds;
 use forkful_core::doctor::{
     App, ByHand, Certainty, OpenTrial, Outcome, Remedy, Setting, Signs, TrialCommands, TrialState, Verdict,
     compare, examine, words,
@@ -30,6 +31,8 @@ fn remedies_fit_the_verdict_and_the_machine() {
         None,
         "old objects need no room for young ones"
     );
+    let larger = App { node_args: vec!["--max_semi_space_size=128".to_owned()], ..app_of(&[garbage], 12) };
+    assert_eq!(examine(&larger).remedy, None, "young objects have more room than that");
     let mut fork = app_of(&[computing()], 12);
     fork.is_scalable = false;
     assert_eq!(examine(&fork).remedy, None);
@@ -47,6 +50,35 @@ fn a_gain_is_told_within_what_the_machine_can_give() {
     assert_eq!(words::gain(gain), "60 to 100 % more requests per second");
     let blocked = Signs { main_cpu: Some(0.47), cpu_wait: Some(0.02), ..computing() };
     assert_eq!(words::gain(diagnose(&[blocked; 4]).gain.unwrap()), "up to 100 % more requests per second");
+    let crowded = Signs { main_cpu: Some(0.25), cpu_cores: Some(0.25), cpu_wait: Some(0.75), ..computing() };
+    let full = examine(&App { cores: 2.0, ..app_of(&[crowded; 8], 12) });
+    assert_eq!((full.verdict, full.gain), (Verdict::CpuContention, None), "the workers use all cores");
+    assert_eq!(diagnose(&[crowded; 8]).gain.map(|gain| gain.high), Some(2.0));
+}
+
+#[test]
+fn advice_keeps_within_the_bounds_of_an_app_that_follows_its_load() {
+    let crowded = Signs { cpu_wait: Some(0.45), main_cpu: Some(0.5), ..computing() };
+    let advised = |workers: &[Signs], min: u16, max: u16| {
+        let found = examine(&App { bounds: Some(ScaleBounds { min, max }), ..app_of(workers, 12) });
+        (found.remedy, words::advice(&found, "my app").remove(0))
+    };
+    let wider = |bounds: &str, range: &str| {
+        format!("Widen the bounds of its number of workers to {bounds}: forkful restart 'my app' -i {range}")
+    };
+    let scaled = |workers: u16| {
+        (Some(Remedy::Workers(workers)), format!("Run {workers} workers: forkful scale 'my app' {workers}"))
+    };
+    assert_eq!(advised(&[computing(); 2], 1, 8), scaled(4));
+    assert_eq!(advised(&[computing(); 2], 1, 3), scaled(3));
+    assert_eq!(advised(&[computing(); 2], 1, 2), (None, wider("1 to 4", "1..4")));
+    assert_eq!(advised(&[crowded; 8], 6, 8), scaled(6));
+    assert_eq!(advised(&[crowded; 8], 8, 9), (None, wider("4 to 9", "4..9")));
+    let refused = App { bounds: Some(ScaleBounds { min: 6, max: 8 }), ..refused_app(6) };
+    assert_eq!(
+        words::advice(&examine(&refused), "web")[0],
+        "Widen the bounds of its number of workers to 4 to 8: forkful restart web -i 4..8"
+    );
 }
 
 #[test]

@@ -122,6 +122,7 @@ pub(crate) fn app_of(workers: &[Signs], seconds: usize) -> App {
         name: "web".to_owned(),
         cores: 4.0,
         is_scalable: true,
+        bounds: None,
         workers: workers.collect(),
         node_args: Vec::new(),
         refusing: None,

@@ -88,6 +88,24 @@ fn an_app_that_hardly_runs_waits_for_a_cpu_only_where_its_requests_do() {
 }
 
 #[test]
+fn an_app_that_only_waits_is_not_called_busy() {
+    let with = |loop_busy: f64, in_flight: f64| {
+        let found = diagnose(&[Signs {
+            loop_busy: Some(loop_busy),
+            main_cpu: Some(loop_busy),
+            in_flight: Some(in_flight),
+            ..waiting()
+        }]);
+        (found.verdict, found.certainty)
+    };
+    // Two clients, each waiting for a timer most of the time.
+    assert_eq!(with(0.02, 1.9), (Verdict::OtherWaiting, Certainty::Likely));
+    assert_eq!(with(0.02, 1.0), (Verdict::OtherWaiting, Certainty::Likely));
+    assert_eq!(with(0.02, 0.9).0, Verdict::Idle);
+    assert_eq!(with(0.35, 1.9).0, Verdict::Unclear(Unclear::NothingStandsOut));
+}
+
+#[test]
 fn an_app_that_is_busy_and_has_room_is_no_case() {
     let found = diagnose(&[usual()]);
     assert_eq!(

@@ -36,6 +36,8 @@ fn a_time_limit_sets_the_requests_and_a_later_count_sets_them_again() {
     assert_eq!((timed.requests, timed.time_limit), (50_000, Some(5)));
     assert_eq!(options(&format!("-t 5 -n 1000000 {URL}")).requests, 1_000_000);
     assert_eq!(invocation(&format!("-t 5 {URL}")).plan().unwrap().time_limit, Some(Duration::from_secs(5)));
+    let endless = options(&format!("-t 0 {URL}"));
+    assert_eq!((endless.requests, endless.load().time_limit), (50_000, None));
 }
 
 #[test]

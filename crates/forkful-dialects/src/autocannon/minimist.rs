@@ -7,7 +7,7 @@ use crate::argv::{Options, Takes};
 /// The value of a switch turned off by `--no-…`.
 pub(super) const OFF: &str = "false";
 
-const OPTIONS: Options = Options {
+pub(super) const OPTIONS: Options = Options {
     switches: "json|j n help|h renderLatencyTable|l|latency renderProgressBar|progress \
                renderStatusCodes|statusCodes forever|f idReplacement|I excludeErrorStats|x onPort|on-port debug \
                ignoreCoordinatedOmission|C version|v verbose|V",
@@ -102,7 +102,7 @@ impl Autocannon {
     pub(super) fn warmup(&self, text: &str) -> Result<(u64, f64), String> {
         let bad = || "autocannon: warmup takes `[ -c N -d SECONDS ]`".to_owned();
         let (mut connections, mut duration) = (self.connections, self.duration);
-        let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or_default();
+        let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).ok_or_else(bad)?;
         let argv: Vec<String> = inside.split_whitespace().map(str::to_owned).collect();
         let given = read(&argv)?;
         for (name, value) in &given.options {

@@ -60,6 +60,14 @@ fn warm_up_socket_reconnects_ids_and_the_rest() {
 }
 
 #[test]
+fn a_warm_up_has_the_values_of_the_test_wherever_it_stands() {
+    for line in ["-W [ -c 1 ] -d 3", "-d 3 -W [ -c 1 ]"] {
+        let plan = invocation(&format!("{line} {URL}")).plan().unwrap();
+        assert_eq!(plan.warmup, Duration::from_secs(3), "{line}");
+    }
+}
+
+#[test]
 fn urls_are_completed() {
     let url = |line: &str, variables: &[(&str, &str)]| {
         parsed_with(&TOOL, line, &[], variables).map(|done| done.plan().unwrap().requests[0].url.to_string())
@@ -79,6 +87,7 @@ fn faults_are_told() {
         ("-c", "autocannon: connections needs a value"),
         ("-c x http://h/", "autocannon: connections: `x` is no number"),
         ("-W [ -c 1 http://h/", "autocannon: warmup [ has no ]"),
+        ("-W 5 http://h/", "autocannon: warmup takes `[ -c N -d SECONDS ]`"),
         ("--har f http://h/", "autocannon: --har is not supported by `forkful bench --as autocannon`"),
     ];
     for (line, what) in faults {

@@ -109,7 +109,7 @@ impl Dialect for Loadtest {
             notes.push(format!(
                 "loadtest would have opened {} clients: `-c {}` for each of {cores} cores. Here -c is the number of \
                  connections.",
-                self.concurrency * cores,
+                self.concurrency.saturating_mul(cores),
                 self.concurrency
             ));
         }

@@ -47,6 +47,18 @@ fn indexes_and_bodies_become_counters() {
         ("POST", b"{\"a\":{id}}".as_slice())
     );
     assert!(plan.requests[0].counter);
+    let kind = |line: &str| {
+        let request = invocation(&format!("{line} {URL}")).plan().unwrap().requests.remove(0);
+        request
+            .headers
+            .into_iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            .map(|(_, kind)| kind)
+    };
+    assert_eq!(kind("-P x -T application/json").as_deref(), Some("application/json"));
+    assert_eq!(kind("-P x -H content-type:a/b").as_deref(), Some("a/b"));
+    assert_eq!(kind("-m POST --data x").as_deref(), Some("text/plain"), "as loadtest does");
+    assert_eq!(kind("-m POST"), None);
     let put = parsed_with(&TOOL, &format!("-u f {URL}"), &[("f", "x")], &[]).unwrap().plan().unwrap();
     assert_eq!((put.requests[0].method.as_str(), put.requests[0].body.as_slice()), ("PUT", b"x".as_slice()));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forkful_load::BasicAuth;
 
-use super::{FAILURES_MAX, Siege};
+use super::{FAILURES_MAX, Repetitions, Siege};
 use crate::figures::scaled;
 use crate::{Printed, Surroundings, header};
 
@@ -62,7 +62,7 @@ impl Siege {
             "connection" => self.keep_alive = value.eq_ignore_ascii_case("keep-alive"),
             "concurrent" => self.users = number().unwrap_or(self.users),
             "limit" => self.limit = number().unwrap_or(self.limit),
-            "reps" => self.repetitions = number(),
+            "reps" => self.repetitions = Repetitions::read(value),
             "time" => self.time = time(value),
             "delay" => self.delay = delay(value).unwrap_or(self.delay),
             "benchmark" if on => self.delay = Duration::ZERO,
@@ -76,11 +76,17 @@ impl Siege {
             "follow-location" => self.follow = on,
             "user-agent" => value.clone_into(&mut self.user_agent),
             "accept-encoding" => value.clone_into(&mut self.accept_encoding),
-            "login" => self.login = Some(BasicAuth::of(value)),
+            "login" => self.login = Some(BasicAuth::of(without_realm(value))),
             "header" => self.headers.extend(header(value, &[':'])),
             _ => {}
         }
     }
+}
+
+/// `user:password`, behind which `:realm` may stand.
+fn without_realm(login: &str) -> &str {
+    let realm = login.match_indices(':').nth(1);
+    realm.map_or(login, |(at, _)| &login[..at])
 }
 
 /// `30S`, `2M`, `1H` in either case; a bare number is minutes.

@@ -51,6 +51,28 @@ fn files_of_urls_have_bodies_and_variables() {
         ]
     );
     assert_eq!(plan.order, Order::Weighted { seed: 1 });
+    let plan = parsed_with(&TOOL, "-f urls.txt -c 5 --reps=once", &files, &[]).unwrap().plan().unwrap();
+    assert_eq!(plan.stop, Stop::Requests(15), "each of three URLs once for each user");
+}
+
+#[test]
+fn several_blanks_may_stand_between_the_parts_of_a_line() {
+    let files = [("urls.txt", "http://h/a \t POST   x=1  y\nhttp://h/b  \nhttp://h/c   PUT\n")];
+    let plan = parsed_with(&TOOL, "-f urls.txt -r 1", &files, &[]).unwrap().plan().unwrap();
+    let told: Vec<_> =
+        plan.requests.iter().map(|request| (request.method.as_str(), request.body.as_slice())).collect();
+    assert_eq!(told, [("POST", &b"x=1  y"[..]), ("GET", b""), ("PUT", b"")]);
+}
+
+#[test]
+fn a_login_of_the_configuration_file_may_name_a_realm() {
+    for login in ["ann:pass:realm", "ann:pass", "ann:pass:a:b"] {
+        let file = format!("login = {login}\nreps = once\n");
+        let files = [("conf", file.as_str())];
+        let plan = parsed_with(&TOOL, &format!("-R conf {URL}"), &files, &[]).unwrap().plan().unwrap();
+        assert_eq!(plan.requests[0].basic_auth, Some(BasicAuth::of("ann:pass")), "{login}");
+        assert_eq!(plan.stop, Stop::Requests(25));
+    }
 }
 
 #[test]
@@ -72,6 +94,7 @@ fn faults_are_told() {
         ("", ""),
         ("--foo http://h/", "siege: unrecognized option '--foo'"),
         ("-c x http://h/", "siege: --concurrent: `x` is no number"),
+        ("-r twice http://h/", "siege: --reps: `twice` is neither a number nor `once`"),
         ("-c 0 http://h/", "siege: --concurrent must be 1 or more"),
         ("-t 5X http://h/", "siege: `5X` is no time like 30S, 2M or 1H"),
         ("-g http://h/", "siege: --get is not supported by `forkful bench --as siege`"),

@@ -45,12 +45,17 @@ fn replaced(line: &str, variables: &HashMap<String, String>) -> String {
     line
 }
 
+/// The first word, and what follows it.
+fn word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    text.split_once(char::is_whitespace).map_or((text, ""), |(word, rest)| (word, rest.trim()))
+}
+
 /// `URL`, `URL POST body`, `URL POST <file`, the same with `PUT` and `PATCH`.
 pub(super) fn request(line: &str, surroundings: &Surroundings) -> Result<Request, String> {
-    let mut parts = line.trim().splitn(3, char::is_whitespace);
-    let url = parts.next().unwrap_or_default();
-    let method = parts.next().unwrap_or("GET").to_owned();
-    let rest = parts.next().unwrap_or_default().trim();
+    let (url, rest) = word(line);
+    let (method, rest) = word(rest);
+    let method = if method.is_empty() { "GET" } else { method }.to_owned();
     let body = match rest.strip_prefix('<') {
         Some(file) => (surroundings.read)(Path::new(file.trim()))
             .map_err(|error| format!("siege: cannot read the body {}: {error}", file.trim()))?,

@@ -148,9 +148,9 @@ impl Wrk {
                 && !cause.is_judgement()
                 && cause != ErrorCause::SendFailed
         });
-        let limit = Duration::from_secs(self.timeout).as_nanos() as u64;
+        let limit = u64::try_from(Duration::from_secs(self.timeout).as_nanos()).unwrap_or(u64::MAX);
         // The histogram also contains the engine's timeouts, with the time waited.
-        let slow = report.response.count_between(limit + 1, u64::MAX);
+        let slow = report.response.count_between(limit.saturating_add(1), u64::MAX);
         [connect, read, write, slow.max(timeouts)]
     }
 }

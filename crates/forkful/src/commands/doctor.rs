@@ -87,14 +87,14 @@ pub(super) async fn run(home: &Home, args: &DoctorArgs) -> Result<Exit, Failure>
     if args.profile {
         profile::check(&mut client, &targets, &args.out).await?;
     }
+    if args.fix {
+        fix::check(&mut client, &targets).await?;
+    }
     let watched = match args.ago {
         Some(ago) => past::read(&mut client, &targets, looks, ago).await?,
         None => watch(&mut client, &targets, looks, args.json).await?,
     };
-    if args.fix && watched.len() != 1 {
-        let error = format!("--fix changes one app, but {} are named", watched.len());
-        return Err(Failure::new(Exit::WrongUse, error).hint("name the app"));
-    }
+    let watched = without_unmeasured(watched);
     let diagnosed = watched.iter().map(|(view, app)| (view, app, examine(app)));
     let diagnosed: Vec<(&AppView, &App, Diagnosis)> = diagnosed.collect();
     let seen = report::Time { seconds: looks, ago: args.ago.unwrap_or_default() };
@@ -215,6 +215,19 @@ async fn watch(
         (view, app)
     };
     Ok(found.into_iter().map(with_seconds).collect())
+}
+
+/// Leaves out apps that did not run, of several: more time would not give them a verdict.
+fn without_unmeasured(watched: Vec<(AppView, App)>) -> Vec<(AppView, App)> {
+    let is_measured = |(_, app): &(AppView, App)| app.workers.iter().any(|worker| !worker.seconds.is_empty());
+    if !watched.iter().any(is_measured) {
+        return watched;
+    }
+    let (measured, others): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_measured);
+    for (_, app) in &others {
+        output::note(&format!("{} is left out: none of its workers ran in this time", app.name));
+    }
+    measured
 }
 
 /// Refuses apps of which no process is there: to watch them for longer would not help.

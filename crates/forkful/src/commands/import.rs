@@ -11,7 +11,7 @@ use forkful_api::types::{AppDefinition, StartRequest, StartStep, StartTarget};
 use forkful_config::AppOptions;
 use forkful_core::pages::Page;
 use forkful_core::start::IfRunning;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::act::tell;
 use crate::connection;
@@ -58,7 +58,7 @@ pub(crate) struct ImportPm2Args {
     /// With --dry-run: also show the values of secrets.
     #[arg(long)]
     pub(crate) show_env: bool,
-    /// Stop PM2 and its apps first, then start the apps here. Without this option, apps are imported stopped while PM2 runs.
+    /// Stop PM2 and its apps first, then start the apps here; refused if PM2 runs apps that are not imported. Without this option, apps are imported stopped while PM2 runs.
     #[arg(long)]
     pub(crate) stop_pm2: bool,
     /// Print JSON.
@@ -72,34 +72,33 @@ const DUMP_BYTES_MAX: u64 = 256 << 20;
 pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure> {
     let ImportFrom::Pm2(args) = &args.from;
     let pm2_home = pm2_home(args)?;
-    let is_running = args.file.is_none() && pm2::is_running(&pm2_home);
-    let (processes, source) = processes(args, &pm2_home, is_running)?;
+    let pm2_runs = pm2::is_running(&pm2_home);
+    let (processes, source) = processes(args, &pm2_home, pm2_runs)?;
     let imported = pm2::config(&processes, &pm2_home);
     for note in &imported.notes {
         output::note(note);
     }
-    let apps = imported.config["apps"].as_array().map_or(&[][..], Vec::as_slice);
+    let Importable { apps, definitions, is_complete } = importable(imported.apps, &args.only, &source)?;
+    let done = if is_complete { Exit::Done } else { Exit::Failed };
     if args.dry_run {
-        for (name, failure) in definitions(apps, &args.only)?.1 {
-            output::warn(&format!("{name} will not be imported: {}", reason(&failure, &name)));
-        }
-        return show(&imported.config, args.show_env);
+        show(apps, args.show_env)?;
+        return Ok(done);
     }
-    if apps.is_empty() {
-        return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
+    let ends_pm2 = pm2_runs && args.stop_pm2;
+    if ends_pm2 {
+        refuse_to_end_others(&pm2_home, &definitions)?;
     }
-    let (definitions, left_out) = importable(apps, args, &source)?;
+    let (mut client, ran_before) = connection::needed(home).await?;
+    ran_before.tell(definitions.iter().map(|app| app.name.as_str()));
     // Imported stopped before, while PM2 ran them, they run here now: nobody else does.
-    let if_running = if is_running && args.stop_pm2 {
+    let if_running = if ends_pm2 {
         stop_pm2(&pm2_home)?;
         IfRunning::LeaveRunning
     } else {
         IfRunning::LeaveExisting
     };
     // Two managers of one app would run its jobs twice.
-    let pm2_goes_on = is_running && !args.stop_pm2;
-    let (mut client, ran_before) = connection::needed(home).await?;
-    ran_before.tell(definitions.iter().map(|app| app.name.as_str()));
+    let pm2_goes_on = pm2_runs && !ends_pm2;
     let reply = {
         let _progress = Progress::start(super::start::doing(&definitions));
         let targets = vec![StartTarget { apps: definitions, if_running, ..StartTarget::default() }];
@@ -117,9 +116,9 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
              then `forkful start all`; `forkful import pm2 --stop-pm2` does both",
         );
     }
-    let done = if pm2_goes_on { "imported, stopped" } else { "imported" };
-    let exit = tell(&mut client, vec![(done, reply)], args.json).await?;
-    Ok(if left_out == 0 || exit != Exit::Done { exit } else { Exit::Failed })
+    let verb = if pm2_goes_on { "imported, stopped" } else { "imported" };
+    let exit = tell(&mut client, vec![(verb, reply)], args.json).await?;
+    Ok(if exit == Exit::Done { done } else { exit })
 }
 
 fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
@@ -129,15 +128,15 @@ fn pm2_home(args: &ImportPm2Args) -> Result<PathBuf, Failure> {
     match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
         Some(home) => Ok(Path::new(&home).join(".pm2")),
         None => Err(Failure::new(Exit::WrongUse, "neither PM2_HOME nor HOME is set")
-            .hint("name PM2's folder with --home, or a dump with --file")
+            .hint("name PM2's folder with --home")
             .see(Page::FromPm2)),
     }
 }
 
 /// PM2's list of processes, and its source.
-fn processes(args: &ImportPm2Args, home: &Path, is_running: bool) -> Result<(Vec<Value>, String), Failure> {
+fn processes(args: &ImportPm2Args, home: &Path, pm2_runs: bool) -> Result<(Vec<Value>, String), Failure> {
     let dump = args.file.clone().unwrap_or_else(|| home.join("dump.pm2"));
-    let unasked = match is_running.then(|| pm2::ask(home, DUMP_BYTES_MAX)) {
+    let unasked = match (pm2_runs && args.file.is_none()).then(|| pm2::ask(home, DUMP_BYTES_MAX)) {
         Some(Ok(list)) => return Ok((list, "PM2".to_owned())),
         Some(Err(fault)) => Some(fault),
         None => None,
@@ -176,51 +175,60 @@ fn no_list(home: &Path, unasked: Option<String>) -> Failure {
     }
 }
 
-/// The apps that can be imported, and the names of the others, with the reason.
-type Checked = (Vec<AppDefinition>, Vec<(String, Failure)>);
-
-/// The definitions of the apps that can be imported, and the number of the others, of which warnings tell.
-fn importable(
-    apps: &[Value],
-    args: &ImportPm2Args,
-    source: &str,
-) -> Result<(Vec<AppDefinition>, usize), Failure> {
-    let (definitions, mut left_out) = definitions(apps, &args.only)?;
-    if definitions.is_empty() && left_out.len() <= 1 {
-        let names = args.only.join(", ");
-        let none = || Failure::new(Exit::NoSuchApp, format!("{source} contains no app named {names}"));
-        return Err(left_out.pop().map_or_else(none, |(_, failure)| failure));
-    }
-    for (name, failure) in &left_out {
-        output::warn(&format!("{name} is not imported: {}", reason(failure, name)));
-    }
-    if definitions.is_empty() {
-        return Err(Failure::new(Exit::WrongUse, format!("no app of {source} can be imported")));
-    }
-    Ok((definitions, left_out.len()))
+/// The wanted apps that can be imported.
+struct Importable {
+    /// As in a configuration file.
+    apps: Vec<Value>,
+    definitions: Vec<AppDefinition>,
+    /// Whether these are all wanted apps; warnings tell of the others.
+    is_complete: bool,
 }
 
-/// Apps from a configuration, each checked as if a user had written it. PM2 keeps apps whose files are gone; these do not keep the
-/// others back.
-fn definitions(apps: &[Value], only: &[String]) -> Result<Checked, Failure> {
+/// Checks the apps that `only` chooses (all, if it is empty) as if a user had written them. PM2 keeps apps whose files are gone; these
+/// do not keep the others back.
+fn importable(apps: Vec<Value>, only: &[String], source: &str) -> Result<Importable, Failure> {
+    if apps.is_empty() {
+        return Err(Failure::new(Exit::NoSuchApp, format!("{source} contains no apps")));
+    }
     let specs = Specs::new(&[], &[])?;
     // Otherwise each app would be left out for this reason.
     specs.cwd.needed("paths of imported apps may be relative to it")?;
     let name_of = |app: &Value| app["name"].as_str().unwrap_or_default().to_owned();
-    let only = forkful_config::chosen_names(only, &apps.iter().map(name_of).collect::<Vec<_>>());
-    let (mut good, mut left_out) = (Vec::new(), Vec::new());
-    for app in apps {
-        let name = app["name"].as_str().unwrap_or_default();
-        if !only.is_empty() && !only.iter().any(|one| one == name) {
-            continue;
-        }
-        let read = forkful_config::of_value(app, Path::new(name)).map_err(Failure::from);
+    let names: Vec<String> = apps.iter().map(name_of).collect();
+    let only = forkful_config::chosen_names(only, &names);
+    let is_wanted = |app: &Value| only.is_empty() || only.contains(&name_of(app));
+    let mut good = Importable { apps: Vec::new(), definitions: Vec::new(), is_complete: true };
+    let mut left_out = Vec::new();
+    for app in apps.into_iter().filter(is_wanted) {
+        let name = name_of(&app);
+        let read = forkful_config::of_value(&app, Path::new(&name)).map_err(Failure::from);
         match read.and_then(|file| specs.resolved(file, &AppOptions::default())) {
-            Ok(specs) => good.extend(specs.iter().map(AppDefinition::from)),
-            Err(failure) => left_out.push((name.to_owned(), failure)),
+            Ok(specs) => {
+                good.definitions.extend(specs.iter().map(AppDefinition::from));
+                good.apps.push(app);
+            }
+            Err(failure) => left_out.push((name, failure)),
         }
     }
-    Ok((good, left_out))
+    if good.apps.is_empty() && left_out.is_empty() {
+        let error = format!("{source} contains no app named {}", only.join(", "));
+        return Err(Failure::new(Exit::NoSuchApp, error));
+    }
+    for name in only.iter().filter(|name| !names.contains(name)) {
+        output::warn(&format!("--only {name}: {source} contains no app of this name"));
+        good.is_complete = false;
+    }
+    if good.apps.is_empty() && left_out.len() == 1 {
+        return Err(left_out.remove(0).1);
+    }
+    for (name, failure) in &left_out {
+        output::warn(&format!("{name} is not imported: {}", reason(failure, name)));
+        good.is_complete = false;
+    }
+    if good.apps.is_empty() {
+        return Err(Failure::new(Exit::WrongUse, format!("no app of {source} can be imported")));
+    }
+    Ok(good)
 }
 
 /// Why an app is left out, without its name.
@@ -229,17 +237,40 @@ fn reason(failure: &Failure, name: &str) -> String {
     why.strip_prefix(&format!("{name}: ")).map(str::to_owned).unwrap_or(why)
 }
 
-fn show(config: &Value, show_env: bool) -> Result<Exit, Failure> {
-    let mut config = config.clone();
+fn show(mut apps: Vec<Value>, show_env: bool) -> Result<(), Failure> {
     if !show_env {
-        let masked = pm2::redact(&mut config);
+        let masked = pm2::redact(&mut apps);
         if !masked.is_empty() {
             let names = masked.into_iter().collect::<Vec<_>>().join(", ");
             output::note(&format!("values of secrets are masked: {names}; `--show-env` prints them"));
         }
     }
-    output::print_json(&config)?;
-    Ok(Exit::Done)
+    output::print_json(&json!({ "apps": apps }))
+}
+
+/// Stopping PM2 ends all of its apps: refuses if some of them are not among those that start here.
+fn refuse_to_end_others(home: &Path, imported: &[AppDefinition]) -> Result<(), Failure> {
+    let list = pm2::ask(home, DUMP_BYTES_MAX).map_err(|fault| {
+        Failure::new(
+            Exit::Failed,
+            format!("PM2 is not stopped, because it cannot be asked what it runs: {fault}"),
+        )
+        .hint("end PM2 with `pm2 kill`, then import the apps without --stop-pm2")
+        .see(Page::FromPm2)
+    })?;
+    let others = pm2::config(&list, home).in_use;
+    let others = others.iter().filter(|name| !imported.iter().any(|app| app.name.as_str() == name.as_str()));
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let error = format!("--stop-pm2 would also end apps of PM2 that are not imported: {}", others.join(", "));
+    Err(Failure::new(Exit::WrongUse, error)
+        .hint(
+            "import them too, or end them first with `pm2 stop NAME` (`pm2 delete NAME` if they have `cron_restart`); without \
+             --stop-pm2, apps are imported stopped and PM2 goes on",
+        )
+        .see(Page::FromPm2))
 }
 
 /// Stops PM2 after it has saved its list, so that nothing is lost.

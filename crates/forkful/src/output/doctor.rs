@@ -148,6 +148,7 @@ mod tests {
             name: "web".to_owned(),
             cores: 1.0,
             is_scalable: true,
+            bounds: None,
             workers,
             node_args: Vec::new(),
             refusing: None,

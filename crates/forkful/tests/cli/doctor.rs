@@ -23,6 +23,22 @@ fn a_verdict_needs_some_seconds_and_an_app() {
     assert!(nobody.contains("exit: 3") && nobody.contains("nobody"), "{nobody}");
 }
 
+#[test]
+fn a_trial_of_several_apps_is_refused_before_they_are_watched() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    done(&sandbox, &["start", "server.js", "--name", "a"]);
+    done(&sandbox, &["start", "server.js", "--name", "b"]);
+    // If they were watched, the test would last an hour.
+    assert_snapshot!(sandbox.transcript(&["doctor", "--fix", "--for", "1h"]), @r"
+    exit: 2
+    --- stderr
+    error: --fix changes one app, but 2 are named
+
+    hint: name the app
+    ");
+}
+
 /// Whether the app counts as idle depends on how busy the machine is, so the verdict's text is not compared.
 #[test]
 fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
@@ -36,7 +52,14 @@ fn the_verdict_comes_first_then_its_numbers_what_to_do_and_each_worker() {
     assert!(order.map(place).is_sorted(), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 
-    let json: Value = serde_json::from_str(&done(&sandbox, &["doctor", "--for", "10s", "--json"])).unwrap();
+    // An app that does not run has no verdict, and is not told to be watched for longer.
+    done(&sandbox, &["start", "server.js", "--name", "job"]);
+    done(&sandbox, &["stop", "job"]);
+    let all = sandbox.run(&["doctor", "--for", "10s", "--json"]);
+    let notes = String::from_utf8(all.stderr).unwrap();
+    assert!(notes.contains("note: job is left out: none of its workers ran in this time"), "{notes}");
+    let json: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert_eq!(json["apps"].as_array().unwrap().len(), 1, "{json}");
     let app = &json["apps"][0];
     assert_eq!((app["app"].as_str(), app["seconds"].as_u64()), (Some("api"), Some(10)), "{json}");
     assert!(app["headline"].as_str().unwrap().starts_with("api"), "{json}");

@@ -21,32 +21,61 @@ const DUMP: &str = r#"[
   { "name": "pm2-logrotate", "pmx_module": true, "pm_exec_path": "/x.js", "env": {} }
 ]"#;
 
+/// A PM2 that seems to run: its process and its socket exist. `pm2` in PATH writes down what it is asked, and answers with the list.
+struct FakePm2<'a> {
+    sandbox: &'a Sandbox,
+    home: std::path::PathBuf,
+    _socket: std::os::unix::net::UnixListener,
+}
+
+impl<'a> FakePm2<'a> {
+    /// Runs these apps; each needs a script `<name>.js`.
+    fn runs(sandbox: &'a Sandbox, apps: &[&str]) -> Self {
+        let work = sandbox.work();
+        let home = work.join("pm2");
+        fs_err::create_dir(&home).unwrap();
+        fs_err::create_dir(work.join("bin")).unwrap();
+        fs_err::write(home.join("pm2.pid"), std::process::id().to_string()).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(home.join("rpc.sock")).unwrap();
+        let work = work.display();
+        let app = |(id, name): (usize, &&str)| {
+            serde_json::json!({
+                "name": name, "pm_id": id, "pm_exec_path": format!("{work}/{name}.js"), "pm_cwd": work.to_string(), "exec_mode": "fork_mode",
+                "exec_interpreter": "node", "status": "online", "env": { "PATH": std::env::var("PATH").unwrap() },
+            })
+        };
+        let dump: Vec<_> = apps.iter().enumerate().map(app).collect();
+        let list: Vec<_> = dump.iter().map(|app| serde_json::json!({ "pm2_env": app })).collect();
+        sandbox.write("dump.json", &serde_json::json!(dump).to_string());
+        sandbox.write("list.json", &serde_json::json!(list).to_string());
+        let fake = sandbox.work().join("bin/pm2");
+        let script = format!(
+            "#!/bin/sh\necho \"$1\" >> {work}/asked\ntest \"$1\" = kill && exec rm {0}/pm2.pid {0}/rpc.sock\ncat {work}/list.json\n",
+            home.display()
+        );
+        forkful_testkit::write_executable(&fake, &script);
+        Self { sandbox, home, _socket: socket }
+    }
+
+    fn import(&self, args: &[&str]) -> String {
+        let mut command = self.sandbox.command(&["import", "pm2"]);
+        let path =
+            format!("{}:{}", self.sandbox.work().join("bin").display(), std::env::var("PATH").unwrap());
+        let output = command.args(args).env("PM2_HOME", &self.home).env("PATH", path).output().unwrap();
+        settled(&self.sandbox.told(&output))
+    }
+
+    fn was_ended(&self) -> bool {
+        fs_err::read_to_string(self.sandbox.work().join("asked")).unwrap_or_default().contains("kill")
+    }
+}
+
 #[test]
 fn nothing_runs_twice_while_pm2_runs() {
     let sandbox = Sandbox::new();
     sandbox.write("job.js", "require('fs').appendFileSync('runs', 'x'); setInterval(() => {}, 1000);");
-    // PM2 is running if its process and its socket exist.
-    let pm2 = sandbox.work().join("pm2");
-    fs_err::create_dir(&pm2).unwrap();
-    fs_err::write(pm2.join("pm2.pid"), std::process::id().to_string()).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(pm2.join("rpc.sock")).unwrap();
-    let work = sandbox.work().display().to_string();
-    let list = serde_json::json!([{ "pm2_env": {
-        "name": "job", "pm_id": 0, "pm_exec_path": format!("{work}/job.js"), "pm_cwd": work, "exec_mode": "fork_mode",
-        "exec_interpreter": "node", "status": "online", "env": { "PATH": std::env::var("PATH").unwrap() },
-    } }]);
-    sandbox.write("list.json", &list.to_string());
-    let bin = sandbox.work().join("bin");
-    fs_err::create_dir(&bin).unwrap();
-    let fake = bin.join("pm2");
-    forkful_testkit::write_executable(&fake, &format!("#!/bin/sh\ncat {work}/list.json\n"));
-    let import = |args: &[&str]| {
-        let mut command = sandbox.command(&["import", "pm2"]);
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        let output = command.args(args).env("PM2_HOME", &pm2).env("PATH", path).output().unwrap();
-        settled(&sandbox.told(&output))
-    };
-    assert_snapshot!(import(&[]), @"
+    let pm2 = FakePm2::runs(&sandbox, &["job"]);
+    assert_snapshot!(pm2.import(&[]), @"
     exit: 0
     --- stdout
     job imported, stopped
@@ -55,18 +84,36 @@ fn nothing_runs_twice_while_pm2_runs() {
     --- stderr
     note: PM2 still runs these apps, so they are imported stopped and nothing runs twice; end PM2 with `pm2 kill`, then `forkful start all`; `forkful import pm2 --stop-pm2` does both
     ");
+    // A dump says nothing about whether PM2 runs.
+    assert!(sandbox.transcript(&["delete", "job"]).starts_with("exit: 0"));
+    let from_file = pm2.import(&["--file", "dump.json"]);
+    assert!(from_file.contains("exit: 0\n--- stdout\njob imported, stopped"), "{from_file}");
     assert!(!sandbox.work().join("runs").exists(), "the job ran a second time");
     // What the note names starts what was imported.
-    forkful_testkit::write_executable(
-        &fake,
-        &format!(
-            "#!/bin/sh\ntest \"$1\" = kill && exec rm {} {}\ncat {work}/list.json\n",
-            pm2.join("pm2.pid").display(),
-            pm2.join("rpc.sock").display()
-        ),
-    );
-    let both = import(&["--stop-pm2"]);
-    assert!(both.contains("exit: 0") && both.contains("online"), "{both}");
+    let both = pm2.import(&["--file", "dump.json", "--stop-pm2"]);
+    assert!(both.contains("exit: 0") && both.contains("online") && pm2.was_ended(), "{both}");
+}
+
+#[test]
+fn pm2_is_not_stopped_while_it_runs_apps_that_are_not_imported() {
+    let sandbox = Sandbox::new();
+    sandbox.write("one.js", SERVER);
+    let pm2 = FakePm2::runs(&sandbox, &["one", "gone", "two"]);
+    assert_snapshot!(pm2.import(&["--stop-pm2", "--only", "one"]), @"
+    exit: 2
+    --- stderr
+    error: --stop-pm2 would also end apps of PM2 that are not imported: gone, two
+
+    hint: import them too, or end them first with `pm2 stop NAME` (`pm2 delete NAME` if they have `cron_restart`); without --stop-pm2, apps are imported stopped and PM2 goes on
+    ");
+    // Nor an app that cannot be imported.
+    sandbox.write("two.js", SERVER);
+    let told = pm2.import(&["--stop-pm2"]);
+    assert!(told.starts_with("exit: 2\n") && told.contains("that are not imported: gone\n"), "{told}");
+    assert!(!pm2.was_ended());
+    sandbox.write("gone.js", SERVER);
+    let told = pm2.import(&["--stop-pm2"]);
+    assert!(told.starts_with("exit: 0\n") && pm2.was_ended(), "{told}");
 }
 
 #[test]
@@ -201,10 +248,39 @@ fn an_app_that_cannot_be_imported_does_not_keep_the_others_back() {
     assert!(none.starts_with("exit: 2\n"), "{none}");
     assert!(none.contains("error: old: script \""), "{none}");
     let tried = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--dry-run"]);
-    assert!(tried.starts_with("exit: 0\n"), "{tried}");
-    assert!(tried.contains("warning: old will not be imported: script \""), "{tried}");
+    assert!(tried.starts_with("exit: 1\n"), "{tried}");
+    assert!(tried.contains("warning: old is not imported: script \""), "{tried}");
+    assert!(tried.contains("\"name\": \"api\"") && !tried.contains("\"name\": \"old\""), "{tried}");
     let unknown = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--only", "other"]);
     assert!(unknown.contains("error: dump.json contains no app named other"), "{unknown}");
+}
+
+#[test]
+fn names_that_pm2_does_not_have_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("server.js", SERVER);
+    let work = sandbox.work().display().to_string();
+    let app = |name: &str| {
+        serde_json::json!({
+            "name": name, "pm_exec_path": format!("{work}/server.js"), "pm_cwd": work, "exec_mode": "fork_mode",
+            "status": "stopped", "env": {},
+        })
+    };
+    sandbox.write("dump.json", &serde_json::json!([app("job"), app("api")]).to_string());
+    for dry in [&["--dry-run"][..], &[]] {
+        let import = |only: &str| {
+            sandbox.transcript(&[&["import", "pm2", "--file", "dump.json", "--only", only], dry].concat())
+        };
+        let told = import("nosuch");
+        assert!(told.starts_with("exit: 3\n") && told.contains("contains no app named nosuch"), "{told}");
+        let told = import("job,nosuch");
+        assert!(told.starts_with("exit: 1\n"), "{told}");
+        assert!(told.contains("warning: --only nosuch: dump.json contains no app of this name"), "{told}");
+        assert!(told.contains("job") && !told.contains("api"), "{told}");
+    }
+    sandbox.write("dump.json", "[]");
+    let told = sandbox.transcript(&["import", "pm2", "--file", "dump.json", "--dry-run"]);
+    assert!(told.starts_with("exit: 3\n") && told.contains("dump.json contains no apps"), "{told}");
 }
 
 #[test]

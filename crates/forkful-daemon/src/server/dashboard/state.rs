@@ -157,6 +157,7 @@ mod tests {
             name: "web".to_owned(),
             cores: 4.0,
             is_scalable: true,
+            bounds: None,
             workers: vec![WorkerSeconds { slot: 0, seconds: vec![computing; 30] }],
             node_args: Vec::new(),
             refusing: None,

@@ -197,14 +197,7 @@ pub(super) fn without_secrets(tool: Tool, command: &str) -> String {
         if std::mem::take(&mut is_secret) {
             return MASK.to_owned();
         }
-        // The end of the option, if a secret follows it, possibly in the next word.
-        let end = match word.strip_prefix("--") {
-            Some(long) if ["header", "cookie"].iter().any(|name| long.starts_with(name)) => {
-                Some(word.find('=').map_or(word.len(), |at| at + 1))
-            }
-            None if word.starts_with('-') => word.find(tool.secret_letters).map(|at| at + 1),
-            _ => None,
-        };
+        let end = tool.secret_at(word);
         is_secret = end == Some(word.len());
         match end {
             Some(end) if end < word.len() => format!("{}{MASK}", &word[..end]),
@@ -228,6 +221,14 @@ mod tests {
             ("ab", "-n 9 -A me:secret http://h/", "-n 9 -A … http://h/"),
             ("ab", "-kAme:secret -C a=secret -H 'A: secret' http://h/", "-kA… -C … -H … http://h/"),
             ("wrk", "-t2 -H 'A: secret' --header=secret http://h/", "-t2 -H … --header=… http://h/"),
+            ("wrk", "--head 'A: secret' --hea=secret --lat http://h/", "--head … --hea=… --lat http://h/"),
+            (
+                "loadtest",
+                "--coo a=secret --con 5 --head=A:secret http://h/",
+                "--coo … --con 5 --head=… http://h/",
+            ),
+            ("ab", "-kp/A/C -T a/H http://h/", "-kp/A/C -T a/H http://h/"),
+            ("autocannon", "--H A=secret --header=A=secret http://h/", "--H … --header=… http://h/"),
             ("siege", "-b --header 'A: secret' http://h/", "-b --header … http://h/"),
             ("autocannon", "-C -H A=secret --headers=A=secret http://h/", "-C -H … --headers=… http://h/"),
             ("loadtest", "-C a=secret --cookies a=secret -k http://h/", "-C … --cookies … -k http://h/"),

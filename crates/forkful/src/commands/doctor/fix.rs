@@ -11,16 +11,26 @@ use forkful_core::scale::ScaleTarget;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::super::targets::client_for;
+use super::super::targets::{client_for, described};
 use super::steps::{Change, Steps};
 use super::watch;
 use crate::commands::interrupts::Interrupts;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use crate::output;
 
 /// New workers compile their code in this time, which would distort the measurement of a change.
 const WARM_UP: Duration = Duration::from_secs(5);
+
+/// Whether the targets name one app: told before anything is measured.
+pub(super) async fn check(client: &mut Client, targets: &[String]) -> Result<(), Failure> {
+    let apps = described(client, targets).await?.len();
+    if apps == 1 {
+        return Ok(());
+    }
+    let error = format!("--fix changes one app, but {apps} are named");
+    Err(Failure::new(Exit::WrongUse, error).hint("name the app"))
+}
 
 /// A trial of a change.
 pub(super) struct Trial<'a> {

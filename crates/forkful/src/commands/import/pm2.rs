@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::ops::BitOr as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use forkful_core::spec::environment::{has_secret_name, shown_arguments, shown_value};
 use serde_json::{Map, Value, json};
 
-/// A configuration with notes about it.
+/// The apps of PM2's list, with notes about them.
 pub(super) struct Imported {
-    pub(super) config: Value,
+    /// Each as in a configuration file, with a name of its own.
+    pub(super) apps: Vec<Value>,
     pub(super) notes: Vec<String>,
+    /// The names of those that PM2 runs, or will run at a time of `cron_restart`.
+    pub(super) in_use: BTreeSet<String>,
 }
 
 /// Attributes for which PM2 uses the same name as in a configuration.
@@ -20,7 +23,6 @@ const SAME_NAME: &[&str] = &[
     "name",
     "namespace",
     "args",
-    "node_args",
     "instance_var",
     "increment_var",
     "max_memory_restart",
@@ -50,6 +52,9 @@ const SAME_NAME: &[&str] = &[
     "uid",
     "gid",
 ];
+
+/// The script of `pm2 serve` and of `script: "serve"`, which is left to the file server here.
+const FILE_SERVER: &str = "/pm2/lib/API/Serve.js";
 
 /// PM2's own variables in an app's environment.
 const OWN_VARIABLES: &[&str] = &[
@@ -109,11 +114,12 @@ pub(super) fn read_dump(path: &Path, bytes_max: u64) -> io::Result<Vec<Value>> {
     serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// One app per name; processes with the same name are its workers.
+/// Processes of one name that run the same are the workers of one app. PM2 allows several apps of one name: all but the first get
+/// another.
 pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
     let mut notes = Vec::new();
-    let mut order: Vec<String> = Vec::new();
-    let mut groups: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
+    let mut groups: Vec<Vec<&Value>> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for process in processes {
         let Some(name) = process["name"].as_str() else { continue };
         if process["pmx_module"] == true {
@@ -122,17 +128,79 @@ pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
             ));
             continue;
         }
-        let group = groups.entry(name.to_owned()).or_default();
-        if group.is_empty() {
-            order.push(name.to_owned());
+        let place = *places.entry(identity(process)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
         }
-        group.push(process);
+        groups[place].push(process);
     }
-    let mut apps: Vec<Value> = order.iter().map(|name| app(&groups[name], home)).collect();
-    for app in &mut apps {
-        notes.extend(drop_lost_patterns(app));
+    let mut names = Names::of(&groups);
+    let (mut apps, mut in_use) = (Vec::new(), BTreeSet::new());
+    for processes in groups {
+        let mut app = app(&processes, home);
+        let given = app["name"].as_str().unwrap_or_default().to_owned();
+        let name = names.unique(&given);
+        if name != given {
+            notes.push(renamed(&given, &name, processes[0]));
+            app["name"] = json!(name);
+        }
+        notes.extend(drop_lost_patterns(&mut app));
+        if processes.iter().any(|process| is_in_use(process)) {
+            in_use.insert(name);
+        }
+        apps.push(app);
     }
-    Imported { config: json!({ "apps": apps }), notes }
+    Imported { apps, notes, in_use }
+}
+
+/// What the workers of one app have in common.
+fn identity(process: &Value) -> String {
+    let namespace = process["namespace"].as_str().unwrap_or("default");
+    let args = process["args"].as_array().map_or(&[][..], Vec::as_slice);
+    let same = ["name", "pm_exec_path", "pm_cwd", "exec_mode"].map(|key| &process[key]);
+    json!([namespace, args, same]).to_string()
+}
+
+/// The names of apps: those that are given away, and all that PM2 uses.
+struct Names {
+    of_pm2: BTreeSet<String>,
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    fn of(groups: &[Vec<&Value>]) -> Self {
+        let of_pm2 = groups.iter().filter_map(|group| group[0]["name"].as_str()).map(str::to_owned).collect();
+        Self { of_pm2, taken: BTreeSet::new() }
+    }
+
+    /// The name, with a number if another app has it.
+    fn unique(&mut self, name: &str) -> String {
+        let is_free = |name: &String| !self.of_pm2.contains(name) && !self.taken.contains(name);
+        let unique = if self.taken.contains(name) {
+            let mut numbered =
+                (2..=2 + self.of_pm2.len() + self.taken.len()).map(|number| format!("{name}-{number}"));
+            numbered.find(is_free).expect("there are more numbers than names")
+        } else {
+            name.to_owned()
+        };
+        self.taken.insert(unique.clone());
+        unique
+    }
+}
+
+fn renamed(given: &str, name: &str, process: &Value) -> String {
+    let namespace = process["namespace"].as_str().unwrap_or("default");
+    let script = process["pm_exec_path"].as_str().unwrap_or_default();
+    format!(
+        "PM2 has several apps named {given}, and names are unique here: the app of namespace {namespace} with the script \
+         {script} is named {name}"
+    )
+}
+
+/// Whether PM2 runs the process, or will run it.
+fn is_in_use(process: &Value) -> bool {
+    let has_times = process["cron_restart"].as_str().is_some_and(|pattern| !pattern.is_empty());
+    has_times || !matches!(process["status"].as_str(), Some("stopped" | "errored"))
 }
 
 /// PM2 writes regular expressions as `{}`.
@@ -152,6 +220,7 @@ fn drop_lost_patterns(app: &mut Value) -> Option<String> {
 
 fn app(processes: &[&Value], home: &Path) -> Value {
     let first = processes[0];
+    let file_server = json!("serve");
     let mut app = Map::new();
     let mut put = |key: &str, value: &Value| {
         if !value.is_null() && *value != json!([]) {
@@ -159,9 +228,13 @@ fn app(processes: &[&Value], home: &Path) -> Value {
         }
     };
     put("name", &first["name"]);
-    put("script", &first["pm_exec_path"]);
+    let serves_files = first["pm_exec_path"].as_str().is_some_and(|path| path.ends_with(FILE_SERVER));
+    put("script", if serves_files { &file_server } else { &first["pm_exec_path"] });
     put("cwd", &first["pm_cwd"]);
-    put("interpreter", &first["exec_interpreter"]);
+    if !serves_files {
+        put("interpreter", &first["exec_interpreter"]);
+        put("node_args", &first["node_args"]);
+    }
     let is_cluster = first["exec_mode"] == "cluster_mode";
     put("exec_mode", &json!(if is_cluster { "cluster" } else { "fork" }));
     if is_cluster || processes.len() > 1 {
@@ -170,10 +243,13 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     for key in SAME_NAME.iter().filter(|key| **key != "name") {
         put(key, &first[*key]);
     }
-    for (key, path) in
-        [("out_file", "pm_out_log_path"), ("error_file", "pm_err_log_path"), ("log_file", "pm_log_path")]
-    {
-        put(key, &json!(log_file(first, path, home)));
+    for (key, path) in [
+        ("out_file", "pm_out_log_path"),
+        ("error_file", "pm_err_log_path"),
+        ("log_file", "pm_log_path"),
+        ("pid_file", "pm_pid_path"),
+    ] {
+        put(key, &json!(file_of_all(first, path, home)));
     }
     // PM2 shows a job with a cron pattern as stopped between two runs: it starts at the next time.
     if processes.iter().all(|process| process["status"] == "stopped") {
@@ -193,25 +269,37 @@ fn app(processes: &[&Value], home: &Path) -> Value {
     Value::Object(app)
 }
 
-/// A log file set by the user. PM2's default paths are dropped, and so is the worker's number.
-fn log_file(process: &Value, key: &str, home: &Path) -> Option<String> {
+/// A file for logs or process ids that the user has set. PM2's default paths are dropped, and so is the worker's number.
+fn file_of_all(process: &Value, key: &str, home: &Path) -> Option<String> {
     let path = Path::new(process[key].as_str()?);
-    if path.starts_with(home) {
+    if home_of(process).iter().map(PathBuf::as_path).chain([home]).any(|home| path.starts_with(home)) {
         return None;
     }
-    let merged = process["merge_logs"] == true;
+    let has_number = key == "pm_pid_path" || process["merge_logs"] != true;
     let stem = path.file_stem()?.to_str()?;
-    let ending = process["pm_id"].as_u64().map(|id| format!("-{id}"));
-    let plain =
-        match ending.filter(|_| !merged).and_then(|ending| stem.strip_suffix(&ending).map(str::to_owned)) {
-            None => return Some(path.display().to_string()),
-            Some(plain) => plain,
-        };
+    let plain = pm_id(process).filter(|_| has_number).and_then(|id| stem.strip_suffix(&format!("-{id}")));
+    let Some(plain) = plain else { return Some(path.display().to_string()) };
     let name = match path.extension() {
         Some(extension) => format!("{plain}.{}", extension.to_string_lossy()),
-        None => plain,
+        None => plain.to_owned(),
     };
     Some(path.with_file_name(name).display().to_string())
+}
+
+/// The folder of the PM2 that started the process, which may be that of another user or machine.
+fn home_of(process: &Value) -> Option<PathBuf> {
+    let variable =
+        |name: &str| process["env"][name].as_str().map(Path::new).filter(|path| path.parent().is_some());
+    variable("PM2_HOME").map(Path::to_owned).or_else(|| Some(variable("HOME")?.join(".pm2")))
+}
+
+/// The worker's number. A dump has it only in the name of the file with the process id.
+fn pm_id(process: &Value) -> Option<u64> {
+    let of_file = || {
+        let stem = Path::new(process["pm_pid_path"].as_str()?).file_stem()?.to_str()?;
+        stem.rsplit_once('-')?.1.parse().ok()
+    };
+    process["pm_id"].as_u64().or_else(of_file)
 }
 
 /// The app's variables, without PM2's own. For a variable that increases from worker to worker, the lowest
@@ -245,9 +333,9 @@ fn environment(processes: &[&Value]) -> Map<String, Value> {
 }
 
 /// Masks the values of secrets; returns the names of variables and keys that have some.
-pub(super) fn redact(config: &mut Value) -> BTreeSet<String> {
+pub(super) fn redact(apps: &mut [Value]) -> BTreeSet<String> {
     let mut masked = BTreeSet::new();
-    for app in config["apps"].as_array_mut().into_iter().flatten() {
+    for app in apps {
         for (key, value) in app.as_object_mut().into_iter().flatten() {
             if key == "env" || key.starts_with("env_") {
                 let variables = value.as_object_mut().into_iter().flatten();
@@ -328,28 +416,117 @@ mod tests {
         let mut imported =
             config(&[process(0, "3001"), process(1, "3000"), module], Path::new("/srv/pm/.pm2"));
         assert_eq!(imported.notes.len(), 2);
-        redact(&mut imported.config);
+        redact(&mut imported.apps);
         assert_eq!(
-            imported.config,
-            json!({ "apps": [{
+            json!(imported.apps),
+            json!([{
                 "name": "api", "script": "/srv/a.js", "cwd": "/srv", "interpreter": "node", "exec_mode": "cluster",
                 "instances": 2, "increment_var": "PORT", "kill_timeout": 3000, "ignore_watch": ["x"], "out_file": "/var/log/api.log",
                 "env_live": { "A": "1" }, "env": { "PORT": 3000, "DB": "[redacted]" }, "filter_env": true,
-            }] })
+            }])
+        );
+    }
+
+    #[test]
+    fn apps_of_one_name_are_all_imported() {
+        let process = |name: &str, namespace: &str, script: &str, status: &str| json!({ "name": name, "namespace": namespace, "pm_exec_path": script, "exec_mode": "fork_mode", "status": status });
+        let list = [
+            process("api", "shop", "/srv/shop.js", "stopped"),
+            process("api", "blog", "/srv/blog.js", "online"),
+            process("api-2", "default", "/srv/two.js", "online"),
+            process("api", "shop", "/srv/shop.js", "stopped"),
+        ];
+        let imported = config(&list, Path::new("/srv/pm/.pm2"));
+        let told: Vec<_> =
+            imported.apps.iter().map(|app| (&app["name"], &app["script"], &app["instances"])).collect();
+        assert_eq!(
+            json!(told),
+            json!([
+                ["api", "/srv/shop.js", 2],
+                ["api-3", "/srv/blog.js", null],
+                ["api-2", "/srv/two.js", null]
+            ])
+        );
+        assert_eq!(
+            imported.notes,
+            [
+                "PM2 has several apps named api, and names are unique here: the app of namespace blog with the script /srv/blog.js \
+                 is named api-3"
+            ]
+        );
+        assert_eq!(imported.in_use, ["api-2", "api-3"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn files_that_the_user_has_set_lose_the_worker_s_number() {
+        let app = |more: Value| {
+            let mut process =
+                json!({ "name": "api", "pm_exec_path": "/srv/a.js", "env": { "HOME": "/srv/them" } });
+            process.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let app = &config(&[process], Path::new("/srv/pm/.pm2")).apps[0];
+            json!([app["out_file"], app["pid_file"]])
+        };
+        for (process, files) in [
+            // As in a list, and as in a dump, which has no `pm_id`.
+            (
+                json!({ "pm_id": 3, "pm_out_log_path": "/v/api-3.log", "pm_pid_path": "/v/api-3.pid" }),
+                ["/v/api.log", "/v/api.pid"],
+            ),
+            (
+                json!({ "pm_out_log_path": "/v/api-3.log", "pm_pid_path": "/v/api-3.pid" }),
+                ["/v/api.log", "/v/api.pid"],
+            ),
+            (
+                json!({ "pm_out_log_path": "/v/api-3.log", "pm_pid_path": "/v/api-3.pid", "merge_logs": true }),
+                ["/v/api-3.log", "/v/api.pid"],
+            ),
+        ] {
+            assert_eq!(app(process), json!(files));
+        }
+        // The defaults of the importing user's PM2, of another user's, and of one with a folder of its own.
+        for (home, env) in [
+            ("/srv/pm/.pm2", json!({})),
+            ("/srv/them/.pm2", json!({ "HOME": "/srv/them" })),
+            ("/p", json!({ "PM2_HOME": "/p" })),
+        ] {
+            let process = json!({
+                "pm_out_log_path": format!("{home}/logs/api-out-3.log"), "pm_pid_path": format!("{home}/pids/api-3.pid"), "env": env,
+            });
+            assert_eq!(app(process), json!([null, null]), "{home}");
+        }
+        let odd = json!({ "pm_out_log_path": "/v/api-3.log", "env": { "HOME": "", "PM2_HOME": "/" } });
+        assert_eq!(app(odd), json!(["/v/api-3.log", null]));
+    }
+
+    #[test]
+    fn files_served_by_pm2_are_served_by_the_file_server_here() {
+        let process = json!({
+            "name": "static", "pm_exec_path": "/usr/lib/node_modules/pm2/lib/API/Serve.js", "pm_cwd": "/srv/www", "exec_mode": "fork_mode",
+            "exec_interpreter": "node", "node_args": ["--no-warnings"], "env": { "PM2_SERVE_PATH": "/srv/www", "PM2_SERVE_PORT": 8080 },
+        });
+        assert_eq!(
+            config(&[process], Path::new("/srv/pm/.pm2")).apps,
+            [json!({
+                "name": "static", "script": "serve", "cwd": "/srv/www", "exec_mode": "fork",
+                "env": { "PM2_SERVE_PATH": "/srv/www", "PM2_SERVE_PORT": 8080 }, "filter_env": true,
+            })]
         );
     }
 
     #[test]
     fn secrets_are_masked_in_command_lines_and_in_values_that_are_no_text() {
-        let mut config = json!({ "apps": [{
-            "name": "api", "script": "/srv/run --token=SEK", "args": ["--password", "SEK", 8080, "-c", "exec serve --key SEK"],
-            "node_args": "--title=token=SEK", "out_file": "/var/log/token=1", "env_live": { "API_TOKEN": 1234 },
-            "env": { "DB": { "host": "db", "password": "SEK" }, "SECRETS": ["SEK"], "LIST": [{ "token": "SEK" }], "PORT": 80 },
-        }, { "name": "plain", "args": ["a b", 1], "node_args": [], "env": { "DB": { "host": "db" } } }] });
-        let plain = config["apps"][1].clone();
-        let masked = redact(&mut config);
-        assert!(!config.to_string().contains("SEK"), "{config}");
-        let app = &config["apps"][0];
+        let mut apps = [
+            json!({
+                "name": "api", "script": "/srv/run --token=SEK", "args": ["--password", "SEK", 8080, "-c", "exec serve --key SEK"],
+                "node_args": "--title=token=SEK", "out_file": "/var/log/token=1", "env_live": { "API_TOKEN": 1234 },
+                "env": { "DB": { "host": "db", "password": "SEK" }, "SECRETS": ["SEK"], "LIST": [{ "token": "SEK" }], "PORT": 80 },
+            }),
+            json!({ "name": "plain", "args": ["a b", 1], "node_args": [], "env": { "DB": { "host": "db" } } }),
+        ];
+        let plain = apps[1].clone();
+        let masked = redact(&mut apps);
+        assert!(!json!(apps).to_string().contains("SEK"), "{apps:?}");
+        let app = &apps[0];
         assert_eq!(app["script"], json!("/srv/run --token=[redacted]"));
         assert_eq!(app["out_file"], json!("/var/log/token=1"));
         assert_eq!(
@@ -358,7 +535,7 @@ mod tests {
         );
         assert_eq!(app["env"]["DB"], json!({ "host": "db", "password": "[redacted]" }));
         assert_eq!((&app["env"]["PORT"], &app["env_live"]["API_TOKEN"]), (&json!(80), &json!("[redacted]")));
-        assert_eq!(config["apps"][1], plain);
+        assert_eq!(apps[1], plain);
         let names: Vec<&str> = masked.iter().map(String::as_str).collect();
         assert_eq!(names, ["API_TOKEN", "DB", "LIST", "SECRETS", "args", "node_args", "script"]);
     }
@@ -366,10 +543,11 @@ mod tests {
     #[test]
     fn a_job_that_pm2_shows_as_stopped_between_two_runs_waits_for_its_next_time() {
         let job = |status: &str| json!({ "name": "job", "pm_exec_path": "/srv/job.js", "exec_mode": "fork_mode", "status": status, "cron_restart": "0 3 * * *" });
-        let imported =
-            |status: &str| config(&[job(status)], Path::new("/srv/pm/.pm2")).config["apps"][0].clone();
+        let imported = |status: &str| config(&[job(status)], Path::new("/srv/pm/.pm2")).apps[0].clone();
         assert_eq!(imported("stopped")["autostart"], json!(false));
         assert_eq!(imported("stopped")["cron_restart"], json!("0 3 * * *"));
         assert_eq!(imported("online")["autostart"], Value::Null);
+        // It is not over for PM2.
+        assert!(config(&[job("stopped")], Path::new("/srv/pm/.pm2")).in_use.contains("job"));
     }
 }

@@ -54,24 +54,24 @@ fn any_dump_is_refused_or_comes_to_a_configuration() {
         fs_err::write(&path, bytes).unwrap();
         let Ok(processes) = read_dump(&path, BYTES_MAX) else { return };
         let mut imported = config(&processes, Path::new("/srv/pm/.pm2"));
-        let apps = imported.config["apps"].as_array().unwrap();
+        let apps = &imported.apps;
         let names: BTreeSet<&str> = apps.iter().map(|app| app["name"].as_str().unwrap()).collect();
         assert_eq!(names.len(), apps.len());
         // The result is a valid configuration, or is refused like an invalid one written by a user.
-        let text = imported.config.to_string();
+        let text = serde_json::json!({ "apps": apps }).to_string();
         match forkful_config::parse(&text, Format::Json, Path::new("dump.pm2")) {
             Ok(file) => assert_eq!(file.apps.len(), apps.len()),
             Err(fault) => assert!(fault.to_string().contains("dump.pm2"), "{fault}"),
         }
-        redact(&mut imported.config);
-        hides_secrets(&imported.config);
+        redact(&mut imported.apps);
+        hides_secrets(&imported.apps);
     };
     fuzz(input, holds, |bytes| format!("b\"{}\"", bytes.escape_ascii()));
 }
 
 /// No value of a variable with a secret's name is left.
-fn hides_secrets(config: &Value) {
-    let apps = config["apps"].as_array().into_iter().flatten().filter_map(Value::as_object);
+fn hides_secrets(apps: &[Value]) {
+    let apps = apps.iter().filter_map(Value::as_object);
     let blocks = apps.flatten().filter(|(key, _)| *key == "env" || key.starts_with("env_"));
     for (name, value) in blocks.filter_map(|(_, block)| block.as_object()).flatten() {
         let is_hidden = value.as_str().is_none_or(|text| text.is_empty() || text == REDACTED);
