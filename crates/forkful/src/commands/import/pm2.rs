@@ -158,7 +158,9 @@ fn identity(process: &Value) -> String {
     let namespace = process["namespace"].as_str().unwrap_or("default");
     let args = process["args"].as_array().map_or(&[][..], Vec::as_slice);
     let same = ["name", "pm_exec_path", "pm_cwd", "exec_mode"].map(|key| &process[key]);
-    json!([namespace, args, same]).to_string()
+    // Workers of one app share a port, unless PM2 counts it up for them.
+    let port = Some(&process["env"]["PORT"]).filter(|_| process["increment_var"] != "PORT");
+    json!([namespace, args, same, port]).to_string()
 }
 
 /// The names of apps: those that are given away, and all that PM2 uses.
@@ -455,6 +457,16 @@ mod tests {
             ]
         );
         assert_eq!(imported.in_use, ["api-2", "api-3"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn apps_of_one_name_with_ports_of_their_own_are_not_one_app() {
+        let apps = |counted: Option<&str>| {
+            let process = |port: &str| json!({ "name": "api", "pm_exec_path": "/srv/a.js", "increment_var": counted, "env": { "PORT": port } });
+            config(&[process("4601"), process("4602")], Path::new("/srv/pm/.pm2")).apps.len()
+        };
+        assert_eq!(apps(None), 2);
+        assert_eq!(apps(Some("PORT")), 1);
     }
 
     #[test]
