@@ -271,7 +271,8 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Closed { .. }
         | Event::Leaves { .. }
         | Event::Drained(_) => true,
-        Event::Ask(_)
+        Event::Slots(_)
+        | Event::Ask(_)
         | Event::Deliver { .. }
         | Event::Pass { .. }
         | Event::Echoed(_)

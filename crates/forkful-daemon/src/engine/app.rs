@@ -172,6 +172,12 @@ impl App {
         self.places.insert(number, Box::new(place));
     }
 
+    /// Its places have changed: sticky clients are distributed over all slots, with and without a worker.
+    pub(crate) fn count_slots(&mut self, now: Time) {
+        let slots = self.places.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        self.primary.set_slots(slots, now);
+    }
+
     /// Keeps the slots that are gone until the effects before their removal are told.
     pub(crate) fn note_removed(&mut self, effects: &[Effect]) {
         self.removed.clear();
