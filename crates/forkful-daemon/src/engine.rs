@@ -376,9 +376,9 @@ impl Engine {
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
-            Back::Exported { app, outcome } => {
+            Back::Exported { app, receiver, outcome } => {
                 if let Some(entry) = self.apps.get_mut(app) {
-                    entry.on_exported(outcome, self.clock.now());
+                    entry.on_exported(&receiver, outcome, self.clock.now());
                 }
             }
             Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),

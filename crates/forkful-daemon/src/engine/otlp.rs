@@ -33,9 +33,10 @@ impl OtlpOrder {
     /// Writes and posts them, away from the loop. Many workers take several requests, one after the other.
     pub(super) fn send(self, app: AppId, back: mpsc::UnboundedSender<Back>) {
         tokio::task::spawn_local(async move {
+            let receiver = self.otlp.url();
             let outcome = self.post().await;
             // The engine is gone only when the daemon ends.
-            let _gone = back.send(Back::Exported { app, outcome });
+            let _gone = back.send(Back::Exported { app, receiver, outcome });
         });
     }
 
@@ -55,8 +56,8 @@ impl OtlpOrder {
 impl App {
     /// Sends metrics from now on, or does not, as its definition says.
     pub(super) fn follow_otlp(&mut self, now: Time) {
-        let interval = self.spec().otlp.as_ref().map(|otlp| otlp.interval);
-        self.metrics.otlp.follow(interval, now);
+        let Self { supervisor, metrics, .. } = self;
+        metrics.otlp.follow(supervisor.spec().otlp.as_ref(), now);
     }
 
     /// What is to be sent now, if it is time. What it counts is written down first, so that no counter falls when another daemon goes on.
@@ -65,7 +66,7 @@ impl App {
         if !self.metrics.otlp.begin(otlp.interval, now) {
             return None;
         }
-        self.count_log(logs);
+        self.count_places(logs);
         self.write_counts();
         let spec = self.spec();
         let exported = Exported {
@@ -86,21 +87,18 @@ impl App {
             slot,
             node_version: process.and_then(|process| Some(process.node_version?.to_string())),
             uptime_s: process.map(|process| now.since(process.spawned).as_secs_f64()),
-            restarts: record.slot.counters.restarts,
-            crashes: record.slot.counters.crashes,
             counts: self.counted(slot),
             sample: process.map(|process| process.metrics.sample(now)).unwrap_or_default(),
         }
     }
 
     /// An export has ended; the log has a failure once.
-    pub(super) fn on_exported(&mut self, outcome: Result<(), Fault>, now: Time) {
-        let (name, otlp) = (self.spec().name.clone(), self.spec().otlp.clone());
-        let where_to = otlp.map(|otlp| otlp.url()).unwrap_or_default();
-        match self.metrics.otlp.ended(outcome, now) {
+    pub(super) fn on_exported(&mut self, receiver: &str, outcome: Result<(), Fault>, now: Time) {
+        let name = &self.supervisor.spec().name;
+        match self.metrics.otlp.ended(receiver, outcome, now) {
             None => {}
-            Some(Note::Works) => log_line!("forkful: {name}: metrics reach {where_to} again"),
-            Some(Note::Fails(why)) => log_line!("forkful: {name}: metrics do not reach {where_to}: {why}"),
+            Some(Note::Works) => log_line!("forkful: {name}: metrics reach {receiver} again"),
+            Some(Note::Fails(why)) => log_line!("forkful: {name}: metrics do not reach {receiver}: {why}"),
         }
     }
 
