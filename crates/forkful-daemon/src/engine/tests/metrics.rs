@@ -1,5 +1,7 @@
 //! What is counted of workers.
 
+use forkful_api::types::ScaleTarget;
+
 use super::*;
 
 #[test]
