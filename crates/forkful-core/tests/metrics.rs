@@ -37,6 +37,7 @@ const COUNTERS: &str = "
 ## Counters
 They continue over all processes of a slot: a worker's counts are kept when it exits. A worker that drains, as at a
 reload, reports its last counts; one that is stopped or restarted, or crashes, loses those after its last report: at most the last second with requests.
+Health checks by `http` and warm-up requests are requests like others: they count in requests, errors, latency and `max_requests`.
 
 | in JSON | unit | measured by | for Prometheus | what it is |
 | --- | --- | --- | --- | --- |
@@ -116,6 +117,8 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 - A request takes at most 10 s, and one is under way at a time. When the receiver is not there, nothing is kept: the next export has the newer sums. The daemon's log says so once, and once
   when it works again; `forkful list` says it as long as it lasts. What a receiver rejects of a request that it accepts (`partialSuccess`) is told likewise. A receiver that
   answers `Retry-After` with a number of seconds gets nothing until they are over, at most an hour.
+- An app that is deleted, and a daemon or a `forkful run` that ends, sends the last sums at once; the daemon waits for them at most 2 s. A receiver that has asked for a pause does not
+  get them. The last sums of a slot that `forkful scale` removes are not sent.
 - The app's own metrics (prom-client) are not sent.
 
 | in JSON | in OpenTelemetry | unit | instrument |

@@ -72,6 +72,11 @@ impl Pace {
         }
     }
 
+    /// Whether the receiver has asked that nothing be sent now.
+    pub fn is_paused(&self, now: Time) -> bool {
+        self.paused_until.is_some_and(|until| until > now)
+    }
+
     /// Why the last export failed, if it did.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
@@ -153,6 +158,7 @@ mod tests {
         pace.ended(HERE, busy(), at(11));
         pace.follow(Some(&to("http://here/", 1)), at(20));
         assert_eq!(pace.next_wake(), Some(at(611)));
+        assert!(pace.is_paused(at(610)) && !pace.is_paused(at(611)));
         pace.follow(None, at(21));
         assert_eq!(pace.next_wake(), None);
         pace.follow(Some(&to("http://here", 1)), at(22));

@@ -91,7 +91,7 @@ impl Engine {
             Effect::Defined => self.follow_definition(app, now),
             Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home, now),
             Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs, now),
-            Effect::Removed => self.remove_app(app),
+            Effect::Removed => self.remove_app(app, now),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation, now),
@@ -136,10 +136,13 @@ impl Engine {
     }
 
     /// The last slot of an app is gone. Its compiled code goes, unless it is only stopped with the daemon.
-    fn remove_app(&mut self, app: AppId) {
+    fn remove_app(&mut self, app: AppId, now: Time) {
         if let Some(entry) = self.apps.get(&app).filter(|_| self.life.phase == Phase::Serving) {
             self.conversations.alerts.forget(&entry.spec().name.to_string());
             self.starts.remove_cache(CodeCache::of(&entry.spec().name, &self.options.home));
+        }
+        if let Some(entry) = self.apps.get_mut(app) {
+            self.life.last_exports.begin(entry, &self.logs, now);
         }
         self.apps.remove(app);
     }

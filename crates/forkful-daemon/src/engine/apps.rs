@@ -256,6 +256,7 @@ impl Apps {
     pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService, now: Time) {
         let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
+        entry.count_places(logs);
         let name = entry.spec().name.clone();
         let Some(place) = entry.places.remove(&slot) else { return };
         entry.count_slots(now);

@@ -350,6 +350,11 @@ impl App {
         self.metrics.own.write_down();
     }
 
+    /// The slots of which something was counted, with those that are gone.
+    pub(super) fn counted_slots(&self) -> impl Iterator<Item = u16> {
+        self.metrics.totals.keys().copied()
+    }
+
     /// The counters of a slot over all its processes, as they were noted last.
     pub(super) fn counted(&self, slot: u16) -> Counts {
         self.metrics.totals.get(&slot).map(|totals| totals.sum()).unwrap_or_default()

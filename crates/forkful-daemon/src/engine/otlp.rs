@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::metrics::Sample;
 use forkful_core::otlp::{
     Exported, Fault, Note, OtlpPolicy, WORKERS_PER_DOCUMENT, WorkerMetrics, document, headers, unread_headers,
 };
@@ -11,6 +12,7 @@ use forkful_core::supervisor::SlotRecord;
 use forkful_os::identity;
 use hyper::body::Bytes;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Back;
 use super::app::{App, AppId, Place};
@@ -20,6 +22,8 @@ use crate::webhook;
 
 /// A request takes at most so long.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the daemon waits for the last exports before it ends.
+const LAST_WITHIN: Duration = Duration::from_secs(2);
 
 /// Metrics that are to be sent.
 #[derive(Debug)]
@@ -40,6 +44,16 @@ impl OtlpOrder {
         });
     }
 
+    /// The same for the last time: nobody is left who may be told of its end.
+    fn send_last(self) -> JoinHandle<()> {
+        tokio::task::spawn_local(async move {
+            let (app, receiver) = (self.exported.app.clone(), self.otlp.url());
+            if let Err(Fault { why, .. }) = self.post().await {
+                log_line!("forkful: {app}: the last metrics did not reach {receiver}: {why}");
+            }
+        })
+    }
+
     async fn post(mut self) -> Result<(), Fault> {
         let mut workers = std::mem::take(&mut self.exported.workers);
         while !workers.is_empty() {
@@ -50,6 +64,31 @@ impl OtlpOrder {
             webhook::post_metrics(&self.otlp, &self.headers, Bytes::from(body), TIMEOUT).await?;
         }
         Ok(())
+    }
+}
+
+/// Exports of apps that are deleted.
+#[derive(Debug, Default)]
+pub(super) struct LastExports(Vec<JoinHandle<()>>);
+
+impl LastExports {
+    /// An app is deleted, or the daemon ends.
+    pub(super) fn begin(&mut self, app: &mut App, logs: &LogService, now: Time) {
+        self.0.retain(|export| !export.is_finished());
+        self.0.extend(app.last_otlp_order(logs, now).map(OtlpOrder::send_last));
+    }
+
+    /// Waits for them, but not for a receiver that does not answer.
+    pub(super) async fn finish(&mut self) {
+        let all = async {
+            for export in self.0.drain(..) {
+                // One that has panicked has ended, too.
+                let _ended = export.await;
+            }
+        };
+        if tokio::time::timeout(LAST_WITHIN, all).await.is_err() {
+            log_line!("forkful: the last metrics did not all arrive within {} s", LAST_WITHIN.as_secs());
+        }
     }
 }
 
@@ -68,6 +107,28 @@ impl App {
         }
         self.count_places(logs);
         self.write_counts();
+        let workers = self.slots().map(|of_slot| self.worker_metrics(of_slot, now)).collect();
+        Some(self.order(otlp, workers))
+    }
+
+    /// What is to be sent when it is deleted, or when the daemon ends: the counts of all slots that it has had. Nothing while the
+    /// receiver has asked for a pause.
+    fn last_otlp_order(&mut self, logs: &LogService, now: Time) -> Option<OtlpOrder> {
+        let otlp = self.spec().otlp.clone().filter(|_| !self.metrics.otlp.is_paused(now))?;
+        self.count_places(logs);
+        self.write_counts();
+        let workers = self.counted_slots().map(|slot| WorkerMetrics {
+            slot,
+            node_version: None,
+            uptime_s: None,
+            counts: self.counted(slot),
+            sample: Sample::default(),
+        });
+        let workers = workers.collect();
+        Some(self.order(otlp, workers))
+    }
+
+    fn order(&self, otlp: OtlpPolicy, workers: Vec<WorkerMetrics>) -> OtlpOrder {
         let spec = self.spec();
         let exported = Exported {
             app: spec.name.to_string(),
@@ -76,9 +137,9 @@ impl App {
             version: env!("CARGO_PKG_VERSION"),
             began_ms: self.created_at_ms,
             now_ms: wall_ms(),
-            workers: self.slots().map(|of_slot| self.worker_metrics(of_slot, now)).collect(),
+            workers,
         };
-        Some(OtlpOrder { headers: headers(&spec.launch.env), otlp, exported })
+        OtlpOrder { headers: headers(&spec.launch.env), otlp, exported }
     }
 
     fn worker_metrics(&self, (slot, record, place): (u16, &SlotRecord, &Place), now: Time) -> WorkerMetrics {

@@ -1,6 +1,6 @@
 //! What is counted of workers.
 
-use forkful_api::types::ScaleTarget;
+use forkful_core::scale::ScaleTarget;
 
 use super::*;
 
@@ -25,10 +25,11 @@ fn restarts_of_metrics_do_not_fall_when_lists_begin_at_zero_again() {
         world.turn_until_answered().await;
         assert_eq!(counted(&mut world), [Some(2.0); 2]);
         for instances in [1, 2] {
-            let request = ActionRequest { instances: Some(ScaleTarget::To(instances)), ..request("app") };
+            let request =
+                ActionRequest { instances: Some(ScaleTarget::Exactly(instances)), ..request("app") };
             world.ask(Verb::Scale, request);
             world.turn_until_answered().await;
-            world.turn_until("it is scaled", |engine| running(engine, app) == instances).await;
+            world.turn_until("it is scaled", |engine| running(engine, app) == usize::from(instances)).await;
         }
         assert_eq!(counted(&mut world), [Some(2.0); 2]);
         world.action(Verb::Restart, "app");
