@@ -169,7 +169,7 @@ test('the end of forkful run sends the last sums, and does not wait long for a r
     const [port, collector] = [await freePort(), await receiver(t)];
     if (!answers) collector.answer = () => {};
     const child = spawn(binary(), ['run', script, '-i', '2', '--interpreter', nodeBinary(NEWEST), '--otlp', `http://127.0.0.1:${collector.port}`], {
-      cwd: forkful.directory, env: { ...process.env, PORT: String(port) }, stdio: 'ignore',
+      cwd: forkful.directory, env: { ...forkful.env, PORT: String(port) }, stdio: 'ignore',
     });
     t.after(() => child.kill('SIGKILL'));
     await waitUntil('the app listens', async () => (await get(port, '/').catch(() => undefined))?.status === 200);
