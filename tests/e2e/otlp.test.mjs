@@ -1,5 +1,6 @@
 // Metrics for OpenTelemetry, as a receiver of OTLP over HTTP gets them.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -7,7 +8,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { freePort, get } from './lib/http.mjs';
-import { sandbox } from './lib/sandbox.mjs';
+import { NEWEST, nodeBinary } from './lib/nodes.mjs';
+import { binary, sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
 function serving({ require }) {
@@ -128,6 +130,55 @@ test('a receiver that is not there, refuses or never answers does no harm, and i
   await collector.close();
   const told = logOf(forkful).split('metrics do not reach').length - 1;
   assert.equal(told, 2, logOf(forkful));
+});
+
+/** Sends requests, and waits until the daemon knows of them all. */
+async function request(port, count, known) {
+  await waitUntil('the app listens', async () => (await get(port, '/').catch(() => undefined))?.status === 200);
+  for (let at = 1; at < count; at += 1) await get(port, '/');
+  await waitUntil('all are counted', known);
+}
+
+test('an app that is deleted sends its last sums, long before its interval is over', async (t) => {
+  const forkful = await sandbox(t);
+  const [port, collector] = [await freePort(), await receiver(t)];
+  const config = join(forkful.directory, 'apps.json');
+  const otlp = { endpoint: `http://127.0.0.1:${collector.port}`, interval: '1h' };
+  writeFileSync(config, JSON.stringify({ apps: [{ name: 'web', script: forkful.script(serving), instances: 2, otlp, env: { PORT: port } }] }));
+  await forkful.ok(['start', config]);
+  const known = async () => {
+    const { apps: [{ workers }] } = JSON.parse((await forkful.ok(['list', '--json'])).stdout);
+    return workers.reduce((sum, { metrics }) => sum + (metrics?.http_requests_total ?? 0), 0) >= 12;
+  };
+  await request(port, 12, known);
+  assert.equal(collector.posts.length, 0);
+  await forkful.ok(['delete', 'web']);
+  const post = await waitUntil('the last sums', () => collector.posts[0]);
+  assert.ok(requestsOf(post) >= 12, JSON.stringify(post));
+  assert.equal(instances(post).length, 2);
+  // A daemon that ends sends what it has before it is gone.
+  await forkful.ok(['start', config]);
+  await forkful.ok(['kill']);
+  assert.equal(collector.posts.length, 2);
+});
+
+test('the end of forkful run sends the last sums, and does not wait long for a receiver that never answers', async (t) => {
+  const forkful = await sandbox(t);
+  const script = forkful.script(serving);
+  for (const answers of [true, false]) {
+    const [port, collector] = [await freePort(), await receiver(t)];
+    if (!answers) collector.answer = () => {};
+    const child = spawn(binary(), ['run', script, '-i', '2', '--interpreter', nodeBinary(NEWEST), '--otlp', `http://127.0.0.1:${collector.port}`], {
+      cwd: forkful.directory, env: { ...forkful.env, PORT: String(port) }, stdio: 'ignore',
+    });
+    t.after(() => child.kill('SIGKILL'));
+    await waitUntil('the app listens', async () => (await get(port, '/').catch(() => undefined))?.status === 200);
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    await ended;
+    assert.equal(collector.posts.length, 1, 'it was sent before the end');
+    assert.equal(instances(collector.posts[0]).length, 2);
+  }
 });
 
 test('an endpoint that may show a secret is refused', async (t) => {

@@ -191,6 +191,66 @@ pub struct Pm2Env {
     pub variables: BTreeMap<String, Value>,
 }
 
+/// The names of all fields of [`Pm2Env`], with those that are left out while they have no value.
+const PM2_FIELDS: [&str; 56] = [
+    "name",
+    "namespace",
+    "pm_id",
+    "status",
+    "restart_time",
+    "unstable_restarts",
+    "pm_uptime",
+    "created_at",
+    "exec_mode",
+    "instances",
+    "NODE_APP_INSTANCE",
+    "instance_var",
+    "increment_var",
+    "pm_exec_path",
+    "pm_cwd",
+    "args",
+    "node_args",
+    "exec_interpreter",
+    "pm_out_log_path",
+    "pm_err_log_path",
+    "pm_log_path",
+    "pm_pid_path",
+    "merge_logs",
+    "log_date_format",
+    "autostart",
+    "autorestart",
+    "max_restarts",
+    "min_uptime",
+    "restart_delay",
+    "exp_backoff_restart_delay",
+    "stop_exit_codes",
+    "cron_restart",
+    "max_memory_restart",
+    "kill_timeout",
+    "kill_retry_time",
+    "treekill",
+    "shutdown_with_message",
+    "wait_ready",
+    "listen_timeout",
+    "watch",
+    "pmx",
+    "automation",
+    "vizion",
+    "vizion_running",
+    "km_link",
+    "windowsHide",
+    "username",
+    "unique_id",
+    "node_version",
+    "version",
+    "axm_actions",
+    "axm_monitor",
+    "axm_options",
+    "axm_dynamic",
+    "exit_code",
+    "env",
+];
+
 /// All workers, by id. Secrets in command lines are redacted unless `show_secrets`; those of the environment are as
 /// `environment` has them.
 pub fn jlist(list: &AppList, environment: &EnvironmentReply, show_secrets: bool) -> Vec<JlistEntry> {
@@ -237,8 +297,7 @@ fn add_environment(shape: &mut Pm2Env, env: &BTreeMap<String, String>) {
     let user = ["USER", "LOGNAME"].iter().find_map(|name| env.get(*name));
     shape.username = user.filter(|name| !name.is_empty()).cloned();
     shape.env = Some(env.clone());
-    let Ok(Value::Object(own)) = serde_json::to_value(&*shape) else { return };
-    let free = env.iter().filter(|(name, _)| !own.contains_key(*name));
+    let free = env.iter().filter(|(name, _)| !PM2_FIELDS.contains(&name.as_str()));
     shape.variables = free.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
 }
 
@@ -369,6 +428,8 @@ fn unique_id(name: &str, created_at_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -386,6 +447,43 @@ mod tests {
         let own = Metric { value: 7.into(), more: BTreeMap::new() };
         let shown = axm_monitor(&measured, &[("HTTP".to_owned(), own.clone())].into());
         assert_eq!((&shown["HTTP"], shown.len()), (&own, 2));
+    }
+
+    #[test]
+    fn a_variable_with_the_name_of_any_field_changes_no_field() {
+        let schema = schemars::schema_for!(Pm2Env);
+        let fields = schema.get("properties").and_then(Value::as_object).expect("it has fields");
+        let known: BTreeSet<&str> = PM2_FIELDS.into_iter().collect();
+        assert_eq!(fields.keys().map(String::as_str).collect::<BTreeSet<_>>(), known);
+        let value = |name: &Value| match fields[name.as_str().expect("a name")]["type"].as_str() {
+            Some("string") => "text".into(),
+            Some("integer") => 1.into(),
+            Some("boolean") => false.into(),
+            Some("array") => Value::Array(Vec::new()),
+            Some("object") => Value::Object(Map::new()),
+            _ => serde_json::to_value(Status::Online).expect("a status is a text"),
+        };
+        let required = schema.get("required").and_then(Value::as_array).expect("some are always there");
+        let least = required.iter().map(|name| (name.as_str().expect("a name").to_owned(), value(name)));
+        let least: Pm2Env =
+            serde_json::from_value(Value::Object(least.collect())).expect("it has all fields");
+        for name in known {
+            let env: BTreeMap<String, String> =
+                [name, "PATH"].map(|name| (name.to_owned(), "fast".to_owned())).into();
+            let mut shown = least.clone();
+            add_environment(&mut shown, &env);
+            let text = serde_json::to_string(&shown).expect("it has a JSON form");
+            let read: Pm2Env =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("variable {name}: {error}"));
+            assert_eq!(
+                read,
+                Pm2Env {
+                    env: Some(env),
+                    variables: [("PATH".to_owned(), "fast".into())].into(),
+                    ..least.clone()
+                }
+            );
+        }
     }
 
     #[test]

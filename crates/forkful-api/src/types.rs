@@ -364,11 +364,11 @@ pub struct MetricsQuery {
 pub struct HistoryQuery {
     /// The name of an app, or the id of a worker.
     pub app: String,
-    /// The start; without it, 10 minutes before the end.
+    /// The start, in milliseconds since the Unix epoch; without it, 10 minutes before the end.
     pub from: Option<u64>,
-    /// The end; without it, now.
+    /// The end, in milliseconds since the Unix epoch; without it, now.
     pub to: Option<u64>,
-    /// Seconds per value; without it, the smallest stored interval that results in at most 3600 values.
+    /// Seconds per value, at most a week; without it, the smallest stored interval that results in at most 3600 values.
     pub step: Option<u64>,
     /// Names of metrics, separated by commas; without it, all stored metrics.
     pub metrics: Option<String>,

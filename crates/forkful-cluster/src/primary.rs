@@ -333,6 +333,11 @@ impl Primary {
         self.step(Input::Balance(balance), now);
     }
 
+    /// Sets the number of the app's slots, over which `sticky` distributes client addresses.
+    pub fn set_slots(&mut self, slots: u16, now: Time) {
+        self.step(Input::Slots(slots), now);
+    }
+
     /// Sets how long the shares of new workers take to rise, and how long a drain may take.
     pub fn set_times(&mut self, slow_start: Duration, leaving: Leaving) {
         self.dispatcher.set_slow_start(slow_start);

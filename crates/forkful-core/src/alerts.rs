@@ -106,6 +106,11 @@ impl AlertPolicy {
         }
     }
 
+    /// In how many ways an alert is sent.
+    pub fn ways(&self) -> usize {
+        usize::from(self.webhook.is_some()) + usize::from(!self.command.is_empty())
+    }
+
     /// Whether all kinds are known to this version. A request needs that; a saved state, which another version may have written, does not.
     ///
     /// # Errors
@@ -220,7 +225,8 @@ pub struct AlertBook {
 
 #[derive(Debug, Clone, Copy)]
 struct Told {
-    at: Time,
+    /// When the last one was sent, if any was.
+    at: Option<Time>,
     every: Duration,
     /// Incidents since then without an alert.
     left_out: u64,
@@ -228,28 +234,51 @@ struct Told {
     is_lost: bool,
 }
 
+/// Why no alert is sent for an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotSent {
+    /// The app wants none of this kind.
+    Unwanted,
+    /// The last one of this kind is too recent.
+    TooSoon,
+    /// Too many alerts are under way: so many of this app.
+    NoRoom(usize),
+}
+
 impl AlertBook {
-    /// Decides whether an alert is sent for an incident of an app. `Some` sends it, with the number of incidents of this kind since
-    /// the last alert; `None` does not.
-    pub fn step(&mut self, app: &str, kind: IncidentKind, alerts: &AlertPolicy, now: Time) -> Option<u64> {
+    /// Decides whether an alert is sent for an incident of an app, and takes room for it. Gives the number of incidents of this kind
+    /// since the last alert. An alert without room does not start the pause until the next of its kind.
+    pub fn step(
+        &mut self,
+        (app, kind): (&str, IncidentKind),
+        alerts: &AlertPolicy,
+        under_way: &mut UnderWay,
+        now: Time,
+    ) -> Result<u64, NotSent> {
         if !alerts.on.contains(&AlertKind::Known(kind)) {
-            return None;
+            return Err(NotSent::Unwanted);
         }
         let key = (app.to_owned(), kind);
+        let is_recent = |at: Option<Time>, pause| at.is_some_and(|at| now.since(at) < pause);
         if let Some(told) = self.told.get_mut(&key)
-            && now.since(told.at) < if told.is_lost { AlertPolicy::EVERY_LEAST } else { alerts.every }
+            && is_recent(told.at, if told.is_lost { AlertPolicy::EVERY_LEAST } else { alerts.every })
         {
             told.left_out += 1;
-            return None;
+            return Err(NotSent::TooSoon);
         }
         if self.told.len() >= REMEMBERED_MAX {
-            self.told.retain(|_, told| now.since(told.at) < told.every);
+            self.told.retain(|_, told| is_recent(told.at, told.every));
         }
         if self.told.len() >= REMEMBERED_MAX {
             self.told.clear();
         }
-        let told = Told { at: now, every: alerts.every, left_out: 0, is_lost: false };
-        Some(self.told.insert(key, told).map_or(0, |before| before.left_out))
+        let never = Told { at: None, every: alerts.every, left_out: 0, is_lost: false };
+        let told = self.told.entry(key).or_insert(never);
+        if !under_way.begin(app, alerts.ways()) {
+            told.left_out += 1;
+            return Err(NotSent::NoRoom(under_way.of(app)));
+        }
+        Ok(std::mem::replace(told, Told { at: Some(now), ..never }).left_out)
     }
 
     /// The alert about an incident at `at` reached nobody. The next alert of its kind follows after the shortest pause. It counts this
@@ -257,7 +286,7 @@ impl AlertBook {
     pub fn undelivered(&mut self, app: &str, kind: IncidentKind, at: Time, left_out: u64) {
         let told = self.told.get_mut(&(app.to_owned(), kind));
         if let Some(told) = told {
-            told.is_lost |= told.at == at;
+            told.is_lost |= told.at == Some(at);
             told.left_out += left_out + 1;
         }
     }

@@ -3,18 +3,24 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::alerts::{AlertBook, AlertKind, AlertPolicy, UnderWay};
+use forkful_core::alerts::{AlertBook, AlertKind, AlertPolicy, NotSent, UnderWay};
 use forkful_core::incidents::IncidentKind;
 
 fn at(secs: u64) -> Time {
     Time::default() + Duration::from_secs(secs)
 }
 
+/// The decision, with nothing under way.
+fn step(book: &mut AlertBook, of: (&str, IncidentKind), alerts: &AlertPolicy, now: Time) -> Option<u64> {
+    let policy = AlertPolicy { command: vec!["notify".to_owned()], ..alerts.clone() };
+    book.step(of, &policy, &mut UnderWay::default(), now).ok()
+}
+
 #[test]
 fn a_burst_is_told_once_and_counted() {
     let alerts = AlertPolicy { every: Duration::from_secs(60), ..AlertPolicy::of_all_faults() };
     let mut book = AlertBook::default();
-    let mut step = |app, kind, secs| book.step(app, kind, &alerts, at(secs));
+    let mut step = |app, kind, secs| step(&mut book, (app, kind), &alerts, at(secs));
     assert_eq!(step("api", IncidentKind::Crash, 0), Some(0));
     for second in 1..20 {
         assert_eq!(step("api", IncidentKind::Crash, second), None);
@@ -31,30 +37,30 @@ fn an_alert_that_reached_nobody_is_counted_in_the_next_one_which_comes_sooner() 
     let alerts = AlertPolicy::of_all_faults();
     let mut book = AlertBook::default();
     let crash = IncidentKind::Crash;
-    assert_eq!(book.step("api", crash, &alerts, at(0)), Some(0));
-    assert_eq!(book.step("api", crash, &alerts, at(3)), None);
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(0)), Some(0));
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(3)), None);
     book.undelivered("api", crash, at(0), 0);
     assert_eq!(
-        book.step("api", crash, &alerts, at(5)),
+        step(&mut book, ("api", crash), &alerts, at(5)),
         None,
         "a burst does not ask a dead receiver for each of its crashes"
     );
-    assert_eq!(book.step("api", crash, &alerts, at(10)), Some(3));
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(10)), Some(3));
     // The next one is lost, too, after a newer one was sent.
-    assert_eq!(book.step("api", crash, &alerts, at(310)), Some(0));
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(310)), Some(0));
     book.undelivered("api", crash, at(10), 3);
-    assert_eq!(book.step("api", crash, &alerts, at(320)), None, "the newer one may have arrived");
-    assert_eq!(book.step("api", crash, &alerts, at(610)), Some(5));
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(320)), None, "the newer one may have arrived");
+    assert_eq!(step(&mut book, ("api", crash), &alerts, at(610)), Some(5));
 }
 
 #[test]
 fn another_app_of_the_same_name_begins_anew() {
     let alerts = AlertPolicy::of_all_faults();
     let mut book = AlertBook::default();
-    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), Some(0));
-    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(1)), None);
+    assert_eq!(step(&mut book, ("api", IncidentKind::Crash), &alerts, at(0)), Some(0));
+    assert_eq!(step(&mut book, ("api", IncidentKind::Crash), &alerts, at(1)), None);
     book.forget("api");
-    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(2)), Some(0));
+    assert_eq!(step(&mut book, ("api", IncidentKind::Crash), &alerts, at(2)), Some(0));
 }
 
 #[test]
@@ -64,8 +70,8 @@ fn kinds_that_nobody_wants_are_neither_told_nor_counted() {
         ..AlertPolicy::of_all_faults()
     };
     let mut book = AlertBook::default();
-    assert_eq!(book.step("api", IncidentKind::Crash, &alerts, at(0)), None);
-    assert_eq!(book.step("api", IncidentKind::CrashLoop, &alerts, at(0)), Some(0));
+    assert_eq!(step(&mut book, ("api", IncidentKind::Crash), &alerts, at(0)), None);
+    assert_eq!(step(&mut book, ("api", IncidentKind::CrashLoop), &alerts, at(0)), Some(0));
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn ever_new_names_leave_a_bounded_book() {
     let alerts = AlertPolicy::of_all_faults();
     let mut book = AlertBook::default();
     for number in 0..5000 {
-        assert_eq!(book.step(&format!("app-{number}"), IncidentKind::Crash, &alerts, at(0)), Some(0));
+        assert_eq!(step(&mut book, (&format!("app-{number}"), IncidentKind::Crash), &alerts, at(0)), Some(0));
     }
     assert!(format!("{book:?}").matches("Told").count() <= 1025);
 }
@@ -137,4 +143,25 @@ fn an_app_whose_alerts_hang_takes_no_room_from_others() {
     }
     assert_eq!(under_way.of("web"), 0);
     assert!(format!("{under_way:?}").len() < 2000 && !format!("{under_way:?}").contains("web"));
+}
+
+#[test]
+fn an_alert_without_room_is_counted_and_one_that_nobody_wants_needs_none() {
+    let alerts = AlertPolicy {
+        on: [AlertKind::Known(IncidentKind::CrashLoop), AlertKind::Known(IncidentKind::Crash)].into(),
+        command: vec!["notify".to_owned()],
+        ..AlertPolicy::of_all_faults()
+    };
+    let (mut book, mut under_way) = (AlertBook::default(), UnderWay::default());
+    while under_way.begin("api", 1) {}
+    let mut step =
+        |kind, secs, under_way: &mut UnderWay| book.step(("api", kind), &alerts, under_way, at(secs));
+    let no_room = Err(NotSent::NoRoom(UnderWay::OF_APP_MAX));
+    assert_eq!(step(IncidentKind::Unhealthy, 0, &mut under_way), Err(NotSent::Unwanted));
+    assert_eq!(step(IncidentKind::Crash, 0, &mut under_way), no_room);
+    assert_eq!(step(IncidentKind::Crash, 1, &mut under_way), no_room, "it has started no pause");
+    under_way.end("api");
+    assert_eq!(step(IncidentKind::Crash, 2, &mut under_way), Ok(2), "the two are counted");
+    assert_eq!(step(IncidentKind::Crash, 3, &mut under_way), Err(NotSent::TooSoon), "and need no room");
+    assert_eq!(step(IncidentKind::CrashLoop, 3, &mut under_way), no_room);
 }

@@ -37,6 +37,7 @@ const COUNTERS: &str = "
 ## Counters
 They continue over all processes of a slot: a worker's counts are kept when it exits. A worker that drains, as at a
 reload, reports its last counts; one that is stopped or restarted, or crashes, loses those after its last report: at most the last second with requests.
+Health checks by `http` and warm-up requests are requests like others: they count in requests, errors, latency and `max_requests`.
 
 | in JSON | unit | measured by | for Prometheus | what it is |
 | --- | --- | --- | --- | --- |
@@ -55,7 +56,6 @@ the slot. Names are those of prom-client where it has one, so that dashboards fo
 | `nodejs_version_info`, `process_start_time_seconds` | of the worker's process |
 | `forkful_worker_up`, `forkful_worker_blocked_seconds` | whether a worker is online; for how long its event loop has not answered |
 | `forkful_worker_state` | 1, with the worker's `state`: `online`, `launching`, `stopping`, `stopped`, `finished`, `errored` (given up), `waiting restart` |
-| `forkful_worker_restarts_total`, `forkful_worker_crashes_total` | all restarts; all crashes, whether the worker was restarted or given up. `forkful list` shows crashes in a column of their own, and in ↺ the restarts that no crash caused |
 | `forkful_app_workers`, `forkful_app_reloads_total` | of the app; reloads by `result`, those that begin by themselves (`watch`, `cron_restart`, limits) among them |
 | `forkful_connections_handed_over_total`, `forkful_connections_rescued_total`, `forkful_connections_lost_total`, `forkful_workers_suspected_total`, `forkful_steering_changes_total` | by `address`, see [BALANCE.md](BALANCE.md) |
 | `forkful_outgoing_connections` | by `host`, such as `db:5432`: connections that a worker has opened itself; at most 16 hosts of a worker, those with most connections |
@@ -84,7 +84,8 @@ and without `worker`.
 - Each scrape resets what prom-client measures since the last one: `collectDefaultMetrics()` reports the event loop's lag over the time between two scrapes. With two scrapers, each sees
   only a part of that time.
 - Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
-  leave reports its counts; a worker that crashes loses its counts since the last scrape.
+  leave reports its counts; a worker that crashes loses its counts since the last scrape. For another daemon, up to about 2,000 series of ended workers are kept (192 KB); with the last
+  counts of living workers 256 KB. Of more series, the sums fall when the daemon dies.
 - Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
 - At most 10,000 series and 1,000 metrics of an app. A worker's answer has at most 480 KB: its largest metrics are left out when it would be longer. What is left out, and what makes no sense, is
   counted in `forkful_app_metrics_left_out`; so is an answer that cannot be read, such as one of a metric whose `collect` throws: then the last answer counts.
@@ -112,10 +113,12 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 - Each slot of an app is an instance: `service.name` is the app, `service.namespace` its namespace, `service.instance.id` is `HOST:APP:SLOT`. Further attributes: `host.name`,
   `process.runtime.name`, `process.runtime.version`. Counters are cumulative, and go on over restarts of workers.
 - Names are those of OpenTelemetry's semantic conventions where they have one, and begin with `forkful.` otherwise. Beside the table below: the histograms `http.server.request.duration`
-  and `v8js.gc.duration` (by `v8js.gc.type`), `process.uptime`, `forkful.worker.restarts` and `forkful.worker.crashes`.
+  and `v8js.gc.duration` (by `v8js.gc.type`), and `process.uptime`.
 - A request takes at most 10 s, and one is under way at a time. When the receiver is not there, nothing is kept: the next export has the newer sums. The daemon's log says so once, and once
   when it works again; `forkful list` says it as long as it lasts. What a receiver rejects of a request that it accepts (`partialSuccess`) is told likewise. A receiver that
   answers `Retry-After` with a number of seconds gets nothing until they are over, at most an hour.
+- An app that is deleted, and a daemon or a `forkful run` that ends, sends the last sums at once; the daemon waits for them at most 2 s. A receiver that has asked for a pause does not
+  get them. The last sums of a slot that `forkful scale` removes are not sent.
 - The app's own metrics (prom-client) are not sent.
 
 | in JSON | in OpenTelemetry | unit | instrument |

@@ -118,6 +118,7 @@ use apps::Apps;
 use closes::Closes;
 use jobs::{JobId, Jobs};
 use look::Looks;
+use otlp::LastExports;
 use processes::Processes;
 use signals::Signal;
 use starting::Starts;
@@ -175,6 +176,7 @@ struct Life {
     successor: Option<(OwnedFd, Time)>,
     /// Of this daemon, if it has replaced another one.
     trial: Option<Trial>,
+    last_exports: LastExports,
 }
 
 /// What is delivered after what is being done now.
@@ -243,7 +245,14 @@ impl Engine {
             options,
             persistence,
             inbox: Inbox { events: VecDeque::new(), effects: Vec::new(), back },
-            life: Life { phase: Phase::Serving, stop: None, last_exit: None, successor: None, trial: None },
+            life: Life {
+                phase: Phase::Serving,
+                stop: None,
+                last_exit: None,
+                successor: None,
+                trial: None,
+                last_exports: LastExports::default(),
+            },
         };
         Ok((engine, back_receiver))
     }
@@ -286,7 +295,17 @@ impl Engine {
             self.settle();
         }
         self.jobs.give_all().await;
+        self.export_last().await;
         Ok(())
+    }
+
+    /// Sends the metrics of what is left, unless another daemon goes on with it, and waits for a moment until they have arrived.
+    async fn export_last(&mut self) {
+        let now = self.clock.now();
+        if self.life.successor.is_none() {
+            self.apps.values_mut().for_each(|app| self.life.last_exports.begin(app, &self.logs, now));
+        }
+        self.life.last_exports.finish().await;
     }
 
     /// Serves ready descriptors; says whether all have been.
@@ -376,9 +395,9 @@ impl Engine {
     fn on_back(&mut self, back: Back) {
         match back {
             Back::Step(command) => self.on_command(command),
-            Back::Exported { app, outcome } => {
+            Back::Exported { app, receiver, outcome } => {
                 if let Some(entry) = self.apps.get_mut(app) {
-                    entry.on_exported(outcome, self.clock.now());
+                    entry.on_exported(&receiver, outcome, self.clock.now());
                 }
             }
             Back::Merged(merged) => self.apps.on_merged(&merged, self.clock.now()),

@@ -37,6 +37,8 @@ pub enum Event {
     CloseAll,
     /// New connections are distributed with another balance mode from now on.
     Balance(Balance),
+    /// The app has this many slots, with those whose worker has ended.
+    Slots(u16),
     /// The worker must prove that its event loop is responsive, unless it already owes a reply.
     Ask(WorkerId),
     /// A connection is for exactly this worker.

@@ -127,6 +127,7 @@ impl Dispatcher {
             Event::Muted { worker, may_have_served } => self.on_muted(worker, may_have_served, now, out),
             Event::CloseAll => self.close_all(out),
             Event::Balance(balance) => self.set_balance(balance, now, out),
+            Event::Slots(slots) => self.set_slots(slots, now, out),
             Event::Ask(worker) => self.ask(worker, now, out),
             Event::Deliver { worker, listening, connection } => {
                 self.deliver(worker, listening, connection, now, out);

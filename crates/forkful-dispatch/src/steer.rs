@@ -108,9 +108,7 @@ impl Dispatcher {
             let owner = listening.members.get(usize::from(member)).and_then(|state| state.owner);
             owner.and_then(|id| self.workers.get(&id)).map(|worker| worker.slot)
         };
-        let slots =
-            self.workers.values().map(|worker| worker.slot).max().map_or(0, |last| usize::from(last) + 1);
-        let mut own = vec![None; slots];
+        let mut own = vec![None; self.slots()];
         for member in serving {
             if let Some(place) = slot_of(*member).and_then(|slot| own.get_mut(usize::from(slot))) {
                 place.get_or_insert(*member);
@@ -118,6 +116,20 @@ impl Dispatcher {
         }
         let stand_in = |slot: usize| serving.get(slot % serving.len().max(1)).copied();
         own.into_iter().enumerate().filter_map(|(slot, own)| own.or_else(|| stand_in(slot))).collect()
+    }
+
+    /// The kernel distributes client addresses over so many slots. A worker that ends does not change the
+    /// number: otherwise the clients of all other workers would move.
+    fn slots(&self) -> usize {
+        let held = self.workers.values().map(|worker| worker.slot.saturating_add(1)).max();
+        usize::from(self.workers.slots.max(held.unwrap_or(0)))
+    }
+
+    /// The app has another number of slots. For a slot more, the steering changes when its worker opens.
+    pub(crate) fn set_slots(&mut self, slots: u16, now: Time, out: &mut Outbox) {
+        if slots < std::mem::replace(&mut self.workers.slots, slots) {
+            self.refresh_all(now, out);
+        }
     }
 
     /// Whether connections in this socket's queue are left to the worker that holds it.

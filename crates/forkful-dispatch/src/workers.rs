@@ -18,6 +18,8 @@ type Rank = (u32, u64, WorkerId);
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     all: BTreeMap<WorkerId, Worker>,
+    /// The number of the app's slots, with those that have no worker now.
+    pub(crate) slots: u16,
     /// Workers that may not rest, in order.
     active: Vec<WorkerId>,
     /// Resting workers, by the addresses that they serve.
@@ -76,7 +78,7 @@ impl Workers {
 
     /// Determines which workers rest. Pauses that have ended by `now` were handled.
     pub(crate) fn settle(&mut self, now: Time) {
-        let Self { all, active, resting } = self;
+        let Self { all, active, resting, .. } = self;
         active.retain(|id| {
             let Some(worker) = all.get_mut(id) else { return false };
             let rests = worker.rests(now);

@@ -270,7 +270,8 @@ fn changes_what_is_written(event: &Event) -> bool {
         | Event::Closed { .. }
         | Event::Leaves { .. }
         | Event::Drained { .. } => true,
-        Event::Ask(_)
+        Event::Slots(_)
+        | Event::Ask(_)
         | Event::Deliver { .. }
         | Event::Pass { .. }
         | Event::Echoed(_)

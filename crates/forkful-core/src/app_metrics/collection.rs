@@ -17,8 +17,11 @@ pub const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// How often the pause is doubled: to an hour, about.
 const DOUBLINGS_MAX: u32 = 7;
-/// The longest text that is written down of an app. Beyond it, counters may fall when a daemon dies.
-const WRITTEN_BYTES_MAX: usize = 64 * 1024;
+/// The longest text that is written down of an app: all apps share one state, which is written at each change of an app. Workers whose
+/// counts have no room are left out: counters fall when such a worker ends while there is no daemon.
+const WRITTEN_BYTES_MAX: usize = 256 * 1024;
+/// The most of it for what ended workers had counted: about 2,000 series. Of more, some are left out, and fall when the daemon dies.
+const ENDED_WRITTEN_BYTES_MAX: usize = 192 * 1024;
 /// What ended workers had counted takes no more than this, whatever labels they had. Series that come later are left out.
 const ENDED_BYTES_MAX: usize = 1024 * 1024;
 /// How many answers of one worker may be in reading at a time: the answer to the last question, a late answer to an earlier question, and
@@ -69,6 +72,8 @@ impl Known {
 pub struct Collection {
     workers: BTreeMap<u32, Known>,
     ended: Arc<AppReport>,
+    /// The same as a text, within its bound.
+    ended_text: String,
     /// As it was written down last.
     written: String,
 }
@@ -189,8 +194,13 @@ impl Collection {
             let mut ended = merge_within([&*self.ended, &counters], ENDED_BYTES_MAX);
             // Each worker has the same series, as a rule.
             ended.left_out = left_out_before.max(ended.left_out - left_out_before);
-            self.ended = Arc::new(ended);
+            self.have_ended(ended);
         }
+    }
+
+    fn have_ended(&mut self, ended: AppReport) {
+        self.ended_text = text_within(&ended, ENDED_WRITTEN_BYTES_MAX);
+        self.ended = Arc::new(ended);
     }
 
     /// The last report of each worker, what ended ones had counted, and a report of nothing for each answer that could not be read.
@@ -207,17 +217,17 @@ impl Collection {
         self.written = self.in_short().unwrap_or_default();
     }
 
-    /// `None` when there is nothing, or too much.
+    /// `None` when there is nothing. What ended workers had counted comes first: living ones can be asked again.
     fn in_short(&self) -> Option<String> {
-        let ended = self.ended.write();
-        let mut room = WRITTEN_BYTES_MAX.checked_sub(ended.len())?;
+        let ended = self.ended_text.clone();
+        let mut room = WRITTEN_BYTES_MAX.saturating_sub(ended.len());
         let mut workers = BTreeMap::new();
         for (worker, known) in &self.workers {
             let Some(last) = &known.last else { continue };
             let counters = last.counters();
-            if !counters.families.is_empty() {
-                let text = counters.write();
-                room = room.checked_sub(text.len())?;
+            let text = counters.write();
+            if !counters.families.is_empty() && text.len() <= room {
+                room -= text.len();
                 workers.insert(*worker, text);
             }
         }
@@ -236,7 +246,7 @@ impl Collection {
     pub fn resume(written: &str, is_there: impl Fn(u32) -> bool) -> Self {
         let mut collection = Self::default();
         let Ok(Written { ended, workers }) = serde_json::from_str(written) else { return collection };
-        collection.ended = Arc::new(AppReport::read(&ended).unwrap_or_default());
+        collection.have_ended(AppReport::read(&ended).unwrap_or_default());
         for (worker, text) in workers {
             let last = AppReport::read(&text).map(Arc::new);
             collection.workers.insert(worker, Known { last, ..Known::default() });
@@ -247,6 +257,16 @@ impl Collection {
         collection.write_down();
         collection
     }
+}
+
+/// A report as a text of at most this number of bytes: with as many of its first series as have room.
+fn text_within(report: &AppReport, bytes_max: usize) -> String {
+    let (mut text, mut bytes) = (report.write(), bytes_max);
+    while text.len() > bytes_max {
+        text = merge_within([report], bytes).write();
+        bytes /= 2;
+    }
+    text
 }
 
 #[cfg(test)]
@@ -355,17 +375,62 @@ mod tests {
         let mut next = Collection::resume(next.written(), |worker| worker == 3);
         answer(&mut next, 3, Some(hits(5)));
         assert_eq!(sums(&next), [Some(8.0), Some(5.0)]);
-        let label = "x".repeat(1000);
-        let many: Vec<_> =
-            (0..300).map(|n| format!(r#"{{"value":1,"labels":{{"a":"{label}{n}"}}}}"#)).collect();
-        let many = format!(r#"[{{"name":"hits","type":"counter","values":[{}]}}]"#, many.join(","));
-        answer(&mut next, 4, AppReport::read(&many));
-        next.write_down();
-        assert_eq!(next.written(), "", "too much is not written down");
         for nonsense in ["", "{}", "7", r#"{"ended":"x","workers":{"1":"y"}}"#] {
             assert_eq!(sums(&Collection::resume(nonsense, |_| true)), [None, None], "{nonsense}");
         }
     }
+
+    /// A counter with this number of series.
+    fn series(name: &str, count: usize, label_bytes: usize) -> AppReport {
+        let label = "x".repeat(label_bytes);
+        let samples: Vec<_> =
+            (0..count).map(|n| format!(r#"{{"value":1,"labels":{{"a":"{label}{n}"}}}}"#)).collect();
+        let samples = samples.join(",");
+        AppReport::read(&format!(r#"[{{"name":"{name}","type":"counter","values":[{samples}]}}]"#)).unwrap()
+    }
+
+    /// The sum of all series of `hits`, and their number.
+    fn all_hits(collection: &Collection) -> (f64, usize) {
+        let reports = collection.reports();
+        let merged = merge(reports.iter().map(AsRef::as_ref));
+        let samples = merged.families.first().map(|family| family.samples.clone()).unwrap_or_default();
+        (samples.iter().map(|sample| sample.value).sum(), samples.len())
+    }
+
+    #[test]
+    fn sums_of_many_series_do_not_fall_when_a_daemon_dies() {
+        let mut collection = Collection::default();
+        for worker in 1..=4 {
+            answer(&mut collection, worker, Some(series("hits", 560, 40)));
+            if worker > 2 {
+                collection.ended(worker);
+            }
+        }
+        assert_eq!(all_hits(&collection), (2240.0, 560));
+        collection.write_down();
+        let next = Collection::resume(collection.written(), |_| true);
+        assert_eq!(all_hits(&next), (2240.0, 560));
+        // Living workers with more than there is room for change nothing about that.
+        for worker in 5..=9 {
+            answer(&mut collection, worker, Some(series("hits", 560, 400)));
+        }
+        collection.write_down();
+        assert!(collection.written().len() < WRITTEN_BYTES_MAX * 3 / 2, "{}", collection.written().len());
+        let next = Collection::resume(collection.written(), |_| true);
+        assert_eq!(all_hits(&next), (2240.0, 560));
+    }
+
+    #[test]
+    fn of_very_many_series_of_ended_workers_as_many_are_written_down_as_have_room() {
+        let mut collection = Collection::default();
+        answer(&mut collection, 1, Some(series("hits", 900, 300)));
+        collection.ended(1);
+        collection.write_down();
+        let (sum, count) = all_hits(&Collection::resume(collection.written(), |_| true));
+        assert!(sum > 400.0 && count < 900, "{sum} of 900");
+        assert!(collection.ended_text.len() <= ENDED_WRITTEN_BYTES_MAX);
+    }
+
     #[test]
     fn a_worker_whose_answer_was_lost_is_asked_again_and_not_waited_for() {
         let mut collection = Collection::default();

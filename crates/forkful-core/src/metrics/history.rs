@@ -165,6 +165,8 @@ fn is_peak(metric: &Metric) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::metrics::table::Kind;
     use crate::metrics::{HEAD_BYTES, Sample};
@@ -307,6 +309,37 @@ mod tests {
         assert_eq!(of(NOW, Some(7)), (Ring::Minutes, 180), "a week is all there is");
         let odd = query(NOW + 5, NOW - 5, 0).span(NOW);
         assert_eq!((odd.points, odd.step_s), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_gets_a_bounded_reply(
+            [from_s, to_s, step_s] in prop::array::uniform3(prop::option::of(prop_oneof![
+                any::<u64>(),
+                0..700_000_u64,
+                NOW - 700_000..NOW + 700_000,
+                Just(u64::MAX),
+            ])),
+        ) {
+            let mut world = World::new();
+            (0..20).for_each(|second| world.take(NOW - 20 + second, &[(SHARE, 0.5), ("pool_busy", 0.5)]));
+            for name in [SHARE, "pool_busy"] {
+                let (span, values) = world.read(name, Query { from_s, to_s, step_s }, NOW);
+                prop_assert!(span.points <= 3601 && span.step_s <= Ring::Minutes.reach_s(), "{span:?}");
+                prop_assert!(values.is_empty() || values.len() as u64 == span.points);
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_may_be_as_long_as_the_longest_ring() {
+        let mut world = World::new();
+        (0..20).for_each(|second| world.record(NOW - 20 + second, 0.5));
+        for step in [Ring::Minutes.reach_s(), 1_000_000_000_000_000, u64::MAX] {
+            let (span, values) = world.read(SHARE, query(NOW - 600, NOW, step), NOW);
+            assert_eq!(span.step_s, Ring::Minutes.reach_s());
+            assert!(values.iter().flatten().count() == 1, "{values:?}");
+        }
     }
 
     #[test]

@@ -315,6 +315,12 @@ pub const METRICS: &[Metric] = &[
     row("log_lines_dropped_total", Unit::Count, Counter, Kernel, "Of these, lines that could not be written to a file.")
         .exported(&[plain("forkful_log_lines_dropped_total")])
         .otel(&[counter("forkful.log.dropped", "{line}")]),
+    row("restarts_total", Unit::Count, Counter, Kernel, "Restarts of the worker, asked for or not. `forkful list` shows those that no crash caused, since the last `forkful reset`.")
+        .exported(&[plain("forkful_worker_restarts_total")])
+        .otel(&[counter("forkful.worker.restarts", "{process}")]),
+    row("crashes_total", Unit::Count, Counter, Kernel, "Unexpected ends of the worker that led to a restart or to giving up.")
+        .exported(&[plain("forkful_worker_crashes_total")])
+        .otel(&[counter("forkful.worker.crashes", "{process}")]),
 ];
 
 const fn row(name: &'static str, unit: Unit, kind: Kind, source: Source, meaning: &'static str) -> Metric {

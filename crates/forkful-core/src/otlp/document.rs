@@ -34,8 +34,6 @@ pub struct WorkerMetrics {
     /// Of its process, if it has one.
     pub node_version: Option<String>,
     pub uptime_s: Option<f64>,
-    pub restarts: u32,
-    pub crashes: u32,
     pub counts: Counts,
     pub sample: Sample,
 }
@@ -184,11 +182,6 @@ impl Exported {
         if let Some(seconds) = worker.uptime_s {
             self.add(&mut metrics, &uptime, "The time that the process has been running.", seconds);
         }
-        let counter = |name| OtelMetric::plain(name, "{process}", Instrument::Counter);
-        let restarts = "Restarts of a worker, asked for or not.";
-        self.add(&mut metrics, &counter("forkful.worker.restarts"), restarts, f64::from(worker.restarts));
-        let crashes = "Unexpected ends of a worker that led to a restart or to giving up.";
-        self.add(&mut metrics, &counter("forkful.worker.crashes"), crashes, f64::from(worker.crashes));
         self.add_histograms(&mut metrics, &worker.counts);
         metrics
     }
@@ -284,6 +277,8 @@ mod tests {
             values: Readings::of(&[
                 ("event_loop_active_seconds_total", 1.5),
                 ("event_loop_idle_seconds_total", 8.5),
+                ("restarts_total", 2.0),
+                ("crashes_total", 1.0),
             ]),
             ..Counts::default()
         };
@@ -296,8 +291,6 @@ mod tests {
             slot: 3,
             node_version: Some("24.1.0".to_owned()),
             uptime_s: Some(10.0),
-            restarts: 2,
-            crashes: 1,
             counts,
             sample,
         };

@@ -91,9 +91,9 @@ impl Engine {
             }
             Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
             Effect::Defined => self.follow_definition(app, now),
-            Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home),
-            Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs),
-            Effect::Removed => self.remove_app(app),
+            Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home, now),
+            Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs, now),
+            Effect::Removed => self.remove_app(app, now),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),
             Effect::LookAtSockets(slot, generation) => self.look_at_sockets(app, slot, generation, now),
@@ -138,10 +138,13 @@ impl Engine {
     }
 
     /// The last slot of an app is gone. Its compiled code goes, unless it is only stopped with the daemon.
-    fn remove_app(&mut self, app: AppId) {
+    fn remove_app(&mut self, app: AppId, now: Time) {
         if let Some(entry) = self.apps.get(&app).filter(|_| self.life.phase == Phase::Serving) {
             self.conversations.alerts.forget(&entry.spec().name.to_string());
             self.starts.remove_cache(CodeCache::of(&entry.spec().name, &self.options.home));
+        }
+        if let Some(entry) = self.apps.get_mut(app) {
+            self.life.last_exports.begin(entry, &self.logs, now);
         }
         self.apps.remove(app);
     }

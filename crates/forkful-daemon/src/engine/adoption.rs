@@ -131,6 +131,7 @@ impl Owners<'_> {
         }
         let is_there = |worker| entry.workers.process_of(WorkerId(worker)).is_some();
         entry.metrics.own = Collection::resume(&written.counted, is_there);
+        entry.count_slots(self.now);
         entry.primary.taken_up(self.now);
         let slots = entry.supervisor.slots().iter();
         let online: Vec<_> = slots.filter_map(|(slot, record)| Some((*slot, record.online()?))).collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forkful_api::incidents::{Alert, Incident};
 use forkful_core::Time;
-use forkful_core::alerts::{AlertBook, UnderWay};
+use forkful_core::alerts::{AlertBook, NotSent, UnderWay};
 use forkful_core::spec::AppSpec;
 use forkful_os::{identity, memory_file};
 use hyper::body::Bytes;
@@ -41,16 +41,17 @@ impl AlertDesk {
     pub(super) fn tell(&mut self, incident: Incident, spec: &AppSpec, starts: &mut Starts, now: Time) {
         let Some(policy) = &spec.alerts else { return };
         let (app, kind) = (incident.summary.app.clone(), incident.summary.kind);
-        // Taken before `step`, so that an alert without room does not start the pause until the next of its kind.
-        let number = usize::from(policy.webhook.is_some()) + usize::from(!policy.command.is_empty());
-        if !self.under_way.borrow_mut().begin(&app, number) {
-            let others = self.under_way.borrow().of(&app);
-            log_line!("forkful: {app}: an alert is left out: {others} others of this app are under way");
-            return;
-        }
+        let step = self.book.borrow_mut().step((&app, kind), policy, &mut self.under_way.borrow_mut(), now);
+        let left_out = match step {
+            Ok(left_out) => left_out,
+            Err(NotSent::Unwanted | NotSent::TooSoon) => return,
+            Err(NotSent::NoRoom(others)) => {
+                log_line!("forkful: {app}: an alert is left out: {others} others of this app are under way");
+                return;
+            }
+        };
         let way = || Way { app: app.clone(), under_way: Rc::clone(&self.under_way) };
-        let mut ways: Vec<Way> = std::iter::repeat_with(way).take(number).collect();
-        let Some(left_out) = self.book.borrow_mut().step(&app, kind, policy, now) else { return };
+        let mut ways: Vec<Way> = std::iter::repeat_with(way).take(policy.ways()).collect();
         let alert = Alert::new(incident, left_out, identity::host_name().unwrap_or_default());
         let body = Bytes::from(serde_json::to_vec(&alert).expect("our own types always have a JSON form"));
         let ran = (!policy.command.is_empty())

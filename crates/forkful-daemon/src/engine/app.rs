@@ -22,7 +22,7 @@ use super::cpu_sample::CpuSample;
 use super::exit_tail::ExitTail;
 use super::launch::{balance_of, lowest_port_of, other_user};
 use super::log_files::{SpecialFiles, log_files};
-use super::metrics::{AppMetrics, LogCounts};
+use super::metrics::{AppMetrics, PlaceCounts};
 use super::upkeep::AppUpkeep;
 
 pub(crate) use super::process::{Bonds, Doubt, Ended, Process, Stdin, Workers};
@@ -94,8 +94,8 @@ pub(crate) struct Place {
     pub(crate) exit_tail: ExitTail,
     /// When its newest process was started, in wall-clock milliseconds.
     pub(crate) started_at_ms: Option<u64>,
-    /// What was counted of its output.
-    pub(crate) logged: LogCounts,
+    /// What was counted of it last.
+    pub(crate) counted: PlaceCounts,
     pub(crate) cpu: CpuSample,
     /// The same of its process's control group.
     pub(crate) group_cpu: CpuSample,
@@ -161,7 +161,7 @@ impl App {
             owner_looked_at: None,
             exit_tail: ExitTail::default(),
             started_at_ms: None,
-            logged: LogCounts::default(),
+            counted: PlaceCounts::default(),
             cpu: CpuSample::default(),
             group_cpu: CpuSample::default(),
             out_file: files.out,
@@ -170,6 +170,12 @@ impl App {
         };
         self.upkeep.exclude_logs(&place);
         self.places.insert(number, Box::new(place));
+    }
+
+    /// Its places have changed: sticky clients are distributed over all slots, with and without a worker.
+    pub(crate) fn count_slots(&mut self, now: Time) {
+        let slots = self.places.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        self.primary.set_slots(slots, now);
     }
 
     /// Keeps the slots that are gone until the effects before their removal are told.

@@ -239,7 +239,7 @@ impl Apps {
     }
 
     /// An app has another slot.
-    pub(super) fn add_place(&mut self, app: AppId, number: u16, home: &Home) {
+    pub(super) fn add_place(&mut self, app: AppId, number: u16, home: &Home, now: Time) {
         let Some(entry) = self.all.get(&app) else { return };
         let former = self.former_pm_ids.get_mut(&entry.spec().name);
         let pm_id = former.and_then(|ids| ids.remove(&number)).unwrap_or_else(|| {
@@ -248,15 +248,18 @@ impl Apps {
         });
         if let Some(entry) = self.get_mut(app) {
             entry.add_place(number, pm_id, &home.logs());
+            entry.count_slots(now);
         }
     }
 
     /// A deleted slot goes.
-    pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService) {
+    pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService, now: Time) {
         let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
+        entry.count_places(logs);
         let name = entry.spec().name.clone();
         let Some(place) = entry.places.remove(&slot) else { return };
+        entry.count_slots(now);
         logs.forget(place.pm_id);
         if self.former_pm_ids.len() < FORMER_APPS_MAX || self.former_pm_ids.contains_key(&name) {
             self.former_pm_ids.entry(name).or_default().insert(slot, place.pm_id);

@@ -19,7 +19,7 @@ pub(crate) enum Back {
     /// The next step of a configuration that is being applied.
     Step(Command),
     /// Metrics have been sent for OpenTelemetry, or not.
-    Exported { app: AppId, outcome: Result<(), Fault> },
+    Exported { app: AppId, receiver: String, outcome: Result<(), Fault> },
     /// Metrics that workers want have been merged.
     Merged(Box<app_metrics::Merged>),
     /// A configuration that is being applied begins its next step: its number, and how far it is.

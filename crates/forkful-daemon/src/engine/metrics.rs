@@ -105,22 +105,37 @@ pub(crate) struct ProcessMetrics {
     pub(super) inventory: Option<Box<Inventory>>,
 }
 
-/// What a worker has written, over all its processes, since this daemon knows it.
+/// What was counted of a place when its counters were last added to the totals of its slot: what its worker has written since this
+/// daemon knows it, and the restarts and crashes of its supervisor, which `reset` sets to 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LogCounts {
-    bytes: u64,
+pub(crate) struct PlaceCounts {
+    log_bytes: u64,
     dropped_lines: u64,
+    restarts: u32,
+    crashes: u32,
 }
 
-impl LogCounts {
-    fn of(logs: &LogService, pm_id: u32) -> Self {
-        Self { bytes: logs.bytes(pm_id), dropped_lines: logs.dropped_lines(pm_id) }
+impl PlaceCounts {
+    fn of(logs: &LogService, pm_id: u32, record: Option<&SlotRecord>) -> Self {
+        let (log_bytes, dropped_lines) = (logs.bytes(pm_id), logs.dropped_lines(pm_id));
+        Self { log_bytes, dropped_lines, ..Self::default() }.with_restarts(record)
+    }
+
+    fn with_restarts(self, record: Option<&SlotRecord>) -> Self {
+        let counters = record.map(|record| &record.slot.counters);
+        let (restarts, crashes) = counters.map_or((0, 0), |counters| (counters.restarts, counters.crashes));
+        Self { restarts, crashes, ..self }
     }
 
     fn since(self, before: Self) -> Readings {
-        let bytes = self.bytes.saturating_sub(before.bytes);
-        let dropped = self.dropped_lines.saturating_sub(before.dropped_lines);
-        Readings::of(&[("log_bytes_total", bytes as f64), ("log_lines_dropped_total", dropped as f64)])
+        // What is less than before was reset in between.
+        let more = |now: u32, before: u32| f64::from(now.checked_sub(before).unwrap_or(now));
+        Readings::of(&[
+            ("log_bytes_total", self.log_bytes.saturating_sub(before.log_bytes) as f64),
+            ("log_lines_dropped_total", self.dropped_lines.saturating_sub(before.dropped_lines) as f64),
+            ("restarts_total", more(self.restarts, before.restarts)),
+            ("crashes_total", more(self.crashes, before.crashes)),
+        ])
     }
 }
 
@@ -199,12 +214,12 @@ impl App {
         self.metrics.own.write_down();
     }
 
-    /// Counts what its workers have written since the last time. That is counted for each slot and not for a process: what
-    /// the last process of a slot wrote arrives after its end, and during a reload two of them write.
-    pub(super) fn count_log(&mut self, logs: &LogService) {
+    /// Counts what its workers have written, and how often they were restarted, since the last time. That is counted for each slot and
+    /// not for a process: what the last process of a slot wrote arrives after its end, and during a reload two of them write.
+    pub(super) fn count_places(&mut self, logs: &LogService) {
         for (slot, place) in &mut self.places {
-            let now = LogCounts::of(logs, place.pm_id);
-            let before = std::mem::replace(&mut place.logged, now);
+            let now = PlaceCounts::of(logs, place.pm_id, self.supervisor.slot(*slot));
+            let before = std::mem::replace(&mut place.counted, now);
             if now != before || !self.metrics.totals.contains_key(slot) {
                 self.metrics.totals.entry(*slot).or_default().add(&now.since(before));
             }
@@ -216,7 +231,7 @@ impl App {
         if self.metrics.next.is_none_or(|next| next > now) {
             return false;
         }
-        self.count_log(logs);
+        self.count_places(logs);
         let Self { supervisor, places, primary, metrics, group, .. } = self;
         let throttling = group.as_ref().and_then(forkful_os::cgroup::AppGroup::throttling);
         let throttling = throttling.or_else(|| machine.throttling());
@@ -286,6 +301,11 @@ impl App {
             }
             let is_there = |generation| self.process(slot, generation).is_some();
             let totals = Totals::resume(ended.clone(), living.to_vec(), is_there);
+            // Earlier versions have not counted restarts.
+            let has_restarts = totals.sum().values.get("restarts_total").is_some();
+            if let Some(place) = self.places.get_mut(&slot).filter(|_| has_restarts) {
+                place.counted = place.counted.with_restarts(self.supervisor.slot(slot));
+            }
             self.metrics.totals.insert(slot, Box::new(totals));
             for (reloads, written) in self.metrics.reloads.iter_mut().zip(head.reloads) {
                 *reloads = (*reloads).max(written);
@@ -328,6 +348,11 @@ impl App {
             records.write_totals(*slot, (**of_slot).clone(), *reloads);
         }
         self.metrics.own.write_down();
+    }
+
+    /// The slots of which something was counted, with those that are gone.
+    pub(super) fn counted_slots(&self) -> impl Iterator<Item = u16> {
+        self.metrics.totals.keys().copied()
     }
 
     /// The counters of a slot over all its processes, as they were noted last.

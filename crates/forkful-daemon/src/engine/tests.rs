@@ -7,6 +7,7 @@ mod deployments;
 mod events;
 mod hung;
 mod keeper;
+mod metrics;
 mod reload;
 mod saved;
 mod start;

@@ -127,7 +127,7 @@ impl App {
             })
             .collect();
         let stalls = Some(*self.stalls.total()).filter(|total| total.stalls > 0);
-        self.count_log(logs);
+        self.count_places(logs);
         let counters: BTreeMap<u16, Readings> =
             self.places.keys().map(|slot| (*slot, self.counted(*slot).values)).collect();
         let outgoing = self.hosts();

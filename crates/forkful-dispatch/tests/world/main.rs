@@ -9,6 +9,7 @@ mod kernel;
 mod least;
 mod scenes;
 mod slow_start;
+mod sticky;
 
 use std::time::Duration;
 

@@ -41,7 +41,9 @@ impl Query {
         let from_s = self.from_s.unwrap_or_else(|| to_s.saturating_sub(USUAL_S)).min(to_s);
         let from_s = from_s.max(now_s.saturating_sub(Ring::Minutes.reach_s()));
         let length = to_s.saturating_sub(from_s).max(1);
-        let least = self.step_s.unwrap_or(1).max(length.div_ceil(POINTS_MAX)).max(1);
+        // A longer step has no more values than the longest ring.
+        let asked = self.step_s.unwrap_or(1).clamp(1, Ring::Minutes.reach_s());
+        let least = asked.max(length.div_ceil(POINTS_MAX));
         let fits = |ring: &Ring| {
             from_s + ring.reach_s() >= now_s && (ring.step_s() <= least || self.step_s.is_none())
         };
@@ -102,14 +104,16 @@ fn read_column(span: &Span, ring: Ring, bytes: &[u8], last: u64, at: usize) -> V
     let metric = column(at);
     let table: [Option<f64>; 256] = std::array::from_fn(|code| decode(metric.unit, code as u8));
     let in_record = at - ring.columns().start;
+    let oldest = (last + 1).saturating_sub(ring.records());
     let value = |tick: u64| {
-        let is_there = tick <= last && tick + ring.records() > last;
         let place = (tick % ring.records() * ring.record_bytes()) as usize + in_record;
-        table[usize::from(*bytes.get(place).filter(|_| is_there)?)]
+        table[usize::from(*bytes.get(place)?)]
     };
     let point = |point: u64| {
         let begin_s = span.from_s + point * span.step_s;
-        let ticks = begin_s / ring.step_s()..=(begin_s + span.step_s - 1) / ring.step_s();
+        let end_s = begin_s + span.step_s - 1;
+        // Only what the ring has: a step may be longer.
+        let ticks = (begin_s / ring.step_s()).max(oldest)..=(end_s / ring.step_s()).min(last);
         joined(metric, ticks.filter_map(value))
     };
     (0..span.points).map(point).collect()

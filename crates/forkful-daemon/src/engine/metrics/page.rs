@@ -24,12 +24,6 @@ const STATE: Family = Family::gauge(
 const STARTED: Family =
     Family::gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.");
 const VERSION: Family = Family::gauge("nodejs_version_info", "Node.js version info.");
-const RESTARTS: Family =
-    Family::counter("forkful_worker_restarts_total", "Restarts of a worker, asked for or not.");
-const CRASHES: Family = Family::counter(
-    "forkful_worker_crashes_total",
-    "Unexpected ends of a worker that led to a restart or to giving up.",
-);
 const BLOCKED: Family =
     Family::gauge("forkful_worker_blocked_seconds", "For how long a worker's event loop has not answered.");
 const HANDED_OVER: Family = Family::counter(
@@ -68,7 +62,7 @@ pub(crate) fn metrics_page(
 ) -> MetricsOrder {
     for id in chosen {
         if let Some(entry) = apps.get_mut(*id) {
-            entry.count_log(logs);
+            entry.count_places(logs);
             entry.write_counts();
         }
         apps.note_unwritten(*id);
@@ -127,8 +121,6 @@ fn add_worker(
     let status = status_of(record, process.is_some());
     page.add(&UP, labels, f64::from(u8::from(status == Status::Online)));
     page.add(&STATE, &[labels[0], labels[1], ("state", status.name())], 1.0);
-    page.add(&RESTARTS, labels, f64::from(record.slot.counters.restarts));
-    page.add(&CRASHES, labels, f64::from(record.slot.counters.crashes));
     let Some(process) = process else { return };
     if let Some(inventory) = &process.metrics.inventory {
         page.add_inventory(labels, inventory);
