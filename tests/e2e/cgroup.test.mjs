@@ -126,7 +126,7 @@ test('a new version without room for its memory fails: the old one serves on, wi
   });
   const set = limits();
   assert.ok(set.some((line) => line.endsWith(` ${400 << 20}`)), set.join(', '));
-  // Less than the old one holds, and more than both have room for.
+  // Both together hold more than either limit.
   write('300M', 230);
   const failed = await forkful.fails(['reload', file]);
   assert.match(failed.stderr, /the kernel killed it|its event loop stood still/);

@@ -10,6 +10,19 @@ import { startLoad } from './lib/load.mjs';
 import { sandbox } from './lib/sandbox.mjs';
 import { waitUntil } from './lib/wait.mjs';
 
+/** Writes down that it ends by itself, and before that what it does after its responses. */
+function late({ require }) {
+  const { appendFileSync } = require('fs');
+  const server = require('http').createServer((request, response) => {
+    response.end(String(process.pid));
+    setTimeout(() => appendFileSync(process.env.KEPT, 'work\n'), 200);
+  });
+  if (process.env.HEARS === 'signal') process.on('SIGINT', () => process.exit(0));
+  if (process.env.HEARS === 'nothing more') process.on('SIGINT', () => {});
+  process.on('exit', () => appendFileSync(process.env.KEPT, 'exit\n'));
+  server.listen(Number(process.env.PORT));
+}
+
 /** Keeps what it was asked in memory, and writes it down when it is told to stop. */
 function batching({ require }) {
   let kept = 0;
@@ -20,7 +33,7 @@ function batching({ require }) {
   const stop = (by) => server.close((fault) => {
     require('fs').appendFileSync(process.env.KEPT, `${by} ${fault ? fault.code : kept}\n`);
   });
-  if (process.env.HEARS !== 'nothing') process.on('SIGINT', () => stop('signal'));
+  process.on('SIGINT', () => stop('signal'));
   process.on('message', (message) => { if (message === 'shutdown') stop('message'); });
   server.listen(Number(process.env.PORT));
 }
@@ -47,14 +60,19 @@ for (const [by, options] of [['signal', []], ['message', ['--shutdown-with-messa
   });
 }
 
-test('an app that does nothing when it is told to stop ends by itself at a reload', async (t) => {
-  const forkful = await sandbox(t, 24);
-  const port = await freePort();
-  const file = join(forkful.directory, 'kept');
-  const app = await forkful.start(batching, { name: 'plain', env: { PORT: String(port), KEPT: file, HEARS: 'nothing' } });
-  assert.equal((await get({ host: '127.0.0.1', port }, '/')).status, 200);
-  const first = forkful.control.living(app.path);
-  await forkful.ok(['reload', 'plain']);
-  await waitUntil('the old workers to be gone', () => first.every((worker) => worker.gone));
-  assert.ok(!/worker \d+: .*SIG/.test(readFileSync(join(forkful.home, 'daemon.log'), 'utf8')));
-});
+for (const hears of ['nothing', 'signal', 'nothing more']) {
+  test(`at a reload, an app ends by itself after the work that follows its responses (handler: ${hears})`, async (t) => {
+    const forkful = await sandbox(t, 24);
+    const port = await freePort();
+    const file = join(forkful.directory, 'kept');
+    const written = (what) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n') : []).filter((line) => line === what).length;
+    const app = await forkful.start(late, { name: 'late', env: { PORT: String(port), KEPT: file, HEARS: hears } });
+    const first = await app.workers();
+    const asked = await Promise.all(Array.from({ length: 20 }, () => get({ host: '127.0.0.1', port }, '/')));
+    assert.ok(asked.every(({ status }) => status === 200));
+    const { stderr } = await forkful.ok(['reload', 'late']);
+    assert.doesNotMatch(stderr, /killed/);
+    await waitUntil('the old workers to be gone', () => first.every((worker) => worker.gone));
+    assert.deepEqual([written('work'), written('exit')], [20, 2]);
+  });
+}

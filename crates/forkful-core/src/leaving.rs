@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::spec::StopPolicy;
 
-/// A process that has closed its channel gets this time to finish after its last response before it is
-/// signalled.
+/// A worker of a cluster gets this time to finish after its last response before it is signalled.
 pub const AFTER_DISCONNECT: Duration = Duration::from_millis(500);
 
 /// The state of a leaving process.
@@ -38,7 +37,7 @@ pub enum State {
 pub enum Event {
     /// It has finished its connections but still runs (a timer keeps it alive).
     Drained,
-    /// It has closed its channel; usually it exits next.
+    /// It has closed its channel, and usually exits next; or it has finished its connections, and is told to stop next.
     Disconnected,
     /// The slot is stopped: the drain ends immediately.
     Hurry,

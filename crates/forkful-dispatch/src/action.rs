@@ -90,7 +90,7 @@ pub enum Event {
     /// The worker's agent has finished draining.
     Drained {
         worker: WorkerId,
-        /// The worker is told to stop, and does something then.
+        /// Its app handles its stop.
         stops: bool,
     },
     /// The reply to a pushed connection.

@@ -211,8 +211,8 @@ impl Dispatcher {
         for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
             let Some(worker) = self.workers.get_mut(&id) else { continue };
             worker.last_words = None;
-            // It may listen again.
-            if worker.has_closed_all() {
+            // It may listen again, unless it drains.
+            if worker.has_closed_all() || worker.stage == Stage::Draining {
                 self.disconnect(id, out);
             }
         }

@@ -144,7 +144,7 @@ impl Dispatcher {
             Event::Listens { worker, listening } => self.on_listens(worker, listening, now, out),
             Event::Closed { worker, listening } => self.on_closed(worker, listening, now, out),
             Event::Leaves { worker, ack } => self.on_leaves(worker, ack, now, out),
-            Event::Drained { worker, stops } => self.on_drained(worker, stops, out),
+            Event::Drained { worker, stops } => self.on_drained(worker, stops, now, out),
             Event::Answered { worker, seq, accepted } => self.on_answered(worker, seq, accepted, now, out),
             Event::HandleTaken(worker) => self.on_handle_taken(worker, now, out),
             Event::HandleMissed(worker) => self.on_handle_missed(worker, now, out),

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use forkful_core::Time;
+use forkful_core::last_words::LastWords;
+use forkful_core::leaving::AFTER_DISCONNECT;
 use forkful_core::spec::Balance;
 use forkful_core::steering::slow_start::Rise;
 
@@ -57,9 +59,14 @@ impl Dispatcher {
         self.after_change(now, out);
     }
 
-    /// A worker that `stops` is told to, and ends in its own way: a disconnect could end it before.
-    pub(crate) fn on_drained(&mut self, id: WorkerId, stops: bool, out: &mut Outbox) {
-        if !stops && self.workers.get(&id).is_some_and(|worker| worker.stage == Stage::Draining) {
+    /// A worker is disconnected, which may end it at once. One that handles its stop is told to stop first.
+    pub(crate) fn on_drained(&mut self, id: WorkerId, stops: bool, now: Time, out: &mut Outbox) {
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stage == Stage::Draining) else {
+            return;
+        };
+        if stops {
+            worker.last_words = Some(LastWords::from(now + AFTER_DISCONNECT));
+        } else {
             self.disconnect(id, out);
         }
     }

@@ -101,6 +101,8 @@ pub struct LimitError {
 
 /// The period of CPU quotas in microseconds; the kernel's default.
 const CPU_PERIOD_US: u64 = 100_000;
+/// Version 1 shows no limit as the largest number of whole pages.
+const NO_MEMORY_LIMIT_BYTES: u64 = 1 << 62;
 /// The kernel's smallest quota.
 const CPU_QUOTA_MIN_US: u64 = 1000;
 
@@ -128,14 +130,16 @@ impl Groups {
         Ok(group)
     }
 
-    /// The group of an app that an earlier supervisor has created, with these limits. `None` if it does not
-    /// exist.
-    pub fn app_again(&self, name: &str, limits: GroupLimits) -> Option<AppGroup> {
+    /// The group of an app that an earlier supervisor has created, with the limits that it has. `None` if it
+    /// does not exist.
+    pub fn app_again(&self, name: &str) -> Option<AppGroup> {
         let there = |tree: &Tree| {
             let path = tree.path.join(name);
             path.is_dir().then_some(Tree { path, version: tree.version })
         };
-        Some(self.group(there(&self.trees.members)?, limits, there))
+        let mut group = self.group(there(&self.trees.members)?, GroupLimits::default(), there);
+        group.limits = group.read_limits();
+        Some(group)
     }
 
     fn group(&self, members: Tree, limits: GroupLimits, below: impl Fn(&Tree) -> Option<Tree>) -> AppGroup {
@@ -225,14 +229,23 @@ impl AppGroup {
         self.limits
     }
 
-    /// Gives it other limits; with an error, it keeps those it had.
+    /// Gives it other limits. After an error, too, they count as set, so that the same error does not come again.
     pub fn limit(&mut self, limits: GroupLimits) -> Result<(), LimitError> {
-        let before = std::mem::replace(&mut self.limits, limits);
-        let set = self.write_limits();
-        if set.is_err() {
-            self.limits = before;
+        self.limits = limits;
+        self.write_limits()
+    }
+
+    /// As the kernel has them.
+    fn read_limits(&self) -> GroupLimits {
+        let memory = self.memory.as_ref().and_then(|tree| tree.number(memory_limit_file(tree.version)));
+        let quota_us = self.cpu_limit.as_ref().and_then(|tree| match tree.version {
+            Version::Two => tree.read("cpu.max")?.split_whitespace().next()?.parse::<u64>().ok(),
+            Version::One => tree.number("cpu.cfs_quota_us"),
+        });
+        GroupLimits {
+            memory_bytes: memory.filter(|bytes| *bytes < NO_MEMORY_LIMIT_BYTES),
+            millicores: quota_us.and_then(|quota_us| u32::try_from(quota_us * 1000 / CPU_PERIOD_US).ok()),
         }
-        set
     }
 
     fn write_limits(&self) -> Result<(), LimitError> {
@@ -321,11 +334,14 @@ impl AppGroup {
 
     fn limit_memory(&self, bytes: Option<u64>) -> io::Result<()> {
         let tree = self.memory.as_ref().ok_or_else(|| no_controller("memory"))?;
-        let (file, none) = match tree.version {
-            Version::Two => ("memory.max", "max"),
-            Version::One => ("memory.limit_in_bytes", "-1"),
+        let none = match tree.version {
+            Version::Two => "max",
+            Version::One => "-1",
         };
-        tree.write(file, &bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
+        tree.write(
+            memory_limit_file(tree.version),
+            &bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()),
+        )
     }
 
     fn limit_cores(&self, millicores: Option<u32>) -> io::Result<()> {
@@ -384,8 +400,11 @@ impl WorkerGroup {
         kill::everything_below(&self.tree)
     }
 
-    /// Its processes are no longer the first that the kernel kills.
-    pub fn kill_as_usual(&self) {
+    /// The process `first` and the others in it are no longer the first that the kernel kills, if they were.
+    pub fn kill_as_usual(&self, first: u32) {
+        if !crate::kill_order::is_first(first) {
+            return;
+        }
         let pids = kill::processes(&self.tree).into_iter();
         pids.for_each(|pid| crate::kill_order::kill_as_usual(pid.unsigned_abs()));
     }
@@ -395,6 +414,13 @@ impl Drop for WorkerGroup {
     /// Removes it. If it contains a process, it stays until its app's group is removed.
     fn drop(&mut self) {
         remove_all(&self.tree.path);
+    }
+}
+
+fn memory_limit_file(version: Version) -> &'static str {
+    match version {
+        Version::Two => "memory.max",
+        Version::One => "memory.limit_in_bytes",
     }
 }
 

@@ -16,10 +16,13 @@ pub fn kill_first(pid: u32) {
     let _refused = write(pid, FIRST);
 }
 
-/// A process that was to be killed first is one as any other again: as this process.
+pub(crate) fn is_first(pid: u32) -> bool {
+    read(pid).is_some_and(|order| order == FIRST)
+}
+
+/// A process that was to be killed first gets the place of this process.
 pub(crate) fn kill_as_usual(pid: u32) {
-    let is_first = read(pid).is_some_and(|order| order == FIRST);
-    if let Some(own) = read(std::process::id()).filter(|_| is_first) {
+    if let Some(own) = read(std::process::id()).filter(|_| is_first(pid)) {
         let _refused = write(pid, &own);
     }
 }

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// Failures of a client allowed within [`WINDOW`]: enough for typing errors.
 pub(crate) const FAILURES_MAX: u32 = 10;
+/// Failures of all clients of a proxy together: whoever reaches the proxy may be able to choose the address that it passes on.
+pub(crate) const PROXY_FAILURES_MAX: u32 = 100;
 /// Starts with the first failure; afterwards the client's count is reset.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// Tracked clients, about 100 bytes each. Beyond this number, the client whose window ends first is dropped.
@@ -27,10 +29,20 @@ struct Window {
 }
 
 impl Attempts {
-    /// How long a client is still refused, if it is.
-    pub(crate) fn refused_for(&self, client: IpAddr, now: Instant) -> Option<Duration> {
+    /// How long a client is still refused, if it is. `proxy`: the address that it comes from, if that is not its own.
+    pub(crate) fn refused_for(
+        &self,
+        client: IpAddr,
+        proxy: Option<IpAddr>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let of_client = self.exceeded(client, FAILURES_MAX, now);
+        of_client.max(proxy.and_then(|proxy| self.exceeded(proxy, PROXY_FAILURES_MAX, now)))
+    }
+
+    fn exceeded(&self, client: IpAddr, failures_max: u32, now: Instant) -> Option<Duration> {
         let window = self.by_client.get(&network(client))?;
-        let is_over = window.ends <= now || window.failures < FAILURES_MAX;
+        let is_over = window.ends <= now || window.failures < failures_max;
         (!is_over).then(|| window.ends - now)
     }
 
@@ -77,15 +89,19 @@ mod tests {
         let (mut attempts, now) = (Attempts::default(), Instant::now());
         let ann = client("192.0.2.1");
         for _ in 0..FAILURES_MAX {
-            assert_eq!(attempts.refused_for(ann, now), None);
+            assert_eq!(attempts.refused_for(ann, None, now), None);
             attempts.failed(ann, now);
         }
-        assert_eq!(attempts.refused_for(ann, now), Some(WINDOW));
-        assert_eq!(attempts.refused_for(client("::ffff:192.0.2.1"), now), Some(WINDOW), "the same client");
-        assert_eq!(attempts.refused_for(client("192.0.2.2"), now), None, "others are not");
-        assert_eq!(attempts.refused_for(ann, now + WINDOW), None);
+        assert_eq!(attempts.refused_for(ann, None, now), Some(WINDOW));
+        assert_eq!(
+            attempts.refused_for(client("::ffff:192.0.2.1"), None, now),
+            Some(WINDOW),
+            "the same client"
+        );
+        assert_eq!(attempts.refused_for(client("192.0.2.2"), None, now), None, "others are not");
+        assert_eq!(attempts.refused_for(ann, None, now + WINDOW), None);
         attempts.failed(ann, now + WINDOW);
-        assert_eq!(attempts.refused_for(ann, now + WINDOW), None, "it begins anew");
+        assert_eq!(attempts.refused_for(ann, None, now + WINDOW), None, "it begins anew");
     }
 
     #[test]
@@ -94,10 +110,25 @@ mod tests {
         for host in 0..FAILURES_MAX {
             attempts.failed(client(&format!("2001:db8::{host:x}")), now);
         }
-        assert!(attempts.refused_for(client("2001:db8::ffff"), now).is_some());
-        assert!(attempts.refused_for(client("2001:db8:0:1::1"), now).is_none());
+        assert!(attempts.refused_for(client("2001:db8::ffff"), None, now).is_some());
+        assert!(attempts.refused_for(client("2001:db8:0:1::1"), None, now).is_none());
         attempts.succeeded(client("2001:db8::1"));
-        assert!(attempts.refused_for(client("2001:db8::ffff"), now).is_none());
+        assert!(attempts.refused_for(client("2001:db8::ffff"), None, now).is_none());
+    }
+
+    #[test]
+    fn clients_of_a_proxy_are_refused_one_by_one_and_all_together() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        let proxy = client("127.0.0.1");
+        let refused = |attempts: &Attempts, of: u32| {
+            attempts.refused_for(IpAddr::from(of.to_be_bytes()), Some(proxy), now)
+        };
+        for host in 0..PROXY_FAILURES_MAX {
+            assert_eq!(refused(&attempts, host), None, "each from an address of its own");
+            attempts.failed(IpAddr::from(host.to_be_bytes()), now);
+            attempts.failed(proxy, now);
+        }
+        assert_eq!(refused(&attempts, 12_345), Some(WINDOW));
     }
 
     #[test]

@@ -85,12 +85,13 @@ impl Site {
     }
 
     /// The response to a client without access.
-    fn refusal(&self, headers: &HeaderMap, client: IpAddr, now: Instant) -> Option<Response<Body>> {
+    fn refusal(&self, headers: &HeaderMap, peer: IpAddr, now: Instant) -> Option<Response<Body>> {
         let login = self.settings.login.as_ref()?;
         let header = headers.get(header::AUTHORIZATION);
-        let client = behind_proxy(headers, client).unwrap_or(client);
+        let behind = behind_proxy(headers, peer);
+        let (client, proxy) = (behind.unwrap_or(peer), behind.map(|_| peer));
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(wait) = attempts.refused_for(client, now) {
+        if let Some(wait) = attempts.refused_for(client, proxy, now) {
             return Some(too_many_failures(wait.as_secs() + 1));
         }
         if login.admits(header) {
@@ -99,6 +100,7 @@ impl Site {
         }
         if header.is_some() {
             attempts.failed(client, now);
+            proxy.into_iter().for_each(|proxy| attempts.failed(proxy, now));
         }
         Some(login_wanted())
     }
@@ -202,7 +204,7 @@ impl Site {
 }
 
 /// The client of a proxy on this machine: the address that the proxy has added to `X-Forwarded-For`. Otherwise the failed
-/// logins of one client would lock out all others. Only programs of this machine can pretend to be a proxy.
+/// logins of one client would lock out all others.
 fn behind_proxy(headers: &HeaderMap, peer: IpAddr) -> Option<IpAddr> {
     let last = headers
         .get_all("x-forwarded-for")

@@ -66,7 +66,12 @@ impl Turn<'_> {
                 return state;
             }
             Event::Drained(generation) => {
-                self.step_leaving(leaving::Event::Drained, Some(generation));
+                let event = match self.policy.mode {
+                    Mode::Fork => leaving::Event::Drained,
+                    // What the app still does after its last response has the same time as with a disconnect.
+                    Mode::Cluster => leaving::Event::Disconnected,
+                };
+                self.step_leaving(event, Some(generation));
                 return state;
             }
             Event::Reset => {

@@ -9,7 +9,7 @@ use super::{
     Turn, Whom,
 };
 use crate::rollout::{Action, Admission, Event, Rollout, Summary};
-use crate::slot::{Exit, Fault, Generation, Outcome, SlotNumber, State, Verb};
+use crate::slot::{Exit, Fault, Generation, Outcome, Slot, SlotNumber, State, Verb};
 use crate::spec::{AppSpec, Mode, ResourceLimits};
 
 /// A reload under way.
@@ -58,8 +58,8 @@ impl AppSupervisor {
     pub fn limits(&self, set: ResourceLimits) -> ResourceLimits {
         let own = self.spec.limits;
         let wanted = self.reload.as_ref().map_or(own, |reload| reload.limits_with(own));
-        let someone_leaves =
-            set != wanted && self.slots.values().any(|record| !record.slot.leaving.is_empty());
+        let leaves = |slot: &Slot| !slot.leaving.is_empty() || matches!(slot.state, State::Stopping { .. });
+        let someone_leaves = set != wanted && self.slots.values().any(|record| leaves(&record.slot));
         if someone_leaves { wanted.looser(set) } else { wanted }
     }
 }

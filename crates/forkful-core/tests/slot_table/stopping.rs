@@ -125,7 +125,7 @@ fn with_a_process_still_draining() {
     code 3 of 0 → stopped · -
     code 1 of 0 after 60 s → stopped · -
     deadline → stopped + signalled 0 · signal 0
-    drained 0 → stopped + signalled 0 · signal 0
+    drained 0 → stopped + draining 0 · -
     disconnected 0 → stopped + draining 0 · -
     reset → stopped + draining 0 · -
     nothing: listening 0, message 0, listening 1, message 1, spawn failed 1, signal 9 of 1, early deadline

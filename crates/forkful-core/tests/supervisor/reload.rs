@@ -95,6 +95,11 @@ fn limits_are_enough_for_both_versions_for_as_long_as_both_run() {
         assert_eq!(done.app.limits(both), both, "the old process still leaves");
         done.exit(0, Generation(0), 0);
         assert_eq!(done.app.limits(both), new);
+        let mut restarted = Driver::online(with("old", old));
+        let job = restarted.job();
+        let next = Some(Rc::new(with("new", new)));
+        restarted.step(Event::Restart { slots: vec![0], spec: next, job });
+        assert_eq!(restarted.app.limits(old), both, "the process before is told to stop");
     }
 }
 

@@ -80,7 +80,6 @@ impl Engine {
             Effect::OpenTraffic(slot, generation) => {
                 self.with_workers(app, slot, generation, |primary, worker| primary.open(worker, now));
                 if let Some(entry) = self.apps.get_mut(app) {
-                    entry.kill_as_usual(slot, generation);
                     entry.adopt_sockets(slot, generation, SOCKETS_LOOKS, now);
                 }
             }
@@ -293,7 +292,7 @@ impl Engine {
             PrimaryEvent::Drained { worker, .. } if entry.spec().mode == Mode::Fork => {
                 entry.workers.has_drained(worker).map(drained)
             }
-            // Who does nothing when it is told to stop ends by itself, after the last thing that it does.
+            // A worker whose app does not handle its stop is disconnected, and ends by itself.
             PrimaryEvent::Drained { worker, stops } => {
                 entry.find_worker(worker).filter(|_| stops).map(drained)
             }
@@ -341,6 +340,7 @@ impl Engine {
         if let Some(entry) = self.apps.get_mut(app) {
             if let Report::Online { generation, .. } = report {
                 self.processes.write_pid_file(entry, slot, *generation);
+                entry.kill_as_usual(slot, *generation);
             }
             self.conversations.note_failed_start((slot, report), entry, now, &self.logs);
             self.conversations.publish_report((slot, report), entry, now, &self.logs);

@@ -59,7 +59,7 @@ pub(super) fn find_group(
 ) -> Option<WorkerGroup> {
     if entry.group.is_none() {
         let groups = groups?;
-        let again = groups.app_again(&name_of(app), limits_now(entry));
+        let again = groups.app_again(&name_of(app));
         entry.group = again.or_else(|| group_of(groups, app, entry).ok());
     }
     entry.group.as_ref().map(|group| group.worker_again(&mark.to_string()))
@@ -88,15 +88,17 @@ fn limits_of(limits: ResourceLimits) -> GroupLimits {
 }
 
 impl App {
-    /// Has its group follow the definition, and reloads. A limit that cannot be set now is tried again.
+    /// Has its group follow the definition, and reloads. A limit that the kernel refuses is set at the next start of a worker.
     pub(super) fn follow_limits(&mut self) {
         let own = limits_of(self.spec().limits);
         if self.group.as_ref().is_none_or(|group| group.limits() == own) {
             return;
         }
         let limits = limits_now(self);
-        if let Some(group) = self.group.as_mut().filter(|group| group.limits() != limits) {
-            let _later = group.limit(limits);
+        let Some(group) = self.group.as_mut().filter(|group| group.limits() != limits) else { return };
+        if let Err(error) = group.limit(limits) {
+            let name = &self.supervisor.spec().name;
+            log_line!("forkful: {name}: {error} before its next start: {}", error.source);
         }
     }
 
@@ -111,9 +113,11 @@ impl App {
 
     /// A new process serves.
     pub(super) fn kill_as_usual(&self, slot: u16, generation: Generation) {
-        let group = self.process(slot, generation).and_then(|process| process.group.as_ref());
-        if let Some(group) = group.filter(|_| self.spec().limits.memory_bytes.is_some()) {
-            group.kill_as_usual();
+        let process = self.process(slot, generation);
+        if let Some((pid, group)) =
+            process.and_then(|process| Some((process.child.pid, process.group.as_ref()?)))
+        {
+            group.kill_as_usual(pid);
         }
     }
 

@@ -81,8 +81,7 @@ fn a_process_that_wants_more_than_its_app_may_have_is_killed_and_counted() {
     // Limits can be removed again.
     groups.app("app", GroupLimits::default()).unwrap();
     let tree = app.memory.as_ref().unwrap();
-    let file = if tree.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };
-    assert_ne!(tree.read(file).unwrap().trim(), (32 << 20).to_string());
+    assert_ne!(tree.read(memory_limit_file(tree.version)).unwrap().trim(), (32 << 20).to_string());
 }
 
 #[test]
@@ -105,9 +104,9 @@ fn a_child_that_must_join_and_cannot_does_not_start() {
 #[test]
 fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
     let Some((_, groups)) = groups() else { return };
-    assert!(groups.app_again("app", GroupLimits::default()).is_none());
+    assert!(groups.app_again("app").is_none());
     let made = groups.app("app", GroupLimits::default()).unwrap();
-    let again = groups.app_again("app", GroupLimits::default()).unwrap();
+    let again = groups.app_again("app").unwrap();
     let trees = |group: &AppGroup| {
         let AppGroup { members, memory, cpu_time, cpu_limit, .. } = group;
         (members.clone(), memory.clone(), cpu_time.clone(), cpu_limit.clone())
@@ -118,9 +117,8 @@ fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
         return eprintln!("skipped: no limit can be set here");
     }
     let memory = made.memory.as_ref().unwrap();
-    let file = if memory.version == Version::Two { "memory.max" } else { "memory.limit_in_bytes" };
-    let again = groups.app_again("app", limited).unwrap();
-    assert_eq!(memory.number(file), Some(64 << 20));
+    let again = groups.app_again("app").unwrap();
+    assert_eq!(memory.number(memory_limit_file(memory.version)), Some(64 << 20));
     assert_eq!(again.limits(), limited);
 }
 

@@ -49,7 +49,8 @@ pub(super) fn run(args: &DeployArgs) -> Result<Exit, Failure> {
     let specs = Specs::new(&[], &[])?;
     let request = request(&args.words)?;
     let targets = specs.deploy_targets(Path::new(&request.config))?;
-    let target = &with_local_script(find(&targets, &request)?)?;
+    let found = find(&targets, &request)?;
+    let target = &if request.order == Order::Setup { with_local_script(found)? } else { found.clone() };
     if matches!(request.order, Order::Update(_)) {
         if !args.force {
             check_local_work(folder_of(&target.file))?;
@@ -130,12 +131,12 @@ fn find<'a>(targets: &'a [DeployTarget], request: &Request) -> Result<&'a Deploy
     })
 }
 
-/// The target with the text of the local script that its `pre-setup` names, if it names one.
+/// The target with the text of the local script that its `pre-setup` names, if it names one beside the config file.
 fn with_local_script(target: &DeployTarget) -> Result<DeployTarget, Failure> {
     let mut target = target.clone();
     if let Some(hook) = &mut target.hooks.pre_setup {
         let script = folder_of(&target.file).join(&*hook);
-        if script.is_file() {
+        if !Path::new(hook).is_absolute() && script.is_file() {
             *hook = fs_err::read_to_string(script).map_err(|e| Failure::caused(Exit::Failed, e.into()))?;
         }
     }
@@ -190,7 +191,8 @@ fn check_local_work(folder: &Path) -> Result<(), Failure> {
         );
     }
     let beyond_remotes = || {
-        git(&["remote"]).filter(|remotes| !remotes.is_empty())?;
+        // A checkout of a tag alone knows no branch of a remote.
+        git(&["for-each-ref", "--count=1", "refs/remotes"]).filter(|branches| !branches.is_empty())?;
         git(&["rev-list", "--count", "HEAD", "--not", "--remotes"])
     };
     let unpushed = git(&["rev-list", "--count", "@{upstream}..HEAD"]).or_else(beyond_remotes);

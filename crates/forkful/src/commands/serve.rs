@@ -28,7 +28,8 @@ PM2's variables PM2_SERVE_* are read where no option is given. Pass a password i
 PM2_SERVE_BASIC_AUTH_PASSWORD rather than on the command line, which other users can see. It is then
 not saved: after a reboot the server needs it in the file `environment` of the home, and does not
 start without it. After 10 wrong logins an address is refused for a minute; a proxy on this machine
-must send X-Forwarded-For, otherwise all its clients count as one.
+must set X-Forwarded-For or add to it, otherwise all its clients count as one. All clients of a proxy
+together have 100 wrong logins a minute.
 
 Examples:
   forkful serve                                this directory, at http://127.0.0.1:8080/

@@ -44,7 +44,8 @@ name_deployment() {
   export FORKFUL_DEPLOYMENT
 }
 is_healthy() {
-  deadline=$(($(date +%s) + health_seconds))
+  # The current second has begun already.
+  deadline=$(($(date +%s) + health_seconds + 1))
   until check_in_time; do
     [ "$(date +%s)" -lt "$deadline" ] || return 1
     sleep 1

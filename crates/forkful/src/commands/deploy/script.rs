@@ -50,7 +50,10 @@ pub(super) fn script(target: &DeployTarget, config: &Path, order: &Order) -> Str
     text.push_str(&match order {
         Order::Setup => setup(target),
         Order::Update(reference) => update(target, reference.as_deref().unwrap_or(&target.reference)),
-        Order::Revert(steps) => format!("enter\n{}", locked(&format!("revert_deployments {steps}\n"))),
+        Order::Revert(steps) => {
+            let steps = locked(&format!("revert_deployments {steps}\n"));
+            format!("enter\n{}{steps}", client_of(target))
+        }
         Order::List => "enter\nlist_deployments\n".to_owned(),
         Order::Show(steps) => format!("enter\nshow_deployment {steps}\n"),
         Order::Exec(command) => format!("enter\ncd \"$path/current\"\n{}\n", run_hook("-ec", command)),
@@ -146,12 +149,17 @@ fn setup(target: &DeployTarget) -> String {
     format!("{pre}mkdir -p \"$path/shared/logs\" \"$path/shared/pids\"\n{}", locked(&steps))
 }
 
+/// Without a client for the health check, a deployment ends before it has changed anything.
+fn client_of(target: &DeployTarget) -> String {
+    match target.health.as_deref() {
+        Some(url) if is_url(url) => format!("in_env need_client {}\n", quoted(url)),
+        _ => String::new(),
+    }
+}
+
 fn update(target: &DeployTarget, reference: &str) -> String {
     let depth = if target.shallow { format!(" --depth={SHALLOW_COMMITS}") } else { String::new() };
-    let client = match target.health.as_deref() {
-        Some(url) if is_url(url) => format!("need_client {}\n", quoted(url)),
-        _ => String::new(),
-    };
+    let client = client_of(target);
     let pre = step("pre-deploy", target.hooks.pre_deploy.as_deref(), "fail");
     let reference = quoted(reference.strip_prefix("origin/").unwrap_or(reference));
     let steps = format!(
