@@ -82,16 +82,22 @@ fn a_block_that_an_app_does_not_have_is_told_of() {
         sandbox.transcript(&["start", "app.js", "--name", "other", "--env", "production"]),
     ];
     assert_snapshot!(settled(&told.join("")), @"
-    exit: 2
+    exit: 0
+    --- stdout
+    api restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    error: api has no `env_prod`
-
-    hint: there is env_production, env_staging, env_testing
-    exit: 2
+    warning: api has no `env_prod` (there is env_production, env_staging, env_testing): it keeps its environment
+    exit: 0
+    --- stdout
+    plain reloaded (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
-    error: plain has no `env_production`
-
-    hint: there is env_testing
+    warning: plain has no `env_production` (there is env_testing): it keeps its environment
     exit: 0
     --- stdout
     api restarted (1 worker)
