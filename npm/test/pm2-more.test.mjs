@@ -57,15 +57,19 @@ test('a bus is opened for a caller that awaits', (t) => {
 
 test('the bus tells of an error that no code caught, as PM2 does', (t) => {
   run(sandbox(t), `
-    require('node:fs').writeFileSync('thrown.js', 'setTimeout(() => { throw new TypeError("boom"); }, 10);');
-    require('node:fs').writeFileSync('left.js', 'process.exitCode = 3;');
+    const server = 'require("node:http").createServer().listen(0);';
+    require('node:fs').writeFileSync('thrown.js', server + 'process.on("SIGUSR2", () => { throw new TypeError("boom"); });');
+    require('node:fs').writeFileSync('left.js', server + 'process.on("SIGUSR2", () => process.exit(3));');
     const bus = await pm2.launchBus();
-    const thrown = new Promise((resolve) => bus.on('process:exception', resolve));
+    const told = [];
+    const thrown = new Promise((resolve) => bus.on('process:exception', (event) => { told.push(event); resolve(); }));
+    await pm2.start([{ script: 'left.js', autorestart: false }, { script: 'thrown.js', autorestart: false }]);
     const left = new Promise((resolve) => bus.on('app:incident', ({ app }) => app === 'left' && resolve()));
-    await pm2.start([{ script: 'left.js', autorestart: false }]);
+    await pm2.sendSignalToProcessName('SIGUSR2', 'left');
     await left;
-    await pm2.start([{ script: 'thrown.js', autorestart: false }]);
-    const { at, data, process: { name, pm_id, namespace } } = await thrown;
+    await pm2.sendSignalToProcessName('SIGUSR2', 'thrown');
+    await thrown;
+    const [{ at, data, process: { name, pm_id, namespace } }] = told;
     assert.deepEqual([typeof at, data.name, data.message, name, pm_id, namespace], ['number', 'TypeError', 'boom', 'thrown', 1, 'default']);
     assert.match(data.stack, /^TypeError: boom\\n    at .*thrown\\.js:1:/);
     await pm2.disconnect();

@@ -63,7 +63,7 @@ fn a_config_file_leaves_an_app_its_inherited_environment_and_interpreter_unless_
     sandbox
         .write("apps.json", r#"{ "apps": [{ "name": "api", "script": "app.js", "env": { "B": "file" } }] }"#);
     done(&sandbox, &["start", "apps.json"], &[("A", "1")]);
-    says(&sandbox, "api", "A=1 B=file C=undefined  ");
+    says(&sandbox, "api", "A=1 B=file C=undefined");
     let program = definition(&sandbox, "api")["program"].clone();
     let pid = app_of(&sandbox, "api")["workers"][0]["pid"].clone();
     // Another directory with a Node.js is first in the PATH of the next commands.
@@ -81,10 +81,10 @@ fn a_config_file_leaves_an_app_its_inherited_environment_and_interpreter_unless_
         "{told}"
     );
     assert!(told.contains("note: api keeps its environment: C of this shell does not reach it"), "{told}");
-    says(&sandbox, "api", "A=1 B=file C=undefined  ");
+    says(&sandbox, "api", "A=1 B=file C=undefined");
     assert_eq!(definition(&sandbox, "api")["program"], program);
     done(&sandbox, &["start", "apps.json", "--update-env"], &other);
-    says(&sandbox, "api", "A=undefined B=file C=2  ");
+    says(&sandbox, "api", "A=undefined B=file C=2");
     assert_ne!(definition(&sandbox, "api")["program"], program);
 }
 

@@ -139,7 +139,13 @@ fn settings_of_log_rotation_are_the_defaults_of_new_apps() {
 fn as_many_log_files_are_kept_as_with_pm2s_module_and_settings_without_effect_say_so() {
     let sandbox = Sandbox::new();
     done(&sandbox, &["multiset", "pm2-logrotate:max_size 400M pm2-logrotate:retain 30"]);
-    assert_snapshot!(sandbox.transcript(&["set", "pm2-logrotate:rotateInterval", "0 0 * * *"]), @"");
+    assert_snapshot!(sandbox.transcript(&["set", "pm2-logrotate:rotateInterval", "0 0 * * *"]), @"
+    exit: 0
+    --- stdout
+    pm2-logrotate:rotateInterval 0 0 * * *
+    --- stderr
+    note: `pm2-logrotate:rotateInterval`: saved, without an effect: log files are rotated by their size, and when they are as old as `log_rotate:max_age` says
+    ");
     sandbox.write("app.js", "setInterval(() => {}, 1000)");
     let total = |name: &str| {
         done(&sandbox, &["start", "app.js", "--force", "--name", name]);
