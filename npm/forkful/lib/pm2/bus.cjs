@@ -79,13 +79,12 @@ class Bus {
   }
 
   /**
-   * PM2's event of an error that no code caught. The excerpt of stderr that an incident has begins with the error's line and its stack.
+   * PM2's event of an error that no code caught. The excerpt of stderr that an incident has begins with the error's line, and has its stack.
    * @param {{ at_ms: number, app: string, pm_id: number, stderr_tail: string[] }} crash
    */
   takeCrash({ at_ms: at, app, pm_id, stderr_tail: [head, ...rest] }) {
-    const isFrame = (line) => /^\s*at /.test(line);
-    const end = rest.findIndex((line) => !isFrame(line));
-    const frames = end === -1 ? rest : rest.slice(0, end);
+    // Between them are the lines of code that Node.js shows.
+    const frames = rest.filter((line) => /^\s*at /.test(line));
     if (head === undefined || frames.length === 0) return;
     const { name, message } = /^(?:Uncaught )?(?<name>\w+)(?: \[[^\]]+\])?: (?<message>.*)$/s.exec(head)?.groups ?? { name: 'Error', message: head };
     const stack = [head, ...frames.map((line) => `    ${line.trim()}`)].join('\n');
