@@ -67,8 +67,10 @@ fn a_config_file_leaves_an_app_its_inherited_environment_and_interpreter_unless_
     let program = definition(&sandbox, "api")["program"].clone();
     let pid = app_of(&sandbox, "api")["workers"][0]["pid"].clone();
     // Another directory with a Node.js is first in the PATH of the next commands.
-    std::os::unix::fs::symlink(program.as_str().unwrap(), sandbox.work().join("node")).unwrap();
-    let path = format!("{}:{}", sandbox.work().display(), std::env::var("PATH").unwrap());
+    let bin = sandbox.work().with_file_name("bin");
+    fs_err::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(program.as_str().unwrap(), bin.join("node")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let other = [("PATH", path.as_str()), ("C", "2")];
     for args in [["apply", "apps.json"], ["reload", "apps.json"]] {
         let told = done(&sandbox, &args, &other);
@@ -77,10 +79,13 @@ fn a_config_file_leaves_an_app_its_inherited_environment_and_interpreter_unless_
     }
     let told = done(&sandbox, &["restart", "apps.json", "--env", "prod"], &other);
     assert!(
-        told.contains("warning: apps.json:1:13: apps[0] has no `env_prod`: it gets its `env` alone\n"),
+        told.contains("warning: apps.json:1:12: apps[0] has no `env_prod`: it gets its `env` alone\n"),
         "{told}"
     );
-    assert!(told.contains("note: api keeps its environment: C of this shell does not reach it"), "{told}");
+    assert!(
+        told.contains("note: api keeps its environment: C, PATH of this shell do not reach it"),
+        "{told}"
+    );
     says(&sandbox, "api", "A=1 B=file C=undefined");
     assert_eq!(definition(&sandbox, "api")["program"], program);
     done(&sandbox, &["start", "apps.json", "--update-env"], &other);
