@@ -243,7 +243,12 @@ mod tests {
         assert_eq!(rotation.max_size, Some(50 << 20));
         assert_eq!((rotation.keep, rotation.compress), (LogRotation::KEEP_MAX, false));
         assert_eq!(rotation.max_age, Some(std::time::Duration::from_secs(7200)));
-        assert_eq!(rotation.total, LogRotation::default().total);
+        assert_eq!(rotation.total, None);
+        settings
+            .set("log_rotate:total".to_owned(), "1G".to_owned())
+            .map_err(|failure| failure.error)
+            .unwrap();
+        assert_eq!(settings.log_rotation().total, Some(1 << 30));
     }
 
     #[test]
