@@ -206,13 +206,12 @@ export interface How {
   envName?: string;
   /** The base of relative paths; the process's working directory by default. */
   cwd?: string;
+  /** Existing apps get the caller's environment; by default they keep the one they have. */
+  updateEnv?: boolean;
 }
 
 /** The keys that `restart` and `reload` change in the named apps; all other keys stay as they are. */
-export type Changes = Partial<Omit<App, 'cwd'>> & How & {
-  /** Add the caller's environment to that of the apps. */
-  updateEnv?: boolean;
-};
+export type Changes = Partial<Omit<App, 'cwd'>> & How;
 
 /** The result of a command for one app. */
 export interface AppOutcome {

@@ -55,6 +55,43 @@ test('a bus is opened for a caller that awaits', (t) => {
   `);
 });
 
+test('the bus tells of an error that no code caught, as PM2 does', (t) => {
+  run(sandbox(t), `
+    const server = 'require("node:http").createServer().listen(0);';
+    require('node:fs').writeFileSync('thrown.js', server + 'process.on("SIGUSR2", () => { throw new TypeError("boom"); });');
+    require('node:fs').writeFileSync('left.js', server + 'process.on("SIGUSR2", () => process.exit(3));');
+    const bus = await pm2.launchBus();
+    const told = [];
+    const thrown = new Promise((resolve) => bus.on('process:exception', (event) => { told.push(event); resolve(); }));
+    await pm2.start([{ script: 'left.js', autorestart: false }, { script: 'thrown.js', autorestart: false }]);
+    const left = new Promise((resolve) => bus.on('app:incident', ({ app }) => app === 'left' && resolve()));
+    await pm2.sendSignalToProcessName('SIGUSR2', 'left');
+    await left;
+    await pm2.sendSignalToProcessName('SIGUSR2', 'thrown');
+    await thrown;
+    const [{ at, data, process: { name, pm_id, namespace } }] = told;
+    assert.deepEqual([typeof at, data.name, data.message, name, pm_id, namespace], ['number', 'TypeError', 'boom', 'thrown', 1, 'default']);
+    assert.match(data.stack, /^TypeError: boom\\n    at .*thrown\\.js:1:/);
+    await pm2.disconnect();
+  `);
+});
+
+test('an app that fails after it was spawned is in the list, as in PM2, and a warning says why', (t) => {
+  run(sandbox(t), `
+    require('node:fs').writeFileSync('bad.js', 'process.exit(3);');
+    const warnings = [];
+    process.on('warning', ({ message }) => warnings.push(message));
+    const names = (list) => list.map(({ name, pm2_env }) => name ?? pm2_env.name).sort();
+    const bad = { script: 'bad.js', name: 'bad', max_restarts: 0 };
+    assert.deepEqual(names(await pm2.start([bad, { script: APP, name: 'good' }])), ['bad', 'good']);
+    assert.deepEqual((await pm2.describe('good')).map((worker) => worker.pm2_env.status), ['online']);
+    assert.deepEqual(names(await pm2.restart('bad')), ['bad']);
+    assert.deepEqual(names(await pm2.start('bad.js', { name: 'worse', max_restarts: 0 })), ['worse']);
+    assert.equal(warnings.length, 3, warnings.join());
+    await assert.rejects(pm2.start('missing.js'));
+  `);
+});
+
 test('restart, reload and start by name take other options', (t) => {
   run(sandbox(t), `
     await pm2.start({ script: APP, name: 'api', env: { STEP: '1', LEFT: 'yes' } });

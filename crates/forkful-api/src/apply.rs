@@ -26,6 +26,10 @@ pub struct ApplyRequest {
     /// Only say what would be done.
     #[serde(default)]
     pub dry_run: bool,
+    /// Apps that exist get the caller's environment as it is in their definitions. By default they keep the variables that they
+    /// inherited, and a program that was found in their PATH.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub update_env: bool,
     /// When a file of an app's code last changed, by the app's name, in milliseconds since 1970. An app without an entry
     /// counts as changed.
     #[serde(default)]

@@ -108,6 +108,10 @@ pub struct ActionRequest {
     /// not exist are started. The number of workers is part of a definition.
     #[serde(default)]
     pub definitions: Vec<AppDefinition>,
+    /// The apps of `definitions` that exist get the caller's environment as it is in their definitions. By default they keep the
+    /// variables that they inherited, and a program that was found in their PATH.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub update_env: bool,
     /// `restart`, `reload`: new values for apps that keep all other settings. A change without a name is for all apps of
     /// the targets.
     #[serde(default)]

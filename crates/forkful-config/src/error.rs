@@ -13,7 +13,7 @@ use crate::tree::{Spot, quoted};
 /// The location of a setting: file, line and key as far as they are known, or an option of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The file, as the user named it; `None` for the command line.
+    /// The file, as the user named it; `None` for the command line. Empty for a configuration that a program sent.
     pub file: Option<PathBuf>,
     /// The position in the file, if the format has lines.
     pub at: Option<Spot>,
@@ -45,7 +45,7 @@ impl Place {
 /// `forkful.config.json:4:18: apps[0].instances`, as far as known.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.as_ref().filter(|file| !file.as_os_str().is_empty()) {
             write!(f, "{}", file.display())?;
             if let Some(at) = &self.at {
                 write!(f, ":{at}")?;

@@ -197,8 +197,10 @@ impl AppOptions {
     pub(crate) fn origins(&self) -> BTreeMap<String, String> {
         let of_file = self.origin.iter().flat_map(|origin| {
             let file = origin.file.display();
+            let is_of_program = origin.file.as_os_str().is_empty();
             origin.keys.iter().map(move |(key, given)| {
                 let place = match given.at {
+                    _ if is_of_program => join_key(&origin.app, &given.written),
                     Some(at) => format!("{file}:{}", at.line),
                     None => format!("{file}: {}", join_key(&origin.app, &given.written)),
                 };

@@ -66,16 +66,16 @@ pub struct Resolved {
     pub warnings: Vec<Warning>,
 }
 
-/// Resolves one app. A chosen `env_<name>` that it does not have is an error.
+/// Resolves one app. A chosen `env_<name>` that it does not have is a warning.
 pub fn resolve(options: &AppOptions, context: &Context) -> Result<Resolved, ConfigError> {
-    environment::require_block(std::slice::from_ref(options), context)?;
     let mut faults = Faults::default();
     let resolved = resolve_one(options, context, &mut faults);
     faults.or_value(())?;
     Ok(resolved.expect("an app without a fault is resolved"))
 }
 
-/// Resolves all apps that can be resolved, and notes what is wrong with the others.
+/// Resolves all apps that can be resolved, and notes what is wrong with the others. That none has a chosen `env_<name>` is a
+/// fault here.
 pub(crate) fn all(apps: &[AppOptions], context: &Context, faults: &mut Faults) -> Vec<Resolved> {
     let mut context = Cow::Borrowed(context);
     if let Err(fault) = environment::require_block(apps, &context) {
@@ -146,8 +146,7 @@ fn full_name(options: &AppOptions, context: &Context) -> Option<Result<AppName, 
 }
 
 /// Resolves those apps of one file or command that have these names (all, when there are none), with `over` (the command line)
-/// winning over the file; what is wrong with the others is told in warnings. A chosen `env_<name>` must exist in one of them; the
-/// others get a warning. Names must differ.
+/// winning over the file; what is wrong with the others is told in warnings. Names must differ.
 pub fn resolve_only(
     mut apps: Vec<AppOptions>,
     only: &[String],
@@ -159,7 +158,6 @@ pub fn resolve_only(
     for (options, _) in apps.iter_mut().zip(&are_wanted).filter(|(_, is_wanted)| **is_wanted) {
         options.overlay(over.clone());
     }
-    environment::require_block(&apps, context)?;
     let (wanted, others): (Vec<_>, Vec<_>) =
         apps.iter().zip(&are_wanted).partition(|(_, is_wanted)| **is_wanted);
     let wanted: Vec<&AppOptions> = wanted.into_iter().map(|(options, _)| options).collect();
@@ -183,11 +181,13 @@ fn resolve_one(options: &AppOptions, context: &Context, faults: &mut Faults) -> 
     let mut own = BTreeMap::new();
     let run_as = faults.take(upkeep::run_as(options, context, &mut own));
     let user = run_as.as_ref().and_then(Option::as_ref).filter(|_| !context.is_elsewhere);
-    let (mut env, env_sources) =
+    let (mut env, mut env_sources) =
         faults.take(environment::of_app(options, context, &cwd, user, &mut warnings))?;
+    env_sources.inherited.retain(|name| !own.contains_key(name));
     env.extend(own);
     faults.take(upkeep::check_increment(options, &env));
     let mut found = faults.take(script::locate(options, context, &cwd, &env, &mut warnings))?;
+    env_sources.in_path = found.in_path.take();
     warnings.extend(statics::address_warning(options, &env));
     if found.runtime == Runtime::Node && wants_source_maps(options, found.script.as_deref()) {
         found.program_args.push("--enable-source-maps".to_owned());

@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::random::mixed;
 
 /// The version of the format that is written.
-pub const VERSION: u16 = 15;
+pub const VERSION: u16 = 16;
 /// The oldest version of the format that is read.
 const VERSION_MIN: u16 = 1;
 /// Programs that write this version or a later one can read what is written now.

@@ -8,6 +8,7 @@
 
 mod compiling;
 pub mod environment;
+mod keeping;
 mod low_ports;
 mod name;
 mod named;

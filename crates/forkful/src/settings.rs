@@ -43,6 +43,9 @@ const ROTATION: &[(&str, &str)] = &[
     ("log_rotate:min_free", "min_free"),
 ];
 
+/// How the names of the settings of PM2's module begin.
+pub(crate) const PM2_ROTATION: &str = "pm2-logrotate:";
+
 impl Settings {
     /// Reads the settings of a home, which may have none.
     pub(crate) fn load(home: &Path) -> Result<Self, Failure> {
@@ -122,6 +125,12 @@ impl Settings {
             if let Some(value) = self.values.get(*key) {
                 drop(forkful_config::set_log_rotation(&mut rotation, name, rotation_value(name, value)));
             }
+        }
+        // PM2's module has no bound on all files of an app together, and the two bounds that it has are to hold.
+        let has = |key: &str| self.values.contains_key(key);
+        let has_pm2s = has("pm2-logrotate:max_size") || has("pm2-logrotate:retain");
+        if has_pm2s && !has("log_rotate:total") {
+            rotation.total = None;
         }
         rotation
     }
@@ -234,7 +243,12 @@ mod tests {
         assert_eq!(rotation.max_size, Some(50 << 20));
         assert_eq!((rotation.keep, rotation.compress), (LogRotation::KEEP_MAX, false));
         assert_eq!(rotation.max_age, Some(std::time::Duration::from_secs(7200)));
-        assert_eq!(rotation.total, LogRotation::default().total);
+        assert_eq!(rotation.total, None);
+        settings
+            .set("log_rotate:total".to_owned(), "1G".to_owned())
+            .map_err(|failure| failure.error)
+            .unwrap();
+        assert_eq!(settings.log_rotation().total, Some(1 << 30));
     }
 
     #[test]

@@ -198,18 +198,16 @@ impl Specs {
         Ok(resolved.into_iter().map(|app| app.spec).collect())
     }
 
-    /// The apps of a configuration that is not a file: `text` is JSON, `name` its name in messages.
-    pub(crate) fn apps_of_text(&self, text: &str, name: &str) -> Result<Vec<AppSpec>, Failure> {
-        let path = self.cwd_for_config(Path::new(name))?.join(name);
-        let file = forkful_config::parse(text, Format::Json, &path)?;
+    /// The apps of a configuration that a program sent: `text` is JSON.
+    pub(crate) fn apps_of_text(&self, text: &str) -> Result<Vec<AppSpec>, Failure> {
+        let file = forkful_config::parse(text, Format::Json, Path::new(""))?;
         self.resolved(file, &AppOptions::default())
     }
 
-    /// One app's options that are not in a file: `text` is a JSON object, `name` its name in messages.
-    pub(crate) fn options_of_text(&self, text: &str, name: &str) -> Result<AppOptions, Failure> {
+    /// One app's options that a program sent: `text` is a JSON object.
+    pub(crate) fn options_of_text(&self, text: &str) -> Result<AppOptions, Failure> {
         let text = format!(r#"{{"apps":[{text}]}}"#);
-        let path = self.cwd_for_config(Path::new(name))?.join(name);
-        let file = forkful_config::parse(&text, Format::Json, &path)?;
+        let file = forkful_config::parse(&text, Format::Json, Path::new(""))?;
         tell(&file.warnings);
         Ok(file.apps.into_iter().next().unwrap_or_default())
     }

@@ -172,9 +172,9 @@ class Client {
     return found && found.apps;
   }
 
-  async apply(what, { prune = false, dryRun = false, cwd, envName, only } = {}) {
+  async apply(what, { prune = false, dryRun = false, updateEnv = false, cwd, envName, only } = {}) {
     const context = { cwd, envName, only, codeChanges: true, binary: this.#binary, onWarning: this.#onWarning };
-    const request = { ...await definitionsOf(this.home, what, context), prune, dry_run: dryRun };
+    const request = { ...await definitionsOf(this.home, what, context), prune, dry_run: dryRun, update_env: updateEnv };
     if (dryRun && (await this.ping()) === null) {
       return JSON.parse(await this.command(['api', 'plan'], { input: JSON.stringify(request) }));
     }
@@ -187,31 +187,34 @@ class Client {
   async start(what, options = {}) {
     const apps = await this.definitions(what, options);
     await this.#connect(apps);
-    return (await this.#start({ targets: [{ apps }], wait: options.wait ?? true })).outcomes;
+    return (await this.#start({ targets: [{ apps }], wait: options.wait ?? true, update_env: options.updateEnv ?? false })).outcomes;
   }
 
-  /** What was started, and how the daemon read the targets; throws if it left a running app alone. */
-  async #start(request) {
+  /**
+   * What was started, and how the daemon read the targets; throws if it left a running app alone. `settle` may accept outcomes with a
+   * failure, which are an error by default.
+   */
+  async #start(request, settle = (outcomes) => outcomes) {
     const reply = await this.#post('/v1/apps', request);
     if (reply.targets.some(({ apps }) => apps.some(({ step }) => step === 'refused'))) {
       const { name, error, hint, see } = reply.apps.find(({ ok }) => !ok);
       throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
     }
-    return { ...reply, outcomes: settled(reply, 'start') };
+    return { ...reply, outcomes: await settle(Promise.resolve(reply).then((done) => settled(done, 'start'))) };
   }
 
   /**
    * Starts what a text names, as the command does: existing apps, which the keys of `app` change, or a script with these keys. The
    * daemon decides. Without `isScript` the text can only be the name of an existing app. Resolves to `null` for a configuration file.
    */
-  async startText(text, app, { updateEnv, envName, force = false, isScript = true } = {}) {
+  async startText(text, app, { updateEnv, envName, force = false, isScript = true, settle } = {}) {
     const context = { force, isScript, binary: this.#binary };
     const { target, warnings } = await targetOf(this.home, text, app, context);
     if (target === null) return null;
     const doubts = [];
     const change = await this.#changeOf({ updateEnv, envName, onWarning: (told) => doubts.push(told) }, app);
     await this.#connect(target.apps);
-    const reply = await this.#start({ targets: [target], change, wait: true });
+    const reply = await this.#start({ targets: [target], change, update_env: updateEnv ?? false, wait: true }, settle);
     const [{ reading }] = reply.targets;
     [...(reading === 'definition' ? warnings : doubts), ...(reply.warnings ?? [])].forEach((told) => this.#onWarning(told));
     return { reading, outcomes: reply.outcomes };
@@ -243,9 +246,9 @@ class Client {
   }
 
   /** Changes the definitions of apps; apps that do not exist are started. */
-  async rollTo(verb, definitions, { wait = true } = {}) {
+  async rollTo(verb, definitions, { wait = true, updateEnv = false } = {}) {
     await this.#connect(definitions);
-    return settled(await this.#post(`/v1/actions/${verb}`, { wait, definitions }), verb);
+    return settled(await this.#post(`/v1/actions/${verb}`, { wait, definitions, update_env: updateEnv }), verb);
   }
 
   restart(what, options = {}) {

@@ -2,12 +2,11 @@
 
 mod by_app;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use forkful_core::alerts::AlertPolicy;
 use forkful_core::interpreter::CannotRun;
-use forkful_core::pages::Page;
 use forkful_core::spec::EnvBlocks;
 use forkful_core::spec::environment::{is_for_other_users, is_harmless};
 use serde::{Deserialize, Serialize};
@@ -42,7 +41,7 @@ pub struct AppChange {
     #[serde(default)]
     pub caller_env: BTreeMap<String, String>,
     /// The block of the app's configuration to use from now on, between `caller_env` and `env`. Without `name`, apps
-    /// that do not have it keep their environment, if another app has it.
+    /// that do not have it keep their environment, with a warning.
     #[serde(default)]
     pub env_name: Option<String>,
 }
@@ -68,25 +67,15 @@ impl AppChange {
             return Err(ErrorReply { hint, ..ErrorReply::new(ErrorCode::BadRequest, error, None) });
         }
         let Some(block) = &self.env_name else { return Ok(Vec::new()) };
-        self.check_block(block, apps)?;
         let lacks = |app: &&AppDefinition| !app.env_sources.blocks.named.contains_key(block);
-        let warning =
-            |app: &AppDefinition| format!("{} has no `env_{block}`: it keeps its environment", app.name);
+        let warning = |app: &AppDefinition| {
+            let known = app.env_sources.blocks.named.keys().map(|name| format!("env_{name}"));
+            let known: Vec<String> = known.collect();
+            let there =
+                if known.is_empty() { String::new() } else { format!(" (there is {})", known.join(", ")) };
+            format!("{} has no `env_{block}`{there}: it keeps its environment", app.name)
+        };
         Ok(apps.iter().filter(lacks).map(warning).collect())
-    }
-
-    /// Refuses a block that none of the apps has, if they have other blocks: the name is misspelt.
-    fn check_block(&self, block: &str, apps: &[AppDefinition]) -> Result<(), ErrorReply> {
-        let blocks = apps.iter().flat_map(|app| app.env_sources.blocks.named.keys());
-        let known: BTreeSet<&str> = blocks.map(String::as_str).collect();
-        if known.is_empty() || known.contains(block) {
-            return Ok(());
-        }
-        let names: Vec<&str> = apps.iter().map(|app| app.name.as_str()).collect();
-        let error = format!("{} has no `env_{block}`", names.join(", "));
-        let known: Vec<String> = known.into_iter().map(|name| format!("env_{name}")).collect();
-        let hint = Page::Environment.hint(format!("there is {}", known.join(", ")));
-        Err(ErrorReply::new(ErrorCode::BadRequest, error, Some(hint)))
     }
 
     /// Whether what it means depends on files: see [`Self::runs_itself`] and [`Self::paths_to_watch`].
@@ -131,6 +120,9 @@ impl AppChange {
             self.by_app.complete(&mut fields, present)?;
         }
         let mut changed = present.with(fields).map_err(|fault| refuse(fault.to_string()))?;
+        if changed.program != present.program {
+            changed.env_sources.in_path = None;
+        }
         let is_others = present.is_of_another_user(own_uid);
         for (name, value) in self.caller_env {
             if !is_others || is_for_other_users(&name) {
@@ -292,11 +284,9 @@ mod tests {
         assert_eq!(choose("blue").check_all(&apps), Ok(vec![warning]));
         assert_eq!(choose("blue").apply(&api, 0).unwrap().env["A"], "blue");
         assert_eq!(choose("blue").apply(&plain, 0), Ok(plain));
-        let refused = choose("red").check_all(&apps).unwrap_err();
-        assert_eq!(
-            (refused.error.as_str(), refused.hint.as_deref()),
-            ("api, plain has no `env_red`", Some("there is env_blue"))
-        );
+        let told = choose("red").check_all(&apps).unwrap();
+        let of_api = "api has no `env_red` (there is env_blue): it keeps its environment";
+        assert_eq!(told, [of_api, "plain has no `env_red`: it keeps its environment"]);
         let rename: AppChange =
             serde_json::from_value(serde_json::json!({ "definition": { "name": "web" } })).unwrap();
         assert_eq!(rename.check_all(&apps).unwrap_err().error, "--name would give 2 apps the same name");

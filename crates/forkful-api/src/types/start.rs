@@ -22,6 +22,10 @@ pub struct StartRequest {
     /// New values for the existing apps that targets name; without `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<AppChange>,
+    /// Existing apps that are defined again get the caller's environment as it is in their definitions. By default they keep the
+    /// variables that they inherited, and a program that was found in their PATH.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub update_env: bool,
     /// Reply only when each app is ready or has failed.
     pub wait: bool,
     /// Create new apps, but leave all their workers stopped, whatever `autostart` says. Targets must leave existing apps

@@ -1,14 +1,14 @@
 //! The environment of an app: the caller's as `filter_env` leaves it, then `.env` files, then `env`, then
 //! `port`, then what `deploy.<name>.env` and `env_<name>` have for the chosen name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 
 use forkful_core::incidents::Deployment;
 use forkful_core::pages::Page;
 use forkful_core::spec::environment::{
-    ENV_FILE_BYTES_MAX, is_for_other_users, looks_app_specific, parse_env_file,
+    ENV_FILE_BYTES_MAX, EnvFilter, Excluded, is_for_other_users, looks_app_specific, parse_env_file,
 };
 use forkful_core::spec::{EnvBlocks, EnvSources, RunAs};
 
@@ -69,10 +69,7 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     if apps.iter().any(|app| app.env_blocks.contains_key(name) || app.deploy_env.contains_key(name)) {
         return Ok(());
     }
-    let mut known: Vec<String> =
-        apps.iter().flat_map(|app| app.env_blocks.keys()).map(|name| format!("env_{name}")).collect();
-    known.sort();
-    known.dedup();
+    let known = known_blocks(apps);
     let place = match &first.origin {
         Some(origin) if apps.len() > 1 => Place::in_file(&origin.file, None, "apps"),
         _ => first.app_place(),
@@ -80,9 +77,15 @@ pub(super) fn require_block(apps: &[AppOptions], context: &Context) -> Result<()
     let hint = if known.is_empty() {
         "an `env_<name>` block of a configuration file is chosen by its <name>; there is none".to_owned()
     } else {
-        format!("there is {}", known.join(", "))
+        format!("there is {known}")
     };
     Err(ConfigError::at(place, format!("has no `env_{name}`")).with_hint(hint).with_page(Page::Environment))
+}
+
+/// The `env_<name>` that apps have, in words.
+fn known_blocks<'a>(apps: impl IntoIterator<Item = &'a AppOptions>) -> String {
+    let names: BTreeSet<&String> = apps.into_iter().flat_map(|app| app.env_blocks.keys()).collect();
+    names.into_iter().map(|name| format!("env_{name}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The complete environment of one app, and where its values came from.
@@ -95,11 +98,18 @@ pub(super) fn of_app(
 ) -> Result<(BTreeMap<String, String>, EnvSources), ConfigError> {
     let mut env = context.caller_env.clone();
     strip_own(&mut env);
-    let withheld = filter(options, run_as, &mut env);
+    let filter = filter(options, run_as);
+    let withheld: Vec<String> = if filter.for_other_users {
+        env.keys().filter(|name| !is_for_other_users(name)).cloned().collect()
+    } else {
+        Vec::new()
+    };
+    env.retain(|name, _| filter.admits(name));
     let mut layers = Layers {
         sources: EnvSources {
             inherited: env.keys().cloned().collect(),
             keep_inherited: options.flag("save_env").unwrap_or_default(),
+            filter,
             ..EnvSources::default()
         },
         env,
@@ -120,7 +130,10 @@ pub(super) fn of_app(
             None if options.env_blocks.is_empty() && options.deploy_env.contains_key(name) => {}
             None => warnings.push(Warning {
                 place: options.app_place(),
-                message: format!("has no `env_{name}`: it gets its `env` alone"),
+                message: match known_blocks([options]) {
+                    known if known.is_empty() => format!("has no `env_{name}`: it gets its `env` alone"),
+                    known => format!("has no `env_{name}` (there is {known}): it gets its `env` alone"),
+                },
             }),
         }
     }
@@ -175,25 +188,19 @@ impl Layers {
     }
 }
 
-/// Leaves out what the app is not to have of the caller's environment; yields what another user's app does not get
-/// by default.
-fn filter(options: &AppOptions, run_as: Option<&RunAs>, env: &mut BTreeMap<String, String>) -> Vec<String> {
+/// Which variables of the caller's environment the app gets: all, or by default for another user's app a few.
+fn filter(options: &AppOptions, run_as: Option<&RunAs>) -> EnvFilter {
     let is_others = run_as.is_some_and(|user| user.uid != rustix::process::geteuid().as_raw());
-    let mut withheld = Vec::new();
     let given = options.get("filter_env");
-    if is_others && given != Some(&Value::Bool(false)) {
-        withheld.extend(env.keys().filter(|name| !is_for_other_users(name)).cloned());
-        env.retain(|name, _| is_for_other_users(name));
-    }
-    match given {
-        Some(Value::Bool(true)) => env.clear(),
-        Some(Value::String(name)) => drop(env.remove(name)),
+    let excluded = match given {
+        Some(Value::Bool(true)) => Excluded::All,
+        Some(Value::String(name)) => Excluded::Name(name.clone()),
         Some(Value::Array(parts)) => {
-            env.retain(|name, _| !parts.iter().filter_map(Value::as_str).any(|part| name.contains(part)));
+            Excluded::Parts(parts.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         }
-        _ => {}
-    }
-    withheld
+        _ => Excluded::Nothing,
+    };
+    EnvFilter { for_other_users: is_others && given != Some(&Value::Bool(false)), excluded }
 }
 
 fn read_env_file(options: &AppOptions, file: &Path) -> Result<BTreeMap<String, String>, ConfigError> {

@@ -45,6 +45,8 @@ const FILE_SERVER_VERB: &str = "serve-files";
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) program: PathBuf,
+    /// The name by which `program` was found in PATH.
+    pub(super) in_path: Option<String>,
     pub(super) program_args: Vec<String>,
     pub(super) script: Option<String>,
     pub(super) args: Vec<String>,
@@ -119,6 +121,7 @@ pub(super) fn locate(
 fn file_server(context: &Context, env: &BTreeMap<String, String>) -> Found {
     Found {
         program: context.own_program.clone(),
+        in_path: None,
         program_args: vec![FILE_SERVER_VERB.to_owned()],
         script: None,
         args: Vec::new(),
@@ -164,6 +167,7 @@ impl Search<'_> {
             }
         } else {
             similar_file(&self.cwd.join(self.script))
+                .map(|name| Path::new(self.script).with_file_name(name).display().to_string())
         };
         let hint = match near {
             Some(near) => format!("did you mean {near}?"),
@@ -226,6 +230,7 @@ impl Search<'_> {
         }
         Ok(Found {
             program: shell,
+            in_path: Some("bash".to_owned()),
             program_args: vec!["-c".to_owned()],
             default_name: default_name(self.script),
             script: Some(line),
@@ -244,13 +249,14 @@ impl Search<'_> {
             return self.run_with(&["node"], path);
         }
         let runtime = if program::is_node(&path) { Runtime::Node } else { Runtime::Other };
-        Ok(self.itself(path, runtime))
+        Ok(Found { in_path: Some(self.script.to_owned()), ..self.itself(path, runtime) })
     }
 
     fn itself(&self, path: PathBuf, runtime: Runtime) -> Found {
         let takes_args = runtime == Runtime::Node;
         Found {
             program: path,
+            in_path: None,
             program_args: if takes_args { self.interpreter_args() } else { Vec::new() },
             script: None,
             args: self.args(),
@@ -312,6 +318,7 @@ impl Search<'_> {
         })?;
         Ok(Found {
             program: interpreter,
+            in_path: names.first().filter(|name| !name.contains('/')).map(|name| (*name).to_owned()),
             program_args,
             default_name: default_name(self.script),
             script: Some(script),

@@ -180,7 +180,38 @@ pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
     if matches!(node.value, Value::Bool(false)) {
         return Ok(Vec::new());
     }
-    one_or_more(node, |item| match &item.value {
+    let parts = match &node.value {
+        Value::Text(text) => blank_separated(text),
+        _ => Vec::new(),
+    };
+    if !parts.is_empty() {
+        let item = |part| Node { at: node.at, value: Value::Text(part) };
+        return parts.into_iter().map(|part| ignored(&item(part))).collect();
+    }
+    one_or_more(node, ignored)
+}
+
+/// The parts of a text that blanks separate. Quotes, and a backslash before a blank, keep a part together.
+fn blank_separated(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let (mut quote, mut is_escaped) = (None, false);
+    for c in text.chars() {
+        let part = parts.last_mut().expect("there is always a part");
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if (c == '"' || c == '\'') && part.is_empty() => quote = Some(c),
+            None if c.is_whitespace() && !is_escaped => parts.push(String::new()),
+            _ => part.push(c),
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// One pattern in the format of `WatchIgnore`.
+fn ignored(item: &Node) -> Checked<Json> {
+    match &item.value {
         Value::Table(entries) if entries.len() == 1 && entries[0].key == REGEXP_KEY => {
             regex_ignore(item, &text(&entries[0].node)?)
         }
@@ -195,7 +226,7 @@ pub(super) fn watch_ignore(node: &Node) -> Checked<Vec<Json>> {
                 .map_err(|_| Refusal::new(item, "a pattern as in .gitignore"))
         }
         _ => Err(Refusal::new(item, "a pattern as in .gitignore, or a regular expression")),
-    })
+    }
 }
 
 fn regex_ignore(node: &Node, source: &str) -> Checked<Json> {

@@ -198,6 +198,7 @@ fn a_script_that_cannot_be_started_is_explained() {
     let place = Place::new();
     place.fake_programs(&["node"]);
     place.file("server.js", "");
+    place.file("dist/main.js", "");
     place.file("app.mjs", "");
     place.file("tool", "#!/bin/sh\n");
     place.file("notes.txt", "hello");
@@ -218,6 +219,7 @@ fn a_script_that_cannot_be_started_is_explained() {
         "data",
         "job.py",
         "server.js --port 80",
+        "dist/main",
         "",
     ]
     .iter()
@@ -246,6 +248,8 @@ fn a_script_that_cannot_be_started_is_explained() {
     hint: install it, give its full path as the interpreter, or set PATH in the app's `env`
     script "server.js --port 80" does not exist in DIR
     hint: did you mean server.js -- --port 80?
+    script "dist/main" does not exist in DIR
+    hint: did you mean dist/main.js?
     the command line has no script
     hint: name what to start, such as app.js
     "#);

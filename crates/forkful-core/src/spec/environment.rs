@@ -1,8 +1,9 @@
 //! Environment variables: the origin of a value, and which values may be stored on disk. `names.rs` judges
-//! names, `secrets.rs` decides which values are never shown, and `env_file.rs` has the grammar of `.env`
-//! files.
+//! names, `secrets.rs` decides which values are never shown, and `filter.rs` which of them an
+//! app inherits, and `env_file.rs` has the grammar of `.env` files.
 
 mod env_file;
+mod filter;
 mod known_secrets;
 mod names;
 mod secrets;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use env_file::{ENV_FILE_BYTES_MAX, EnvFileFault, parse_env_file};
+pub use filter::{EnvFilter, Excluded};
 pub use known_secrets::KnownSecrets;
 pub use names::{belongs_to_login, is_for_other_users, is_harmless, is_of_shell, looks_app_specific};
 pub use secrets::{REDACTED, has_secret_name, looks_secret, shown_arguments, shown_path, shown_value};
@@ -37,6 +39,12 @@ pub struct EnvSources {
     pub keep_inherited: bool,
     /// The alternative blocks of the app.
     pub blocks: EnvBlocks,
+    /// Which variables the app inherits.
+    #[serde(skip_serializing_if = "EnvFilter::is_open")]
+    pub filter: EnvFilter,
+    /// The name by which the app's program was found in the PATH of its environment; none for a program of another origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_path: Option<String>,
 }
 
 /// The blocks `env_*` of an app's configuration. One of them can be applied to its environment.

@@ -189,8 +189,12 @@ fn in_words(answer: &ApplyReply) -> String {
 
 impl Roster<'_> {
     fn plan(self, request: ApplyRequest, now: Time) -> Result<Plan, ErrorReply> {
-        let ApplyRequest { apps, prune, code_changed_at_ms, .. } = request;
-        let convert = |definition: AppDefinition| Ok((into_spec(definition.clone())?, Box::new(definition)));
+        let ApplyRequest { apps, prune, update_env, code_changed_at_ms, .. } = request;
+        let convert = |definition: AppDefinition| {
+            let spec = self.defined_again(into_spec(definition)?, update_env);
+            let definition = Box::new(AppDefinition::from(&spec));
+            Ok((spec, definition))
+        };
         let wanted: Vec<(AppSpec, Box<AppDefinition>)> =
             apps.into_iter().map(convert).collect::<Result<_, ErrorReply>>()?;
         let names = wanted.iter().map(|(spec, _)| spec.name.as_str());
@@ -242,7 +246,7 @@ fn judged(step: &Step<Planned<Box<AppDefinition>>>, became: &AppOutcome) -> Outc
     became.outcome(step.change)
 }
 
-/// Sends an order to the engine, and waits for its result.
+/// Sends an order to the engine, and waits for its result. Its definition has what the app keeps.
 async fn ask(
     engine: &mpsc::UnboundedSender<Back>,
     app: &Planned<Box<AppDefinition>>,
@@ -257,16 +261,28 @@ async fn ask(
     let action = |verb, definition: Option<&AppDefinition>, instances| {
         let targets = vec![name.to_owned()];
         let definitions = definition.into_iter().cloned().collect();
-        (verb, ActionRequest { targets, wait: true, instances, definitions, ..ActionRequest::default() })
+        let update_env = true;
+        (
+            verb,
+            ActionRequest {
+                targets,
+                wait: true,
+                instances,
+                definitions,
+                update_env,
+                ..ActionRequest::default()
+            },
+        )
     };
     let (verb, request) = match order {
         Order::Start => {
             let apps = vec![(*app.wanted).clone()];
+            let base = StartRequest { wait: true, update_env: true, ..StartRequest::default() };
             let request = if is_again {
                 let target = StartTarget { apps, if_running: IfRunning::Restart, ..StartTarget::default() };
-                StartRequest { targets: vec![target], wait: true, ..StartRequest::default() }
+                StartRequest { targets: vec![target], ..base }
             } else {
-                StartRequest { apps, wait: true, ..StartRequest::default() }
+                StartRequest { apps, ..base }
             };
             let was_sent = engine.send(Back::Step(Command::Start { request, reply })).is_ok();
             return became(name, may_be_gone, was_sent, answer).await;

@@ -71,6 +71,7 @@ impl Roster<'_> {
         let definitions = std::mem::take(&mut request.definitions);
         let (known, new): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| self.find(&definition.name).is_some());
+        let known = Known { definitions: known, update_env: request.update_env };
         self.resolved(request.targets.clone(), known, std::mem::take(&mut request.changes), new)
     }
 
@@ -79,7 +80,7 @@ impl Roster<'_> {
     pub(super) fn resolve_start(
         self,
         definitions: Vec<AppDefinition>,
-        stopped: bool,
+        (stopped, update_env): (bool, bool),
     ) -> Result<Resolved, ErrorReply> {
         if definitions.is_empty() {
             return Err(refuse(ErrorCode::BadRequest, "no app to start", None));
@@ -89,7 +90,7 @@ impl Roster<'_> {
             !stopped && entry.is_some_and(App::is_at_rest)
         };
         let (known, new): (Vec<_>, Vec<_>) = definitions.into_iter().partition(rests);
-        self.resolved(Vec::new(), known, Vec::new(), new)
+        self.resolved(Vec::new(), Known { definitions: known, update_env }, Vec::new(), new)
     }
 
     /// Checks all parts of a request: the targets and the known apps that get another definition, the changes to them,
@@ -97,7 +98,7 @@ impl Roster<'_> {
     pub(super) fn resolved(
         self,
         mut targets: Vec<String>,
-        known: Vec<AppDefinition>,
+        known: Known,
         changes: Vec<AppChange>,
         new: Vec<AppDefinition>,
     ) -> Result<Resolved, ErrorReply> {
@@ -106,8 +107,8 @@ impl Roster<'_> {
             changes.into_iter().partition(|change| change.name.is_some());
         let common = self.common_changes(common, &targets)?;
         let whole: BTreeSet<AppId> =
-            known.iter().filter_map(|definition| self.find(&definition.name)).collect();
-        targets.extend(known.iter().map(|definition| definition.name.clone()));
+            known.definitions.iter().filter_map(|definition| self.find(&definition.name)).collect();
+        targets.extend(known.definitions.iter().map(|definition| definition.name.clone()));
         let mut selection =
             if targets.is_empty() && !new.is_empty() { Selection::new() } else { self.select(&targets)? };
         let mut specs = self.new_specs(known, changes, &selection)?;
@@ -146,14 +147,14 @@ impl Roster<'_> {
 
     fn new_specs(
         self,
-        definitions: Vec<AppDefinition>,
+        known: Known,
         changes: Vec<AppChange>,
         selection: &Selection,
     ) -> Result<BTreeMap<AppId, Rc<AppSpec>>, ErrorReply> {
         let mut specs = BTreeMap::new();
-        for definition in definitions {
+        for definition in known.definitions {
             let name = definition.name.clone();
-            let spec = into_spec(definition)?;
+            let spec = self.defined_again(into_spec(definition)?, known.update_env);
             let id = self.find(&name).ok_or_else(|| self.no_such(&name))?;
             add(&mut specs, id, spec)?;
         }
@@ -166,6 +167,15 @@ impl Roster<'_> {
             add(&mut specs, id, self.changed(id, change)?)?;
         }
         Ok(specs)
+    }
+
+    /// An app as a definition wants it. One that exists keeps what it inherited, unless it is to get the caller's environment.
+    pub(super) fn defined_again(self, mut wanted: AppSpec, update_env: bool) -> AppSpec {
+        let existing = self.find(wanted.name.as_str()).and_then(|id| self.apps.get(&id));
+        if let Some(entry) = existing.filter(|_| !update_env) {
+            wanted.launch.keep_inherited(&entry.spec().launch);
+        }
+        wanted
     }
 
     /// An app as it will be, when the rest of it stays.
@@ -187,6 +197,14 @@ impl Roster<'_> {
         }
         Ok(())
     }
+}
+
+/// Definitions of apps that exist.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) definitions: Vec<AppDefinition>,
+    /// The apps get the caller's environment.
+    pub(super) update_env: bool,
 }
 
 /// Changes of several apps, by app.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::app::App;
 use super::commands::refuse;
-use super::resolve::Resolved;
+use super::resolve::{Known, Resolved};
 use super::targets::Roster;
 
 /// What a start is about.
@@ -39,7 +39,7 @@ struct Read {
 impl Roster<'_> {
     pub(super) fn plan_start(self, request: StartRequest) -> Result<StartPlan, ErrorReply> {
         if request.targets.is_empty() {
-            let resolved = self.resolve_start(request.apps, request.stopped)?;
+            let resolved = self.resolve_start(request.apps, (request.stopped, request.update_env))?;
             return Ok(StartPlan { resolved, meanings: Vec::new(), refused: Vec::new() });
         }
         let change = request.change.filter(|change| !change.is_empty());
@@ -65,6 +65,7 @@ impl Roster<'_> {
         let resolved = if texts.is_empty() && known.is_empty() && new.is_empty() {
             Resolved::default()
         } else {
+            let known = Known { definitions: known, update_env: request.update_env };
             self.resolved(texts, known, changes, new)?
         };
         Ok(StartPlan { resolved, meanings, refused })

@@ -121,6 +121,7 @@ fn request(target: &str) -> ActionRequest {
         instances: None,
         signal: None,
         definitions: Vec::new(),
+        update_env: false,
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
         fix: None,

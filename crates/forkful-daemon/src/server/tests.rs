@@ -145,6 +145,7 @@ fn request(targets: &[&str]) -> ActionRequest {
         instances: None,
         signal: None,
         definitions: Vec::new(),
+        update_env: false,
         changes: Vec::new(),
         code_changed_at_ms: std::collections::BTreeMap::new(),
         fix: None,

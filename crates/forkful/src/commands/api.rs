@@ -77,9 +77,6 @@ struct Request {
     /// Keys of an app that win over those of the configuration file, as options of the command do.
     #[serde(default)]
     options: Option<Box<RawValue>>,
-    /// The configuration's name in messages.
-    #[serde(default = "options")]
-    config_name: String,
     /// The caller's working directory, absolute.
     cwd: PathBuf,
     /// The caller's environment.
@@ -93,10 +90,6 @@ struct Request {
     /// Whether to find out when the code of the apps last changed.
     #[serde(default)]
     code_changes: bool,
-}
-
-fn options() -> String {
-    "options".to_owned()
 }
 
 #[derive(Serialize)]
@@ -185,7 +178,7 @@ fn change(request: ChangeRequest) -> Result<AppChange, Failure> {
     check_cwd(&request.cwd)?;
     let ChangeRequest { options: written, cwd, env, env_name, update_env } = request;
     let specs = Specs { cwd: cwd.into(), env, env_name, ..Specs::default() };
-    specs.change(&specs.options_of_text(written.get(), &options())?, update_env)
+    specs.change(&specs.options_of_text(written.get())?, update_env)
 }
 
 async fn target(home: &Home, request: TargetRequest) -> Result<Option<StartTarget>, Failure> {
@@ -222,8 +215,7 @@ fn is_config_file(text: &str) -> bool {
 
 fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     check_cwd(&request.cwd)?;
-    let Request { file, config, text, options, config_name, cwd, env, env_name, only, code_changes } =
-        request;
+    let Request { file, config, text, options, cwd, env, env_name, only, code_changes } = request;
     let (file, config) = match text {
         Some(text) if is_config_file(&text) => (Some(PathBuf::from(text)), None),
         Some(_) if config.is_none() => return Ok(None),
@@ -233,11 +225,10 @@ fn definitions(request: Request) -> Result<Option<Definitions>, Failure> {
     let specs = Specs { cwd: cwd.into(), env, env_name, only, ..Specs::default() };
     let apps = match (&file, config) {
         (Some(file), None) => {
-            let over =
-                options.map(|written| specs.options_of_text(written.get(), &config_name)).transpose()?;
+            let over = options.map(|written| specs.options_of_text(written.get())).transpose()?;
             specs.apps_of_config(file, &over.unwrap_or_default())?
         }
-        (None, Some(config)) => specs.apps_of_text(config.get(), &config_name)?,
+        (None, Some(config)) => specs.apps_of_text(config.get())?,
         _ => return Err(Failure::new(Exit::WrongUse, "name either a file or a config")),
     };
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();

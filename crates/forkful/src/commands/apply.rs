@@ -47,6 +47,10 @@ pub(crate) struct ApplyArgs {
     /// The block `env_NAME` of the config file.
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
+    /// Apps that exist get the environment of this shell. By default they keep the variables and the interpreter that they had from
+    /// the shell that started them.
+    #[arg(long, short = 'a')]
+    pub(crate) update_env: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -64,8 +68,14 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
     let apps = specs.apps_of_config(Path::new(&config), &AppOptions::default())?;
     let apps: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
     let code_changed_at_ms = code_changes(&apps, &[Path::new(&config)]);
-    let mut request =
-        ApplyRequest { apps, prune: args.prune, dry_run: true, code_changed_at_ms, deployment: deployment() };
+    let mut request = ApplyRequest {
+        apps,
+        prune: args.prune,
+        dry_run: true,
+        update_env: args.update_env,
+        code_changed_at_ms,
+        deployment: deployment(),
+    };
     let running = connection::running(home).await?;
     if args.dry_run && running.is_none() {
         let planned =

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 use forkful_api::client::Client;
-use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, Deployment, Verb};
+use forkful_api::types::{ActionReply, ActionRequest, AppDefinition, AppOutcome, Deployment, Verb};
 use forkful_config::AppOptions;
 use forkful_core::targets::as_typed;
 
@@ -73,6 +73,7 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     let changes = change.into_iter().filter(|change| !change.is_empty()).collect();
     let mut request = ActionRequest {
         definitions: definitions.clone(),
+        update_env,
         changes,
         deployment: deployment(),
         ..request(targets.clone(), args.action.no_wait)
@@ -82,9 +83,12 @@ pub(super) async fn run(home: &Home, args: &RestartArgs, words: Words<'_>) -> Re
     }
     let reply = again(&mut client, request, words).await?;
     reply.warnings.iter().for_each(|warning| crate::output::warn(warning));
-    if !update_env && !targets.is_empty() {
+    if !update_env {
+        let is_again = |app: &&AppOutcome| !app.started && definitions.iter().any(|new| new.name == app.name);
+        let again = reply.apps.iter().filter(is_again).map(|app| app.name.clone());
+        let named: Vec<String> = targets.iter().cloned().chain(again).collect();
         // A changed name is not found any more; then there is no hint.
-        let apps = super::targets::apps(&mut client, &targets).await.unwrap_or_default();
+        let apps = super::targets::apps(&mut client, &named).await.unwrap_or_default();
         super::unsaved::tell_of_new(&mut client, &specs.env, &apps, words.verb).await;
     }
     let (started, rolled): (Vec<_>, Vec<_>) = reply.apps.into_iter().partition(|app| app.started);

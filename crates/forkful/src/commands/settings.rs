@@ -12,13 +12,14 @@ use crate::exit::{Exit, Failure};
 use crate::home::{self, Home};
 use crate::output::progress::Progress;
 use crate::output::{self, format};
-use crate::settings::{Settings, normal_key, rotation_key};
+use crate::settings::{PM2_ROTATION, Settings, normal_key, rotation_key};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The settings of PM2's module pm2-logrotate (max_size, retain, compress) and of `log_rotate` are the
 defaults for apps without `log_rotate` that are started afterwards. `APP:KEY` sets the environment
-variable KEY of that app and restarts it. Other settings are only saved.
+variable KEY of that app and restarts it; `forkful env APP` shows it, and a configuration file that is
+used again replaces it. Other settings are only saved.
 
 Examples:
   forkful set pm2-logrotate:max_size 50M
@@ -151,49 +152,75 @@ pub(super) async fn conf(home: &Home, args: ConfArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Saves all pairs or none, and passes values to the apps they are for.
+/// Saves all settings or none, and passes the others to the apps that they are for.
 async fn keep(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
     home::create(home)?;
-    let mut lines = String::new();
     let pairs: Vec<(String, String)> =
         pairs.into_iter().map(|(key, value)| (normal_key(&key), value)).collect();
-    for (key, value) in &pairs {
-        lines.push_str(&format!("{} {}\n", format::visible(key), format::visible(shown_value(key, value))));
-    }
-    Settings::change(home.path(), |settings| {
-        pairs.clone().into_iter().try_for_each(|(key, value)| settings.set(key, value))
+    let lines = pairs.iter().map(|(key, value)| {
+        format!("{} {}\n", format::visible(key), format::visible(shown_value(key, value)))
+    });
+    let lines: String = lines.collect();
+    let (variables, settings) = of_apps(home, pairs).await?;
+    let keys: Vec<String> = settings.iter().map(|(key, _)| key.clone()).collect();
+    Settings::change(home.path(), |saved| {
+        settings.into_iter().try_for_each(|(key, value)| saved.set(key, value))
     })?;
     output::print(&lines)?;
-    let (of_rotation, others): (Vec<_>, Vec<_>) =
-        pairs.into_iter().partition(|(key, _)| rotation_key(key).is_some());
-    if !of_rotation.is_empty() {
-        output::note("applies to apps without `log_rotate` that are started from now on");
-    }
-    if others.is_empty() { Ok(Exit::Done) } else { pass_on(home, others).await }
+    tell_of_saved(&keys);
+    if variables.is_empty() { Ok(Exit::Done) } else { pass_on(home, &variables).await }
 }
 
-/// As in PM2, `app:key` sets a variable of an existing app and restarts it. Other keys are only saved.
-async fn pass_on(home: &Home, pairs: Vec<(String, String)>) -> Result<Exit, Failure> {
-    let mut variables: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-    let mut idle = Vec::new();
-    let running = connection::running(home).await?;
-    let mut client = running;
-    let known = match &mut client {
-        Some(client) => client.list().await?.apps,
+/// Variables by the names of their apps.
+type Variables = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Separates variables of existing apps (`app:key`) from settings. A variable belongs to its app, whose definition has it, and is no setting.
+async fn of_apps(
+    home: &Home,
+    pairs: Vec<(String, String)>,
+) -> Result<(Variables, Vec<(String, String)>), Failure> {
+    let known = match connection::running(home).await? {
+        Some(mut client) => client.list().await?.apps,
         None => Vec::new(),
     };
+    let (mut variables, mut settings) = (Variables::new(), Vec::new());
     for (key, value) in pairs {
-        match key.split_once(':').filter(|(name, _)| known.iter().any(|app| app.definition.name == *name)) {
+        let is_app = |name: &str| known.iter().any(|app| app.definition.name == name);
+        match key.split_once(':').filter(|(name, _)| rotation_key(&key).is_none() && is_app(name)) {
             Some((name, variable)) => {
                 variables.entry(name.to_owned()).or_default().insert(variable.to_owned(), value);
             }
-            None => idle.push(format!("`{key}`")),
+            None => settings.push((key, value)),
         }
     }
-    if !idle.is_empty() {
-        output::note(&format!("{}: saved; `forkful get` shows it; no app has this name", idle.join(", ")));
+    Ok((variables, settings))
+}
+
+/// Says what saved settings do.
+fn tell_of_saved(keys: &[String]) {
+    let (of_rotation, others): (Vec<_>, Vec<_>) =
+        keys.iter().partition(|key| rotation_key(key.as_str()).is_some());
+    if !of_rotation.is_empty() {
+        output::note("applies to apps without `log_rotate` that are started from now on");
     }
-    let Some(mut client) = client.filter(|_| !variables.is_empty()) else { return Ok(Exit::Done) };
+    let (of_pm2, idle): (Vec<_>, Vec<_>) = others.into_iter().partition(|key| key.starts_with(PM2_ROTATION));
+    let told =
+        |keys: Vec<&String>| keys.into_iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    if !of_pm2.is_empty() {
+        output::note(&format!(
+            "{}: saved, without an effect: log files are rotated by their size, and when they are as old as \
+             `log_rotate:max_age` says",
+            told(of_pm2)
+        ));
+    }
+    if !idle.is_empty() {
+        output::note(&format!("{}: saved; `forkful get` shows it; no app has this name", told(idle)));
+    }
+}
+
+/// As in PM2, `app:key` sets a variable of an existing app and restarts it.
+async fn pass_on(home: &Home, variables: &Variables) -> Result<Exit, Failure> {
+    let (mut client, _) = connection::needed(home).await?;
     let changes = variables.iter().map(|(name, env)| AppChange {
         name: Some(name.clone()),
         env: env.clone(),

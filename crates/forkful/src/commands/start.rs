@@ -122,7 +122,8 @@ pub(super) async fn perform(
     let (mut client, ran_before) = connection::or_started(home, running).await?;
     let (targets, asides) = targets.into_parts();
     let change = change.filter(|change| !change.is_empty());
-    let request = StartRequest { targets, change, wait: !how.no_wait, ..StartRequest::default() };
+    let (wait, update_env) = (!how.no_wait, variables.is_none());
+    let request = StartRequest { targets, change, update_env, wait, ..StartRequest::default() };
     let reply = {
         let _progress = Progress::start(doing_all(&request));
         client.start(&request).await
@@ -212,11 +213,17 @@ fn new_apps(request: &StartRequest, meanings: &[TargetMeaning]) -> Vec<AppDefini
         .collect()
 }
 
-/// The targets that name existing apps.
+/// The targets that name existing apps, and the existing apps that are defined again.
 fn existing_targets(request: &StartRequest, meanings: &[TargetMeaning]) -> Vec<String> {
     let read = request.targets.iter().zip(meanings);
     let existing = read.filter(|(_, meaning)| meaning.reading == Reading::Existing);
-    existing.filter_map(|(target, _)| target.text.clone()).collect()
+    let named = existing.filter_map(|(target, _)| target.text.clone());
+    let defined = meanings.iter().filter(|meaning| meaning.reading == Reading::Definition);
+    let again = defined
+        .flat_map(|meaning| &meaning.apps)
+        .filter(|app| matches!(app.step, StartStep::Start | StartStep::Restart))
+        .map(|app| app.name.clone());
+    named.chain(again).collect()
 }
 
 /// `starting api: 2 workers…`
@@ -247,8 +254,11 @@ fn doing_all(request: &StartRequest) -> String {
 pub(super) fn named(specs: &Specs, args: &AppArgs) -> Result<Vec<AppSpec>, Failure> {
     let options = specs.options(&args.options)?;
     let mut apps = Vec::new();
-    for target in targets_of(args)? {
-        apps.extend(from_target(specs, &options, &target)?);
+    let targets = targets_of(args)?;
+    // `pm2-runtime start app.js` is the command of many containers.
+    let has_verb = targets.len() > 1 && targets[0] == "start" && !Path::new("start").exists();
+    for target in targets.iter().skip(usize::from(has_verb)) {
+        apps.extend(from_target(specs, &options, target)?);
     }
     let definitions: Vec<AppDefinition> = apps.iter().map(AppDefinition::from).collect();
     distinct(&definitions)?;

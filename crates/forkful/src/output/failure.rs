@@ -86,7 +86,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> Failure {
 const PASSES_ARGUMENTS: [&str; 4] = ["start", "run", "restart", "reload"];
 
 /// Options that users know from other tools, by the command, with what to use instead.
-const OF_OTHER_TOOLS: [(&str, &str, &str); 4] = [
+const OF_OTHER_TOOLS: [(&str, &str, &str); 7] = [
     (
         "logs",
         "--since",
@@ -97,6 +97,13 @@ const OF_OTHER_TOOLS: [(&str, &str, &str); 4] = [
         "--port",
         "an app reads its port from the environment, as in `PORT=8080 forkful start app.js`; in a config file it is the key `port`",
     ),
+    (
+        "run",
+        "--raw",
+        "the lines of a single worker are written as they are; `--no-log-prefix` leaves the worker out where there are several",
+    ),
+    ("run", "--json", "`--log-type json` writes each line as JSON"),
+    ("run", "--format", "`--time` and `--log-type json` give the lines a form"),
     ("startup", "--dry-run", "`--print` only shows the file"),
     ("unstartup", "--dry-run", "`--print` only shows the file"),
 ];

@@ -77,37 +77,43 @@ fn a_block_that_an_app_does_not_have_is_told_of() {
     let sandbox = apps();
     let told = [
         sandbox.transcript(&["restart", "api", "--env", "prod"]),
-        sandbox.transcript(&["reload", "plain", "--env", "production"]),
+        sandbox.transcript(&["restart", "plain", "--env", "production"]),
         sandbox.transcript(&["restart", "all", "--env", "production"]),
         sandbox.transcript(&["start", "app.js", "--name", "other", "--env", "production"]),
     ];
     assert_snapshot!(settled(&told.join("")), @"
-    exit: 2
-    --- stderr
-    error: api has no `env_prod`
-
-    hint: there is env_production, env_staging, env_testing
-    exit: 2
-    --- stderr
-    error: plain has no `env_production`
-
-    hint: there is env_testing
     exit: 0
     --- stdout
     api restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
+    --- stderr
+    warning: api has no `env_prod` (there is env_production, env_staging, env_testing): it keeps its environment
+    exit: 0
+    --- stdout
     plain restarted (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
     | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
     --- stderr
-    warning: plain has no `env_production`: it keeps its environment
+    warning: plain has no `env_production` (there is env_testing): it keeps its environment
+    exit: 0
+    --- stdout
+    api restarted (1 worker)
+    plain restarted (1 worker)
+    | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
+    | 0 | api | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    --- stderr
+    warning: plain has no `env_production` (there is env_testing): it keeps its environment
     note: api: environment: added B, DB_PASSWORD; changed A, PORT
     exit: 0
     --- stdout
     other started (1 worker)
     | id | name | mode | pid | uptime | ↺ | status | cpu | mem |
-    | 0 | api | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
-    | 1 | plain | fork | [pid] | [uptime] | 1 | online | [cpu] | [mem] |
+    | 0 | api | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
+    | 1 | plain | fork | [pid] | [uptime] | 2 | online | [cpu] | [mem] |
     | 2 | other | fork | [pid] | [uptime] | 0 | online | [cpu] | [mem] |
     --- stderr
     warning: --env production selects a block of a config file, but `app.js` is not a config file

@@ -31,10 +31,14 @@ fn done(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> String {
     sandbox.told(&output)
 }
 
-fn definition(sandbox: &Sandbox, name: &str) -> Value {
+fn app_of(sandbox: &Sandbox, name: &str) -> Value {
     let list: Value = serde_json::from_str(&stdout(&sandbox.run(&["list", "--json"]))).unwrap();
     let app = list["apps"].as_array().unwrap().iter().find(|app| app["definition"]["name"] == name);
-    app.unwrap()["definition"].clone()
+    app.unwrap().clone()
+}
+
+fn definition(sandbox: &Sandbox, name: &str) -> Value {
+    app_of(sandbox, name)["definition"].clone()
 }
 
 #[test]
@@ -50,6 +54,43 @@ fn the_environment_stays_unless_it_is_asked_for() {
     says(&sandbox, "api", "A=2 B=3 C=2  x");
     done(&sandbox, &["reload", "api", "-a", "--env", "B=4"], &[("A", "4"), ("B", "5")]);
     says(&sandbox, "api", "A=4 B=4 C=2  x");
+}
+
+#[test]
+fn a_config_file_leaves_an_app_its_inherited_environment_and_interpreter_unless_it_is_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("app.js", APP);
+    sandbox
+        .write("apps.json", r#"{ "apps": [{ "name": "api", "script": "app.js", "env": { "B": "file" } }] }"#);
+    done(&sandbox, &["start", "apps.json"], &[("A", "1")]);
+    says(&sandbox, "api", "A=1 B=file C=undefined");
+    let program = definition(&sandbox, "api")["program"].clone();
+    let pid = app_of(&sandbox, "api")["workers"][0]["pid"].clone();
+    // Another directory with a Node.js is first in the PATH of the next commands.
+    let bin = sandbox.work().with_file_name("bin");
+    fs_err::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(program.as_str().unwrap(), bin.join("node")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let other = [("PATH", path.as_str()), ("C", "2")];
+    for args in [["apply", "apps.json"], ["reload", "apps.json"]] {
+        let told = done(&sandbox, &args, &other);
+        assert!(!told.contains("removed A"), "{args:?}: {told}");
+        assert_eq!(app_of(&sandbox, "api")["workers"][0]["pid"], pid, "{args:?}: {told}");
+    }
+    let told = done(&sandbox, &["restart", "apps.json", "--env", "prod"], &other);
+    assert!(
+        told.contains("warning: apps.json:1:12: apps[0] has no `env_prod`: it gets its `env` alone\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("note: api keeps its environment: C, PATH of this shell do not reach it"),
+        "{told}"
+    );
+    says(&sandbox, "api", "A=1 B=file C=undefined");
+    assert_eq!(definition(&sandbox, "api")["program"], program);
+    done(&sandbox, &["start", "apps.json", "--update-env"], &other);
+    says(&sandbox, "api", "A=undefined B=file C=2");
+    assert_ne!(definition(&sandbox, "api")["program"], program);
 }
 
 #[test]
@@ -204,8 +245,8 @@ fn a_file_is_the_truth_also_with_options() {
     sandbox.write("forkful.config.json", config);
     let told =
         done(&sandbox, &["reload", "forkful.config.json", "--max-memory-restart", "100M"], &[("A", "9")]);
-    says(&sandbox, "api", "A=9 B=undefined C=file  z");
-    assert!(told.contains("environment: added C; removed B; changed A\n"), "{told}");
+    says(&sandbox, "api", "A=1 B=1 C=file  z");
+    assert!(told.contains("environment: added C\n"), "{told}");
     let after = definition(&sandbox, "api");
     // The command line once set 9 seconds; the file does not.
     assert_eq!((&after["kill_timeout_ms"], &after["max_memory_bytes"]), (&5000.into(), &(100 << 20).into()));

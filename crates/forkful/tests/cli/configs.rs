@@ -198,6 +198,8 @@ fn a_setting_of_an_app_reaches_its_environment() {
     note: app: environment: added LEVEL
     ");
     wait_until(|| sandbox.transcript(&["logs", "app", "--nostream", "--raw"]).contains("level debug"));
+    // The variable is the app's, and not also a setting that a configuration file would not follow.
+    assert_eq!(crate::sandbox::done(&sandbox, &["get"]), "");
 }
 
 #[test]

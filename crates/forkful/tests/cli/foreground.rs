@@ -90,6 +90,22 @@ fn sigterm_stops_the_app_and_then_us() {
 }
 
 #[test]
+fn the_usual_command_of_pm2_runtime_runs_and_its_options_name_ours() {
+    let sandbox = Sandbox::new();
+    sandbox.write("once.js", "console.log('ran');");
+    sandbox.write("apps.json", r#"[{ "script": "once.js", "autorestart": false }]"#);
+    let output = sandbox.run(&["run", "start", "apps.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", sandbox.told(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
+    for (option, instead) in
+        [("--raw", "--no-log-prefix"), ("--json", "--log-type json"), ("--format", "--log-type json")]
+    {
+        let told = sandbox.transcript(&["run", "once.js", option]);
+        assert!(told.starts_with("exit: 2\n") && told.contains(instead), "{told}");
+    }
+}
+
+#[test]
 fn without_a_usable_home_a_temporary_one_is_made_and_removed() {
     let sandbox = Sandbox::new();
     sandbox.write("once.js", "process.exit(0);");

@@ -273,13 +273,6 @@ fn broken_configs_name_file_key_value_and_what_was_expected() {
 
     hint: there is a
     ");
-    assert_snapshot!(sandbox.transcript(&["reload", "two.json", "--env", "production"]), @"
-    exit: 2
-    --- stderr
-    error: two.json:1:12: apps[0] has no `env_production`
-
-    hint: an `env_<name>` block of a configuration file is chosen by its <name>; there is none
-    ");
     assert_snapshot!(sandbox.transcript(&["reload", "a", "--env", "production"]), @"
     exit: 3
     --- stderr

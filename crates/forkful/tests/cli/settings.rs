@@ -136,6 +136,29 @@ fn settings_of_log_rotation_are_the_defaults_of_new_apps() {
 }
 
 #[test]
+fn as_many_log_files_are_kept_as_with_pm2s_module_and_settings_without_effect_say_so() {
+    let sandbox = Sandbox::new();
+    done(&sandbox, &["multiset", "pm2-logrotate:max_size 400M pm2-logrotate:retain 30"]);
+    assert_snapshot!(sandbox.transcript(&["set", "pm2-logrotate:rotateInterval", "0 0 * * *"]), @"
+    exit: 0
+    --- stdout
+    pm2-logrotate:rotateInterval 0 0 * * *
+    --- stderr
+    note: `pm2-logrotate:rotateInterval`: saved, without an effect: log files are rotated by their size, and when they are as old as `log_rotate:max_age` says
+    ");
+    sandbox.write("app.js", "setInterval(() => {}, 1000)");
+    let total = |name: &str| {
+        done(&sandbox, &["start", "app.js", "--force", "--name", name]);
+        let list: Value = serde_json::from_str(&done(&sandbox, &["list", "--json"])).unwrap();
+        let app = list["apps"].as_array().unwrap().iter().find(|app| app["definition"]["name"] == name);
+        app.unwrap()["definition"]["log_rotate"]["total_bytes"].as_u64()
+    };
+    assert_eq!(total("a"), None);
+    done(&sandbox, &["set", "log_rotate:total", "1G"]);
+    assert_eq!(total("b"), Some(1 << 30));
+}
+
+#[test]
 fn commands_of_pm2_that_are_not_here_say_what_to_use_instead() {
     let sandbox = Sandbox::new();
     let words = [

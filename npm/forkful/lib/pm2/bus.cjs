@@ -78,6 +78,20 @@ class Bus {
     }
   }
 
+  /**
+   * PM2's event of an error that no code caught. The excerpt of stderr that an incident has begins with the error's line, and has its stack.
+   * @param {{ at_ms: number, app: string, pm_id: number, stderr_tail: string[] }} crash
+   */
+  takeCrash({ at_ms: at, app, pm_id, stderr_tail: [head, ...rest] }) {
+    // Between them are the lines of code that Node.js shows.
+    const frames = rest.filter((line) => /^\s*at /.test(line));
+    if (head === undefined || frames.length === 0) return;
+    const { name, message } = /^(?:Uncaught )?(?<name>\w+)(?: \[[^\]]+\])?: (?<message>.*)$/s.exec(head)?.groups ?? { name: 'Error', message: head };
+    const stack = [head, ...frames.map((line) => `    ${line.trim()}`)].join('\n');
+    const namespace = this.#namespaces.get(app) ?? NAMESPACE;
+    this.emit('process:exception', { at, data: { message, stack, name }, process: { pm_id, name: app, namespace } });
+  }
+
   /** A message with a type and data is an event of that type. */
   #message(event) {
     const { message, at_ms: at } = event;
@@ -116,7 +130,13 @@ async function connectBus(client) {
   bus.sock = socket;
   bus.close = () => socket.close();
   const pass = async () => {
-    for await (const event of stream) bus.take(event);
+    for await (const event of stream) {
+      bus.take(event);
+      if (event.type !== 'app:incident' || event.kind !== 'crash') continue;
+      // An incident may be removed before it is read.
+      const crash = await client.incident(event.id).catch(() => null);
+      if (crash) bus.takeCrash(crash);
+    }
   };
   pass().then(() => socket.emit('close'), (error) => {
     socket.emit('close');

@@ -17,11 +17,24 @@ function changesExisting(what) {
   return !Array.isArray(what) && !saysWhat && what.name !== undefined;
 }
 
+/**
+ * The outcomes of a command. PM2 calls back without an error once the processes were spawned, also if they fail right after that. Where the
+ * command failed for an app, the caller therefore gets the list, and a warning says why.
+ * @param {Promise<object[]>} outcomes
+ */
+function spawned(outcomes) {
+  return outcomes.catch((error) => {
+    if (error.code !== 'FAILED' || !error.outcomes) throw error;
+    process.emitWarning(error.message, { type: 'ForkfulWarning', detail: error.hint });
+    return error.outcomes;
+  });
+}
+
 /** A script with options, or existing apps that options change: the daemon decides. The errors are PM2's. `null` for a configuration file. */
 async function startText(client, text, options, isScript = true) {
   const { app, how } = part(options);
   const { updateEnv, env_name: envName, force } = how;
-  const outcome = await client.startText(text, app, { updateEnv, envName, force, isScript }).catch((error) => {
+  const outcome = await client.startText(text, app, { updateEnv, envName, force, isScript, settle: spawned }).catch((error) => {
     if (error.code === 'NO_SUCH_TARGET') throw new Error('process name not found', { cause: error });
     if (error.code === 'CONFLICT' && error.outcomes) throw new Error('Script already launched', { cause: error });
     throw error;
@@ -51,7 +64,7 @@ function contextOf(options) {
 
 async function roll(client, definitions, options) {
   const { how } = part(options);
-  const outcomes = await client.rollTo(how.verb ?? 'restart', definitions);
+  const outcomes = await spawned(client.rollTo(how.verb ?? 'restart', definitions, { updateEnv: how.updateEnv }));
   return { names: new Set(outcomes.map(({ name }) => name)), ids: null, restarted: outcomes.every(({ started }) => !started) };
 }
 
@@ -70,4 +83,4 @@ async function startAny(client, what, options = {}) {
   return await startText(client, text, options) ?? startConfig(client, text, options);
 }
 
-module.exports = { part, startAny, startFile };
+module.exports = { part, spawned, startAny, startFile };

@@ -13,7 +13,14 @@ impl World {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let apps = specs.iter().map(AppDefinition::from).collect();
         let code_changed_at_ms = specs.iter().map(|spec| (spec.name.to_string(), 1)).collect();
-        let request = ApplyRequest { apps, prune, dry_run: false, code_changed_at_ms, deployment: None };
+        let request = ApplyRequest {
+            apps,
+            prune,
+            dry_run: false,
+            update_env: false,
+            code_changed_at_ms,
+            deployment: None,
+        };
         self.engine.on_command(Command::Apply { request, reply });
         answer
     }

@@ -49,6 +49,7 @@ fn the_version_that_a_command_brings_is_recorded_of_each_app_that_gets_it() {
             apps: vec![AppDefinition::from(&version("1002", 1))],
             prune: false,
             dry_run: false,
+            update_env: false,
             code_changed_at_ms: std::collections::BTreeMap::new(),
             deployment: Deployment::of("v5"),
         };
