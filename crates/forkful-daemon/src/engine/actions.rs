@@ -10,7 +10,7 @@ use forkful_core::slot::{self, Generation, Report};
 use forkful_core::spec::Mode;
 use forkful_core::supervisor::{Answer, Asked, Context, Effect, Event, others_of};
 
-use super::app::{AppId, ProcessKey};
+use super::app::{App, AppId, ProcessKey};
 use super::faults::{Ours, listen_fault, report_text};
 use super::jobs::JobId;
 use super::readiness::SOCKETS_LOOKS;
@@ -289,13 +289,7 @@ impl Engine {
                     Event::ListenRefused(slot, fault)
                 })
             }
-            PrimaryEvent::Drained { worker, .. } if entry.spec().mode == Mode::Fork => {
-                entry.workers.has_drained(worker).map(drained)
-            }
-            // A worker whose app does not handle its stop is disconnected, and ends by itself.
-            PrimaryEvent::Drained { worker, stops } => {
-                entry.find_worker(worker).filter(|_| stops).map(drained)
-            }
+            PrimaryEvent::Drained { worker, stops } => entry.on_drained(worker, stops),
             PrimaryEvent::Disconnected(worker) if entry.spec().mode == Mode::Fork => {
                 let event = entry.workers.has_drained(worker).map(drained);
                 entry.metrics.own.gone(worker.0);
@@ -359,6 +353,18 @@ impl Engine {
         if let Asked::Job(job, _) = answer.asked {
             self.jobs.note_outcome(job, app, answer, &self.apps);
         }
+    }
+}
+
+impl App {
+    /// A worker has nothing left to finish. In cluster mode, one whose app does not handle its stop is disconnected, and ends by
+    /// itself.
+    fn on_drained(&mut self, worker: WorkerId, stops: bool) -> Option<Event> {
+        let process = match self.spec().mode {
+            Mode::Fork => self.workers.has_drained(worker),
+            Mode::Cluster => self.find_worker(worker).filter(|_| stops),
+        };
+        process.map(drained)
     }
 }
 
