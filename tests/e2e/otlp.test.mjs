@@ -169,15 +169,18 @@ test('the end of forkful run sends the last sums, and does not wait long for a r
     const [port, collector] = [await freePort(), await receiver(t)];
     if (!answers) collector.answer = () => {};
     const child = spawn(binary(), ['run', script, '-i', '2', '--interpreter', nodeBinary(NEWEST), '--otlp', `http://127.0.0.1:${collector.port}`], {
-      cwd: forkful.directory, env: { ...forkful.env, PORT: String(port) }, stdio: 'ignore',
+      cwd: forkful.directory, env: { ...forkful.env, PORT: String(port) }, stdio: ['ignore', 'ignore', 'pipe'],
     });
     t.after(() => child.kill('SIGKILL'));
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text) => { stderr += text; });
     await waitUntil('the app listens', async () => (await get(port, '/').catch(() => undefined))?.status === 200);
-    const ended = once(child, 'exit');
+    const ended = once(child, 'close');
     child.kill('SIGTERM');
     await ended;
     assert.equal(collector.posts.length, 1, 'it was sent before the end');
     assert.equal(instances(collector.posts[0]).length, 2);
+    assert.equal(stderr.includes('the last metrics did not all arrive within 2 s'), !answers, stderr);
   }
 });
 

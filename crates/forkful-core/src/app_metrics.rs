@@ -12,7 +12,7 @@ mod report;
 mod text;
 
 pub use askers::Askers;
-pub use collection::{ANSWER_PATIENCE, Collection};
+pub use collection::{ANSWER_PATIENCE, Answer, Collection};
 pub use merge::merge;
 pub use report::{
     APP_METRICS_BYTES_MAX, Aggregator, AppFamily, AppReport, Part, SERIES_MAX, Sample, SampleKind,

@@ -84,8 +84,8 @@ and without `worker`.
 - Each scrape resets what prom-client measures since the last one: `collectDefaultMetrics()` reports the event loop's lag over the time between two scrapes. With two scrapers, each sees
   only a part of that time.
 - Sums do not fall when workers end: counters, histograms, and the sums and counts of summaries stay, over reloads, crashes and the death of the daemon. A worker that is asked to
-  leave reports its counts; a worker that crashes loses its counts since the last scrape. For another daemon, up to about 2,000 series of ended workers are kept (192 KB); with the last
-  counts of living workers 256 KB. Of more series, the sums fall when the daemon dies.
+  leave reports its counts; a worker that crashes loses its counts since the last scrape. For another daemon, about 1,000 to 2,000 series of ended workers are kept (192 KB); with the last
+  counts of living workers 256 KB. Of more series, the sums fall when the daemon dies; a histogram is kept whole or not at all.
 - Metrics whose names Forkful has itself, such as `process_cpu_seconds_total` of `collectDefaultMetrics()`, are left out: the page has them for each worker. A label `app` becomes `exported_app`.
 - At most 10,000 series and 1,000 metrics of an app. A worker's answer has at most 480 KB: its largest metrics are left out when it would be longer. What is left out, and what makes no sense, is
   counted in `forkful_app_metrics_left_out`; so is an answer that cannot be read, such as one of a metric whose `collect` throws: then the last answer counts.
@@ -117,8 +117,8 @@ that takes OTLP), as JSON. `otlp: { endpoint, interval }` says how often: each 6
 - A request takes at most 10 s, and one is under way at a time. When the receiver is not there, nothing is kept: the next export has the newer sums. The daemon's log says so once, and once
   when it works again; `forkful list` says it as long as it lasts. What a receiver rejects of a request that it accepts (`partialSuccess`) is told likewise. A receiver that
   answers `Retry-After` with a number of seconds gets nothing until they are over, at most an hour.
-- An app that is deleted, and a daemon or a `forkful run` that ends, sends the last sums at once; the daemon waits for them at most 2 s. A receiver that has asked for a pause does not
-  get them. The last sums of a slot that `forkful scale` removes are not sent.
+- An app that is deleted, and a daemon or a `forkful run` that ends, sends the last sums at once; the daemon waits for them at most 2 s, and not at an update. A receiver that has asked
+  for a pause does not get them. They have the sums of slots that `forkful scale` has removed, and may arrive while a regular export is under way.
 - The app's own metrics (prom-client) are not sent.
 
 | in JSON | in OpenTelemetry | unit | instrument |

@@ -299,12 +299,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends the metrics of what is left, unless another daemon goes on with it, and waits for a moment until they have arrived.
+    /// Sends the metrics of what is left, and waits for a moment until they have arrived. When another daemon goes on with the apps, it
+    /// does neither: no app is served meanwhile.
     async fn export_last(&mut self) {
-        let now = self.clock.now();
-        if self.life.successor.is_none() {
-            self.apps.values_mut().for_each(|app| self.life.last_exports.begin(app, &self.logs, now));
+        if self.life.successor.is_some() {
+            return;
         }
+        let now = self.clock.now();
+        self.apps.values_mut().for_each(|app| self.life.last_exports.begin(app, &self.logs, now));
         self.life.last_exports.finish().await;
     }
 

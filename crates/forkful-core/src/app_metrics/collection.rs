@@ -20,7 +20,7 @@ const DOUBLINGS_MAX: u32 = 7;
 /// The longest text that is written down of an app: all apps share one state, which is written at each change of an app. Workers whose
 /// counts have no room are left out: counters fall when such a worker ends while there is no daemon.
 const WRITTEN_BYTES_MAX: usize = 256 * 1024;
-/// The most of it for what ended workers had counted: about 2,000 series. Of more, some are left out, and fall when the daemon dies.
+/// The most of it for what ended workers had counted: about 1,000 to 2,000 series. Of more, some are left out, and fall when the daemon dies.
 const ENDED_WRITTEN_BYTES_MAX: usize = 192 * 1024;
 /// What ended workers had counted takes no more than this, whatever labels they had. Series that come later are left out.
 const ENDED_BYTES_MAX: usize = 1024 * 1024;
@@ -40,6 +40,24 @@ enum Said {
     Something,
 }
 
+/// What a worker has answered. It is made where the answer is read, away from the loop: each copy and each text of a long report takes
+/// some milliseconds.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    report: Arc<AppReport>,
+    /// What of it stays when the worker ends, as it is written down; empty when there is nothing, or more than there ever is room for.
+    counters: Arc<str>,
+}
+
+impl From<AppReport> for Answer {
+    fn from(report: AppReport) -> Self {
+        let counters = report.counters();
+        let text = if counters.families.is_empty() { String::new() } else { text_of(&counters) };
+        let text = if text.len() > WRITTEN_BYTES_MAX { String::new() } else { text };
+        Self { report: Arc::new(report), counters: text.into() }
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Known {
     said: Said,
@@ -53,7 +71,7 @@ struct Known {
     reading: u8,
     /// It has ended while an answer of it was being read.
     has_ended: bool,
-    last: Option<Arc<AppReport>>,
+    last: Option<Answer>,
     /// Its last answer could not be read: `last` is an older one.
     is_unreadable: bool,
     /// It has said something without being asked, which an agent does once, before its worker ends.
@@ -72,8 +90,8 @@ impl Known {
 pub struct Collection {
     workers: BTreeMap<u32, Known>,
     ended: Arc<AppReport>,
-    /// The same as a text, within its bound.
-    ended_text: String,
+    /// The same as a text, within its bound; `None` when it has changed since it was written down.
+    ended_text: Option<Arc<str>>,
     /// As it was written down last.
     written: String,
 }
@@ -81,8 +99,8 @@ pub struct Collection {
 /// What another daemon needs.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    ended: String,
-    workers: BTreeMap<u32, String>,
+    ended: Arc<str>,
+    workers: BTreeMap<u32, Arc<str>>,
 }
 
 impl Collection {
@@ -139,12 +157,12 @@ impl Collection {
     }
 
     /// What a worker has answered was read; with `None` it made no sense. Says whether more is known now of ended workers.
-    pub fn answered(&mut self, worker: u32, report: Option<AppReport>) -> bool {
+    pub fn answered(&mut self, worker: u32, answer: Option<Answer>) -> bool {
         let Some(known) = self.workers.get_mut(&worker) else { return false };
         known.reading = known.reading.saturating_sub(1);
         known.note_answer(Said::Something);
-        known.is_unreadable = report.is_none();
-        known.last = report.map(Arc::new).or(known.last.take());
+        known.is_unreadable = answer.is_none();
+        known.last = answer.or(known.last.take());
         let has_ended = known.has_ended && known.reading == 0;
         if has_ended {
             self.ended(worker);
@@ -188,7 +206,7 @@ impl Collection {
             return;
         }
         let Some(last) = self.workers.remove(&worker).and_then(|known| known.last) else { return };
-        let counters = last.counters();
+        let counters = last.report.counters();
         if !counters.families.is_empty() {
             let left_out_before = self.ended.left_out;
             let mut ended = merge_within([&*self.ended, &counters], ENDED_BYTES_MAX);
@@ -199,13 +217,12 @@ impl Collection {
     }
 
     fn have_ended(&mut self, ended: AppReport) {
-        self.ended_text = text_within(&ended, ENDED_WRITTEN_BYTES_MAX);
-        self.ended = Arc::new(ended);
+        (self.ended, self.ended_text) = (Arc::new(ended), None);
     }
 
     /// The last report of each worker, what ended ones had counted, and a report of nothing for each answer that could not be read.
     pub fn reports(&self) -> Vec<Arc<AppReport>> {
-        let living = self.workers.values().filter_map(|known| known.last.clone());
+        let living = self.workers.values().filter_map(|known| Some(Arc::clone(&known.last.as_ref()?.report)));
         let ended = Some(&self.ended).filter(|ended| !ended.families.is_empty()).cloned();
         let is_unreadable = self.workers.values().any(|known| known.is_unreadable);
         let unreadable = is_unreadable.then(|| Arc::new(AppReport::unreadable()));
@@ -218,17 +235,17 @@ impl Collection {
     }
 
     /// `None` when there is nothing. What ended workers had counted comes first: living ones can be asked again.
-    fn in_short(&self) -> Option<String> {
-        let ended = self.ended_text.clone();
+    fn in_short(&mut self) -> Option<String> {
+        let ended = &self.ended;
+        let text = self.ended_text.get_or_insert_with(|| text_within(ended, ENDED_WRITTEN_BYTES_MAX).into());
+        let ended = Arc::clone(text);
         let mut room = WRITTEN_BYTES_MAX.saturating_sub(ended.len());
         let mut workers = BTreeMap::new();
         for (worker, known) in &self.workers {
-            let Some(last) = &known.last else { continue };
-            let counters = last.counters();
-            let text = counters.write();
-            if !counters.families.is_empty() && text.len() <= room {
-                room -= text.len();
-                workers.insert(*worker, text);
+            let Some(Answer { counters, .. }) = &known.last else { continue };
+            if !counters.is_empty() && counters.len() <= room {
+                room -= counters.len();
+                workers.insert(*worker, Arc::clone(counters));
             }
         }
         if workers.is_empty() && self.ended.families.is_empty() {
@@ -248,7 +265,7 @@ impl Collection {
         let Ok(Written { ended, workers }) = serde_json::from_str(written) else { return collection };
         collection.have_ended(AppReport::read(&ended).unwrap_or_default());
         for (worker, text) in workers {
-            let last = AppReport::read(&text).map(Arc::new);
+            let last = AppReport::read(&text).map(Answer::from);
             collection.workers.insert(worker, Known { last, ..Known::default() });
             if !is_there(worker) {
                 collection.ended(worker);
@@ -261,19 +278,30 @@ impl Collection {
 
 /// A report as a text of at most this number of bytes: with as many of its first series as have room.
 fn text_within(report: &AppReport, bytes_max: usize) -> String {
-    let (mut text, mut bytes) = (report.write(), bytes_max);
+    let (mut text, mut bytes) = (text_of(report), report.bytes());
     while text.len() > bytes_max {
-        text = merge_within([report], bytes).write();
-        bytes /= 2;
+        // A little less than in proportion, so that it ends soon.
+        bytes = bytes.saturating_mul(bytes_max) / text.len() / 32 * 31;
+        text = text_of(&merge_within([report], bytes));
     }
     text
+}
+
+fn text_of(report: &AppReport) -> String {
+    #[cfg(test)]
+    tests::TEXTS.set(tests::TEXTS.get() + 1);
+    report.write()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::merge::merge;
-    use super::super::report::AppFamily;
     use super::*;
+
+    thread_local! {
+        /// How many texts were made of reports.
+        pub(super) static TEXTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
 
     fn hits(count: u32) -> AppReport {
         let text = format!(
@@ -294,7 +322,7 @@ mod tests {
 
     fn answer(collection: &mut Collection, worker: u32, report: Option<AppReport>) {
         collection.reads(worker);
-        collection.answered(worker, report);
+        collection.answered(worker, report.map(Answer::from));
     }
 
     fn at(ms: u64) -> Time {
@@ -342,8 +370,8 @@ mod tests {
         assert!(collection.expects(2) && !collection.expects(2));
         collection.reads(2);
         collection.ended(2);
-        collection.answered(2, Some(hits(3)));
-        collection.answered(2, Some(hits(4)));
+        collection.answered(2, Some(hits(3).into()));
+        collection.answered(2, Some(hits(4).into()));
         assert_eq!(sums(&collection), [Some(5.0), Some(1.0)]);
     }
 
@@ -427,8 +455,62 @@ mod tests {
         collection.ended(1);
         collection.write_down();
         let (sum, count) = all_hits(&Collection::resume(collection.written(), |_| true));
-        assert!(sum > 400.0 && count < 900, "{sum} of 900");
-        assert!(collection.ended_text.len() <= ENDED_WRITTEN_BYTES_MAX);
+        assert!(sum > 500.0 && count < 900, "{sum} of 900");
+        assert!(collection.ended_text.unwrap().len() <= ENDED_WRITTEN_BYTES_MAX);
+    }
+
+    /// A histogram with this number of label sets, each of 12 samples.
+    fn histogram(label_sets: usize) -> AppReport {
+        let samples = (0..label_sets).map(|n| {
+            let bounds = ["0.1", "0.2", "0.5", "1", "2", "3", "4", "5", "10", "+Inf"];
+            let buckets = bounds.map(|bound| {
+                format!(
+                    r#"{{"metricName":"took_bucket","value":1,"labels":{{"le":"{bound}","path":"/{n}"}}}}"#
+                )
+            });
+            let rest = ["sum", "count"].map(|part| {
+                format!(r#"{{"metricName":"took_{part}","value":1,"labels":{{"path":"/{n}"}}}}"#)
+            });
+            [buckets.join(","), rest.join(",")].join(",")
+        });
+        let samples = samples.collect::<Vec<_>>().join(",");
+        AppReport::read(&format!(r#"[{{"name":"took","type":"histogram","values":[{samples}]}}]"#)).unwrap()
+    }
+
+    #[test]
+    fn histograms_of_ended_workers_are_written_down_whole_or_not_at_all() {
+        let most = ENDED_WRITTEN_BYTES_MAX;
+        let one = text_of(&histogram(100)).len() / 100;
+        for label_sets in [most / one - 20, most / one + 1, 500] {
+            let mut collection = Collection::default();
+            answer(&mut collection, 1, Some(histogram(label_sets)));
+            collection.ended(1);
+            collection.write_down();
+            let text = collection.ended_text.clone().unwrap();
+            assert!(text.len() <= most && text.len() > most * 4 / 5, "{} for {label_sets}", text.len());
+            let next = Collection::resume(collection.written(), |_| true);
+            let samples = &next.reports()[0].families[0].samples;
+            let infinite = samples.iter().filter(|sample| sample.point.as_deref() == Some("+Inf")).count();
+            assert_eq!(samples.len(), infinite * 12, "{label_sets}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_made_a_text_once_and_what_ended_workers_have_counted_once_for_each_end() {
+        let mut collection = Collection::default();
+        for worker in 0..64 {
+            answer(&mut collection, worker, Some(series("hits", 500, 300)));
+        }
+        let made = || TEXTS.replace(0);
+        assert_eq!(made(), 64, "where they are read");
+        collection.write_down();
+        made();
+        collection.write_down();
+        assert_eq!(made(), 0, "nothing has changed");
+        (0..4).for_each(|worker| collection.ended(worker));
+        assert_eq!(made(), 0);
+        collection.write_down();
+        assert_eq!(made(), 1);
     }
 
     #[test]
@@ -460,10 +542,10 @@ mod tests {
         collection.ended(1);
         assert!(collection.is_awaited(at(0)), "a page waits for what is being read");
         assert_eq!(sums(&collection), [Some(1.0), Some(1.0)]);
-        assert!(collection.answered(1, Some(hits(5))));
+        assert!(collection.answered(1, Some(hits(5).into())));
         assert!(!collection.is_awaited(at(0)));
         assert_eq!(sums(&collection), [Some(5.0), None]);
-        assert!(!collection.answered(1, Some(hits(7))), "it is forgotten");
+        assert!(!collection.answered(1, Some(hits(7).into())), "it is forgotten");
         assert_eq!(sums(&collection), [Some(5.0), None]);
     }
 
@@ -510,10 +592,7 @@ mod tests {
             answer(&mut collection, worker, Some(AppReport::read(&text).unwrap()));
             collection.ended(worker);
         }
-        let bytes = |family: &AppFamily| {
-            family.samples.iter().map(super::super::report::Sample::bytes).sum::<usize>()
-        };
-        let kept: usize = collection.ended.families.iter().map(bytes).sum();
+        let kept = collection.ended.bytes();
         assert!((ENDED_BYTES_MAX / 2..=ENDED_BYTES_MAX).contains(&kept), "{kept}");
         assert_eq!(collection.ended.left_out, 400, "of a worker, all of whose series are left out");
     }

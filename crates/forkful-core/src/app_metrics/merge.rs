@@ -22,6 +22,30 @@ struct Tally<'a> {
     count: u32,
 }
 
+fn key_of(sample: &Sample) -> Key<'_> {
+    (sample.part, sample.labels.as_slice(), sample.point.as_deref())
+}
+
+/// What the new samples of one label set take. They are taken together or left out together: a histogram without its last bucket and
+/// its count is worse than none.
+#[derive(Default)]
+struct Need {
+    series: usize,
+    bytes: usize,
+    /// Whether there was room, once that is known.
+    fits: Option<bool>,
+}
+
+impl Need {
+    fn fits(&mut self, room: &mut Room) -> bool {
+        *self.fits.get_or_insert_with(|| {
+            let fits = room.series >= self.series && room.takes(self.bytes);
+            room.series -= if fits { self.series } else { 0 };
+            fits
+        })
+    }
+}
+
 /// What is left of the bounds of a report under way.
 struct Room {
     series: usize,
@@ -85,18 +109,35 @@ impl Room {
 
 impl<'a> Merging<'a> {
     fn add(&mut self, family: &'a AppFamily, room: &mut Room) {
+        let mut new = Vec::new();
+        let mut needs: HashMap<&[(String, String)], Need> = HashMap::new();
         for sample in &family.samples {
-            let key = (sample.part, sample.labels.as_slice(), sample.point.as_deref());
-            if let Some(tally) = self.places.get(&key).and_then(|place| self.samples.get_mut(*place)) {
-                tally.add(family.aggregator, sample.value);
-            } else if room.series > 0 && room.takes(sample.bytes()) {
-                room.series -= 1;
-                self.places.insert(key, self.samples.len());
+            if !self.tally(family.aggregator, sample) {
+                let need = needs.entry(&sample.labels).or_default();
+                (need.series, need.bytes) = (need.series + 1, need.bytes + sample.bytes());
+                new.push(sample);
+            }
+        }
+        for sample in new {
+            if self.tally(family.aggregator, sample) {
+                continue;
+            }
+            let fits = needs.get_mut(sample.labels.as_slice()).is_some_and(|need| need.fits(room));
+            if fits {
+                self.places.insert(key_of(sample), self.samples.len());
                 self.samples.push(Tally { sample, value: sample.value, count: 1 });
             } else {
                 room.leave_out(1);
             }
         }
+    }
+
+    /// Adds a sample to the one that has its key, if there is one.
+    fn tally(&mut self, aggregator: Aggregator, sample: &Sample) -> bool {
+        let place = self.places.get(&key_of(sample));
+        let Some(tally) = place.and_then(|place| self.samples.get_mut(*place)) else { return false };
+        tally.add(aggregator, sample.value);
+        true
     }
 
     fn finish(self) -> AppFamily {

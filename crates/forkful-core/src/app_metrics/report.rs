@@ -160,6 +160,14 @@ impl AppReport {
         serde_json::to_string(&families).unwrap_or_default()
     }
 
+    /// About what it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let bytes = |family: &AppFamily| {
+            family.head_bytes() + family.samples.iter().map(Sample::bytes).sum::<usize>()
+        };
+        self.families.iter().map(bytes).sum()
+    }
+
     /// What must not fall when a worker ends: counters, and the counts and sums of histograms and summaries, where values of
     /// several workers are added.
     #[must_use]

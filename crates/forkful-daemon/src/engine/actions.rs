@@ -91,7 +91,9 @@ impl Engine {
             Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
             Effect::Defined => self.follow_definition(app, now),
             Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home, now),
-            Effect::SlotRemoved(slot, _) => self.apps.remove_place(app, slot, &self.logs, now),
+            Effect::SlotRemoved(slot, record) => {
+                self.apps.remove_place((app, slot), &record, &self.logs, now);
+            }
             Effect::Removed => self.remove_app(app, now),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),

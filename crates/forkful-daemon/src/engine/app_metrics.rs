@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forkful_cluster::protocol::incoming::MetricsAnswer;
 use forkful_cluster::{MessageRefused, WorkerId};
 use forkful_core::Time;
-use forkful_core::app_metrics::{AppReport, app_page, merge};
+use forkful_core::app_metrics::{Answer, AppReport, app_page, merge};
 use forkful_core::metrics::Inventory;
 use forkful_core::metrics::exposition::{Family, FamilyKind, Page, is_own};
 use forkful_core::primary_habits::Lack;
@@ -131,7 +131,7 @@ pub(super) struct Unread {
 pub(crate) struct Reported {
     app: AppId,
     worker: WorkerId,
-    report: Option<AppReport>,
+    answer: Option<Answer>,
 }
 
 /// Has answers read away from the loop: each takes some milliseconds. One thread at a time does it; what comes meanwhile waits.
@@ -176,17 +176,17 @@ impl Unread {
             report.left_out = report.left_out.saturating_add(left_out);
             report
         });
-        Reported { app, worker, report }
+        Reported { app, worker, answer: report.map(Answer::from) }
     }
 }
 
 impl Apps {
     /// Answers have been read.
     pub(super) fn on_reports(&mut self, reports: Vec<Reported>) {
-        for Reported { app, worker, report } in reports {
+        for Reported { app, worker, answer } in reports {
             let Some(entry) = self.get_mut(app) else { continue };
             let own = &mut entry.metrics.own;
-            if own.answered(worker.0, report) {
+            if own.answered(worker.0, answer) {
                 own.write_down();
                 self.note_unwritten(app);
             }

@@ -11,7 +11,7 @@ use forkful_core::Time;
 use forkful_core::random::Random;
 use forkful_core::request;
 use forkful_core::spec::{AppName, AppSpec, Mode};
-use forkful_core::supervisor::{AppSupervisor, waiting_for_others};
+use forkful_core::supervisor::{AppSupervisor, SlotRecord, waiting_for_others};
 use forkful_core::wakes::Wakes;
 use forkful_os::keeper::Keeping;
 use forkful_os::reactor::{self, Reactor};
@@ -253,10 +253,16 @@ impl Apps {
     }
 
     /// A deleted slot goes.
-    pub(super) fn remove_place(&mut self, app: AppId, slot: u16, logs: &LogService, now: Time) {
+    pub(super) fn remove_place(
+        &mut self,
+        (app, slot): (AppId, u16),
+        record: &SlotRecord,
+        logs: &LogService,
+        now: Time,
+    ) {
         let Some(entry) = self.get_mut(app) else { return };
         entry.later.forget(slot);
-        entry.count_places(logs);
+        entry.count_removed(slot, record, logs);
         let name = entry.spec().name.clone();
         let Some(place) = entry.places.remove(&slot) else { return };
         entry.count_slots(now);

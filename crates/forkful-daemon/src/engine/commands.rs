@@ -236,7 +236,7 @@ impl Engine {
                 Verb::Signal => self.signal(app, &slots, request.signal.unwrap_or(15), job),
                 Verb::Flush => self.flush(app, &slots, job),
                 Verb::ReloadLogs => reopened.push(app),
-                Verb::Reset => slots.iter().for_each(|slot| self.feed(app, *slot, slot::Event::Reset)),
+                Verb::Reset => self.reset(app, &slots),
             }
         }
         self.reopen_logs(reopened, job);
@@ -248,6 +248,14 @@ impl Engine {
             }
         }
         self.jobs.answer_at_once(job, at_once);
+    }
+
+    /// Sets the counters that lists show to 0.
+    fn reset(&mut self, app: AppId, slots: &[u16]) {
+        if let Some(entry) = self.apps.get_mut(app) {
+            entry.count_before_reset(slots, &self.logs);
+        }
+        slots.iter().for_each(|slot| self.feed(app, *slot, slot::Event::Reset));
     }
 
     /// Whether no remaining app needs what a command deletes.

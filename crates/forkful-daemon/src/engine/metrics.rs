@@ -127,9 +127,20 @@ impl PlaceCounts {
         Self { restarts, crashes, ..self }
     }
 
+    /// What a slot whose counters go on with `counts` had counted before: the supervisor may know of more, and `reset` sets its
+    /// counters to 0.
+    fn resumed(record: Option<&SlotRecord>, counts: &Readings) -> Self {
+        let counted = |name| counts.get(name).unwrap_or_default() as u32;
+        let known = Self::default().with_restarts(record);
+        Self {
+            restarts: known.restarts.min(counted("restarts_total")),
+            crashes: known.crashes.min(counted("crashes_total")),
+            ..known
+        }
+    }
+
     fn since(self, before: Self) -> Readings {
-        // What is less than before was reset in between.
-        let more = |now: u32, before: u32| f64::from(now.checked_sub(before).unwrap_or(now));
+        let more = |now: u32, before: u32| f64::from(now.saturating_sub(before));
         Readings::of(&[
             ("log_bytes_total", self.log_bytes.saturating_sub(before.log_bytes) as f64),
             ("log_lines_dropped_total", self.dropped_lines.saturating_sub(before.dropped_lines) as f64),
@@ -180,6 +191,16 @@ impl ProcessMetrics {
     }
 }
 
+impl AppMetrics {
+    fn count_place(&mut self, slot: u16, place: &mut Place, record: Option<&SlotRecord>, logs: &LogService) {
+        let now = PlaceCounts::of(logs, place.pm_id, record);
+        let before = std::mem::replace(&mut place.counted, now);
+        if now != before || !self.totals.contains_key(&slot) {
+            self.totals.entry(slot).or_default().add(&now.since(before));
+        }
+    }
+}
+
 impl App {
     /// When its processes are looked at next.
     pub(super) fn next_look(&self) -> Option<Time> {
@@ -218,11 +239,23 @@ impl App {
     /// not for a process: what the last process of a slot wrote arrives after its end, and during a reload two of them write.
     pub(super) fn count_places(&mut self, logs: &LogService) {
         for (slot, place) in &mut self.places {
-            let now = PlaceCounts::of(logs, place.pm_id, self.supervisor.slot(*slot));
-            let before = std::mem::replace(&mut place.counted, now);
-            if now != before || !self.metrics.totals.contains_key(slot) {
-                self.metrics.totals.entry(*slot).or_default().add(&now.since(before));
-            }
+            self.metrics.count_place(*slot, place, self.supervisor.slot(*slot), logs);
+        }
+    }
+
+    /// The same for a slot that goes; the supervisor does not know it any more.
+    pub(super) fn count_removed(&mut self, slot: u16, record: &SlotRecord, logs: &LogService) {
+        if let Some(place) = self.places.get_mut(&slot) {
+            self.metrics.count_place(slot, place, Some(record), logs);
+        }
+    }
+
+    /// The counters that lists show are set to 0 next; those of metrics go on from what was counted until now.
+    pub(super) fn count_before_reset(&mut self, slots: &[u16], logs: &LogService) {
+        self.count_places(logs);
+        self.write_counts();
+        for (_, place) in self.places.iter_mut().filter(|(slot, _)| slots.contains(slot)) {
+            place.counted = place.counted.with_restarts(None);
         }
     }
 
@@ -300,11 +333,11 @@ impl App {
                 }
             }
             let is_there = |generation| self.process(slot, generation).is_some();
-            let totals = Totals::resume(ended.clone(), living.to_vec(), is_there);
+            let mut totals = Totals::resume(ended.clone(), living.to_vec(), is_there);
             // Earlier versions have not counted restarts.
-            let has_restarts = totals.sum().values.get("restarts_total").is_some();
-            if let Some(place) = self.places.get_mut(&slot).filter(|_| has_restarts) {
-                place.counted = place.counted.with_restarts(self.supervisor.slot(slot));
+            totals.add(&Readings::of(&[("restarts_total", 0.0), ("crashes_total", 0.0)]));
+            if let Some(place) = self.places.get_mut(&slot) {
+                place.counted = PlaceCounts::resumed(self.supervisor.slot(slot), &totals.sum().values);
             }
             self.metrics.totals.insert(slot, Box::new(totals));
             for (reloads, written) in self.metrics.reloads.iter_mut().zip(head.reloads) {

@@ -36,6 +36,10 @@ fn killed(world: World) -> Remains {
 
 /// The daemon that goes on.
 fn next(remains: Remains) -> World {
+    next_with(remains, crate::history::History::new(&Keeping::default()))
+}
+
+fn next_with(remains: Remains, history: crate::history::History) -> World {
     let Remains { home, written, kept } = remains;
     let options = EngineOptions {
         home: Home::new(home.path().to_owned()),
@@ -44,7 +48,7 @@ fn next(remains: Remains) -> World {
         write_log_files: false,
         shutdown_delay: std::time::Duration::ZERO,
         keeping: Keeping::default(),
-        history: crate::history::History::new(&Keeping::default()),
+        history,
     };
     let (mut engine, back) = Engine::new(options, written.marks().unwrap()).unwrap();
     engine.take_up(written, kept);
@@ -76,6 +80,41 @@ fn what_a_daemon_knew_of_an_app_is_known_to_the_next_one() {
         assert_eq!(entry.told.lacks, [Lack::OwnPrimary].into());
         world.close().await;
     });
+}
+
+#[test]
+fn restarts_that_the_history_does_not_know_are_counted_by_the_next_daemon() {
+    use forkful_core::metrics::{Head, Readings, Totals};
+    let heads: [(&[(&str, f64)], f64); 3] = [
+        // The counts of an earlier version, and what was written before the last two restarts.
+        (&[("http_requests_total", 9.0)], 3.0),
+        (&[("restarts_total", 1.0), ("crashes_total", 0.0)], 3.0),
+        // Lists began at zero again.
+        (&[("restarts_total", 7.0), ("crashes_total", 2.0)], 7.0),
+    ];
+    for (known, expected) in heads {
+        locally(async {
+            let mut world = World::new();
+            let app = world.start("app", SLEEP, 1);
+            world.turn_until_answered().await;
+            for _ in 0..3 {
+                drop(world.action(Verb::Restart, "app"));
+                world.turn_until_answered().await;
+            }
+            let mut totals = Totals::default();
+            totals.add(&Readings::of(known));
+            let history = crate::history::History::new(&Keeping::default());
+            let (area, _) = history.area(app, 0).unwrap();
+            history.write_head(area, &Head { app: app.0, totals, ..Head::default() }).unwrap();
+            let mut world = next_with(killed(world), history);
+            assert_eq!(metrics::counted(&mut world, app, 0, "restarts_total"), Some(expected));
+            assert!(metrics::counted(&mut world, app, 0, "crashes_total").is_some(), "{known:?}");
+            drop(world.action(Verb::Restart, "app"));
+            world.turn_until_answered().await;
+            assert_eq!(metrics::counted(&mut world, app, 0, "restarts_total"), Some(expected + 1.0));
+            world.close().await;
+        });
+    }
 }
 
 #[test]
