@@ -263,12 +263,12 @@ fn refuse_to_end_others(home: &Path, imported: &[&Origin]) -> Result<(), Failure
     let origins = pm2::config(&list, home).origins;
     let is_imported = |origin: &Origin| imported.iter().any(|other| other.identity == origin.identity);
     let others = origins.values().filter(|origin| origin.is_in_use && !is_imported(origin));
-    let others: Vec<String> = others
-        .map(|origin| match imported.iter().any(|other| other.name == origin.name) {
-            true => format!("{} (it is another app than the imported one of this name)", origin.name),
-            false => origin.name.clone(),
-        })
-        .collect();
+    let has_namesake = |origin: &Origin| imported.iter().any(|other| other.name == origin.name);
+    let told = |origin: &Origin| {
+        let of_other = " (it is another app than the imported one of this name)";
+        format!("{}{}", origin.name, if has_namesake(origin) { of_other } else { "" })
+    };
+    let others: Vec<String> = others.map(told).collect();
     if others.is_empty() {
         return Ok(());
     }
