@@ -33,7 +33,7 @@ pub use open_trial::{
     ByHand, Course, End, OpenTrial, Refusal, Role, TrialCommands, TrialState, check as check_step,
 };
 pub use places::{Place, places};
-pub use remedy::{Gain, Remedy};
+pub use remedy::{BoundsChange, Gain, Remedy};
 pub use setting::Setting;
 pub use signs::Signs;
 pub use split::Split;

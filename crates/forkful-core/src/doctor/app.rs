@@ -1,7 +1,7 @@
 //! The verdict over all workers of an app.
 
 use super::evidence::{Evidence, Quantity, Rows};
-use super::remedy::{self, Gain, Remedy};
+use super::remedy::{self, BoundsChange, Gain, Remedy};
 use super::setting::Setting;
 use super::worker::{Examined, examine_worker};
 use super::{Certainty, SECONDS_MIN, Signs, Split, Unclear, Verdict};
@@ -49,8 +49,8 @@ pub struct Diagnosis {
     /// The setting that makes the change of the remedy.
     pub setting: Option<Setting>,
     pub gain: Option<Gain>,
-    /// Bounds of the number of workers that would allow the number that fits the verdict, if the app's do not.
-    pub wider_bounds: Option<ScaleBounds>,
+    /// Bounds of the number of workers that fit the verdict, if the app's do not.
+    pub bounds_change: Option<BoundsChange>,
     /// The host that the verdict is about.
     pub host: Option<HostLoad>,
     /// The largest number of measured seconds of a worker.
@@ -85,7 +85,7 @@ pub fn examine(app: &App) -> Diagnosis {
         remedy,
         setting: remedy.map(|remedy| remedy.setting(&app.node_args)),
         gain: remedy::gain(verdict, remedy, app, &means),
-        wider_bounds: remedy::wider_bounds(verdict, app, &means),
+        bounds_change: remedy::bounds_change(verdict, app, &means),
         host: app.refusing.clone().filter(|_| verdict == Verdict::ConnectionLimit),
         seconds,
         workers: app

@@ -34,6 +34,15 @@ pub enum Remedy {
     BalanceLeast,
 }
 
+/// A change of the bounds of an app whose number of workers follows its load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoundsChange {
+    /// More workers are wanted than the bounds allow.
+    Widen(ScaleBounds),
+    /// Fewer workers are wanted than run.
+    Limit(ScaleBounds),
+}
+
 /// The expected factor of requests per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
@@ -70,18 +79,25 @@ fn wanted_workers(verdict: Verdict, app: &App, means: &[Signs]) -> Option<u16> {
     wanted.filter(|_| app.is_scalable)
 }
 
-/// The wanted number of workers, or what is nearest to it within the bounds.
+/// The wanted number of workers, or what is nearest to it within the bounds. Fewer workers would soon be more again in an app whose
+/// number follows its load: only its bounds limit them.
 fn workers(verdict: Verdict, app: &App, means: &[Signs]) -> Option<Remedy> {
     let (wanted, now) = (wanted_workers(verdict, app, means)?, app.workers.len() as u16);
-    let allowed = app.bounds.map_or(wanted, |bounds| bounds.nearest(wanted));
-    (allowed.cmp(&now) == wanted.cmp(&now)).then_some(Remedy::Workers(allowed))
+    let Some(bounds) = app.bounds else { return Some(Remedy::Workers(wanted)) };
+    let allowed = bounds.nearest(wanted);
+    (wanted > now && allowed > now).then_some(Remedy::Workers(allowed))
 }
 
-/// Bounds that allow the wanted number of workers, if those of the app do not.
-pub(super) fn wider_bounds(verdict: Verdict, app: &App, means: &[Signs]) -> Option<ScaleBounds> {
+/// Other bounds that allow the wanted number of workers, or no more than it.
+pub(super) fn bounds_change(verdict: Verdict, app: &App, means: &[Signs]) -> Option<BoundsChange> {
     let (bounds, wanted) = (app.bounds?, wanted_workers(verdict, app, means)?);
-    let wider = ScaleBounds { min: bounds.min.min(wanted), max: bounds.max.max(wanted) };
-    (wider != bounds).then_some(wider)
+    let is_less = wanted < app.workers.len() as u16;
+    let min = bounds.min.min(wanted);
+    if is_less {
+        let limited = ScaleBounds { min, max: wanted };
+        return (limited != bounds).then_some(BoundsChange::Limit(limited));
+    }
+    (wanted > bounds.max).then_some(BoundsChange::Widen(ScaleBounds { min, max: wanted }))
 }
 
 fn pool_threads(means: &[Signs]) -> f64 {

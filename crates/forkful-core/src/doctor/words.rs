@@ -1,7 +1,7 @@
 //! All texts of a diagnosis.
 
 use super::open_trial::{OpenTrial, TrialState};
-use super::remedy::{Gain, Remedy};
+use super::remedy::{BoundsChange, Gain, Remedy};
 use super::{Certainty, Diagnosis, Outcome, SECONDS_MIN, Unclear, Verdict};
 use crate::autoscale::ScaleBounds;
 use crate::date_format::utc;
@@ -114,14 +114,14 @@ pub fn shorter(name: &str) -> String {
 pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         diagnosis.remedy.map(|remedy| change(diagnosis, remedy, name)).into_iter().collect();
-    lines.extend(diagnosis.wider_bounds.map(|bounds| wider(bounds, name)));
+    lines.extend(diagnosis.bounds_change.map(|change| other_bounds(change, name)));
     if let Some(host) = &diagnosis.host {
         lines.push(smaller_pools(host, diagnosis.workers.len()));
     }
     lines.extend(by_verdict(diagnosis.verdict).iter().map(|line| (*line).to_owned()));
     let is_full = matches!(diagnosis.verdict, Verdict::CpuShortCallbacks | Verdict::PoolCpu)
         && diagnosis.remedy.is_none()
-        && diagnosis.wider_bounds.is_none();
+        && diagnosis.bounds_change.is_none();
     if is_full {
         lines.push("All cores that the app may use are in use: the next step is another machine (forkful export kubernetes).".to_owned());
     }
@@ -135,12 +135,13 @@ pub fn advice(diagnosis: &Diagnosis, name: &str) -> Vec<String> {
 }
 
 /// Other bounds for an app whose number of workers follows its load: `scale` only sets a number within them.
-fn wider(bounds: ScaleBounds, name: &str) -> String {
-    let ScaleBounds { min, max } = bounds;
-    let name = shell_word(name);
-    format!(
-        "Widen the bounds of its number of workers to {min} to {max}: forkful restart {name} -i {min}..{max}"
-    )
+fn other_bounds(change: BoundsChange, name: &str) -> String {
+    let (purpose, ScaleBounds { min, max }) = match change {
+        BoundsChange::Widen(bounds) => ("Widen the bounds of its number of workers", bounds),
+        BoundsChange::Limit(bounds) => ("Limit its number of workers", bounds),
+    };
+    let numbers = if min == max { min.to_string() } else { format!("{min} to {max}") };
+    format!("{purpose} to {numbers}: forkful restart {} -i {min}..{max}", shell_word(name))
 }
 
 /// The pool size with which all workers fit into a host's limit.

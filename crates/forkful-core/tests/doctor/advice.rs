@@ -72,12 +72,17 @@ fn advice_keeps_within_the_bounds_of_an_app_that_follows_its_load() {
     assert_eq!(advised(&[computing(); 2], 1, 8), scaled(4));
     assert_eq!(advised(&[computing(); 2], 1, 3), scaled(3));
     assert_eq!(advised(&[computing(); 2], 1, 2), (None, wider("1 to 4", "1..4")));
-    assert_eq!(advised(&[crowded; 8], 6, 8), scaled(6));
-    assert_eq!(advised(&[crowded; 8], 8, 9), (None, wider("4 to 9", "4..9")));
+    // A smaller number would soon be larger again: the upper bound is what limits it.
+    let limited = |bounds: &str, range: &str| {
+        (None, format!("Limit its number of workers to {bounds}: forkful restart 'my app' -i {range}"))
+    };
+    assert_eq!(advised(&[crowded; 8], 1, 8), limited("1 to 4", "1..4"));
+    assert_eq!(advised(&[crowded; 8], 6, 8), limited("4", "4..4"));
+    assert_eq!(advised(&[crowded; 8], 8, 9), limited("4", "4..4"));
     let refused = App { bounds: Some(ScaleBounds { min: 6, max: 8 }), ..refused_app(6) };
     assert_eq!(
         words::advice(&examine(&refused), "web")[0],
-        "Widen the bounds of its number of workers to 4 to 8: forkful restart web -i 4..8"
+        "Limit its number of workers to 4: forkful restart web -i 4..4"
     );
 }
 

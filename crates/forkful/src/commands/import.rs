@@ -13,6 +13,7 @@ use forkful_core::pages::Page;
 use forkful_core::start::IfRunning;
 use serde_json::{Value, json};
 
+use self::pm2::Origin;
 use super::act::tell;
 use crate::connection;
 use crate::exit::{Exit, Failure};
@@ -86,7 +87,8 @@ pub(super) async fn run(home: &Home, args: &ImportArgs) -> Result<Exit, Failure>
     }
     let ends_pm2 = pm2_runs && args.stop_pm2;
     if ends_pm2 {
-        refuse_to_end_others(&pm2_home, &definitions)?;
+        let origins = definitions.iter().filter_map(|app| imported.origins.get(app.name.as_str()));
+        refuse_to_end_others(&pm2_home, &origins.collect::<Vec<_>>())?;
     }
     let (mut client, ran_before) = connection::needed(home).await?;
     ran_before.tell(definitions.iter().map(|app| app.name.as_str()));
@@ -249,7 +251,7 @@ fn show(mut apps: Vec<Value>, show_env: bool) -> Result<(), Failure> {
 }
 
 /// Stopping PM2 ends all of its apps: refuses if some of them are not among those that start here.
-fn refuse_to_end_others(home: &Path, imported: &[AppDefinition]) -> Result<(), Failure> {
+fn refuse_to_end_others(home: &Path, imported: &[&Origin]) -> Result<(), Failure> {
     let list = pm2::ask(home, DUMP_BYTES_MAX).map_err(|fault| {
         Failure::new(
             Exit::Failed,
@@ -258,9 +260,15 @@ fn refuse_to_end_others(home: &Path, imported: &[AppDefinition]) -> Result<(), F
         .hint("end PM2 with `pm2 kill`, then import the apps without --stop-pm2")
         .see(Page::FromPm2)
     })?;
-    let others = pm2::config(&list, home).in_use;
-    let others = others.iter().filter(|name| !imported.iter().any(|app| app.name.as_str() == name.as_str()));
-    let others: Vec<&str> = others.map(String::as_str).collect();
+    let origins = pm2::config(&list, home).origins;
+    let is_imported = |origin: &Origin| imported.iter().any(|other| other.identity == origin.identity);
+    let others = origins.values().filter(|origin| origin.is_in_use && !is_imported(origin));
+    let has_namesake = |origin: &Origin| imported.iter().any(|other| other.name == origin.name);
+    let told = |origin: &Origin| {
+        let of_other = " (it is another app than the imported one of this name)";
+        format!("{}{}", origin.name, if has_namesake(origin) { of_other } else { "" })
+    };
+    let others: Vec<String> = others.map(told).collect();
     if others.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,8 @@ const DUMP: &str = r#"[
     "pm_out_log_path": "[pm2]/logs/api-out-0.log", "pm_err_log_path": "[pm2]/logs/api-error-0.log", "pm_pid_path": "[pm2]/pids/api-0.pid",
     "env": { "PATH": "[path]", "HOME": "/root", "API_TOKEN": "abc", "PM2_HOME": "[pm2]", "unique_id": "4f1c", "api": "{}" } },
   { "name": "api", "exec_mode": "cluster_mode", "pm_exec_path": "[work]/server.js", "pm_cwd": "[work]", "exec_interpreter": "node",
-    "node_args": [], "status": "online", "namespace": "shop", "env": { "PATH": "[path]" } },
+    "node_args": [], "status": "online", "namespace": "shop", "unique_id": "5a2d",
+    "env": { "PATH": "[path]", "HOME": "/root", "API_TOKEN": "abc", "PM2_HOME": "[pm2]", "unique_id": "5a2d", "api": "{}" } },
   { "name": "shell", "exec_mode": "fork_mode", "pm_exec_path": "[work]/loop.sh", "pm_cwd": "[work]", "exec_interpreter": "bash",
     "args": ["a b"], "merge_logs": true, "status": "stopped", "pm_out_log_path": "[work]/shell.log", "env": { "PATH": "[path]" } },
   { "name": "pm2-logrotate", "pmx_module": true, "pm_exec_path": "/x.js", "env": {} }
@@ -113,6 +114,23 @@ fn pm2_is_not_stopped_while_it_runs_apps_that_are_not_imported() {
     assert!(!pm2.was_ended());
     sandbox.write("gone.js", SERVER);
     let told = pm2.import(&["--stop-pm2"]);
+    assert!(told.starts_with("exit: 0\n") && pm2.was_ended(), "{told}");
+}
+
+#[test]
+fn pm2_is_not_stopped_while_it_runs_another_app_of_an_imported_name() {
+    let sandbox = Sandbox::new();
+    sandbox.write("api.js", SERVER);
+    sandbox.write("old.js", SERVER);
+    let pm2 = FakePm2::runs(&sandbox, &["api"]);
+    let saved = fs_err::read_to_string(sandbox.work().join("dump.json")).unwrap();
+    sandbox.write("saved.json", &saved.replace("api.js", "old.js"));
+    let told = pm2.import(&["--file", "saved.json", "--stop-pm2"]);
+    assert!(told.starts_with("exit: 2\n") && !pm2.was_ended(), "{told}");
+    let named = "that are not imported: api (it is another app than the imported one of this name)\n";
+    assert!(told.contains(named), "{told}");
+    // A dump of the app that runs.
+    let told = pm2.import(&["--file", "dump.json", "--stop-pm2"]);
     assert!(told.starts_with("exit: 0\n") && pm2.was_ended(), "{told}");
 }
 

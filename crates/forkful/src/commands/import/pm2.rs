@@ -1,5 +1,7 @@
 //! Converts PM2's process list to a configuration as a user would write it.
 
+mod identity;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::ops::BitOr as _;
@@ -9,13 +11,23 @@ use std::process::{Command, Stdio};
 use forkful_core::spec::environment::{has_secret_name, shown_arguments, shown_value};
 use serde_json::{Map, Value, json};
 
+use self::identity::{Identity, identity, other_environments, renamed};
+
 /// The apps of PM2's list, with notes about them.
 pub(super) struct Imported {
     /// Each as in a configuration file, with a name of its own.
     pub(super) apps: Vec<Value>,
     pub(super) notes: Vec<String>,
-    /// The names of those that PM2 runs, or will run at a time of `cron_restart`.
-    pub(super) in_use: BTreeSet<String>,
+    /// What each app is in PM2, by its name here.
+    pub(super) origins: BTreeMap<String, Origin>,
+}
+
+/// An app in PM2. Its name here may be another app's in another list of PM2: only its identity says whether two are the same.
+pub(super) struct Origin {
+    pub(super) name: String,
+    pub(super) identity: Identity,
+    /// Whether PM2 runs it, or will run it at a time of `cron_restart`.
+    pub(super) is_in_use: bool,
 }
 
 /// Attributes for which PM2 uses the same name as in a configuration.
@@ -119,7 +131,7 @@ pub(super) fn read_dump(path: &Path, bytes_max: u64) -> io::Result<Vec<Value>> {
 pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
     let mut notes = Vec::new();
     let mut groups: Vec<Vec<&Value>> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut places: BTreeMap<Identity, usize> = BTreeMap::new();
     for process in processes {
         let Some(name) = process["name"].as_str() else { continue };
         if process["pmx_module"] == true {
@@ -135,32 +147,22 @@ pub(super) fn config(processes: &[Value], home: &Path) -> Imported {
         groups[place].push(process);
     }
     let mut names = Names::of(&groups);
-    let (mut apps, mut in_use) = (Vec::new(), BTreeSet::new());
-    for processes in groups {
-        let mut app = app(&processes, home);
+    let (mut apps, mut origins) = (Vec::new(), BTreeMap::new());
+    for processes in &groups {
+        let mut app = app(processes, home);
         let given = app["name"].as_str().unwrap_or_default().to_owned();
         let name = names.unique(&given);
         if name != given {
-            notes.push(renamed(&given, &name, processes[0]));
+            notes.push(renamed(processes[0], &name, &groups));
             app["name"] = json!(name);
         }
         notes.extend(drop_lost_patterns(&mut app));
-        if processes.iter().any(|process| is_in_use(process)) {
-            in_use.insert(name);
-        }
+        notes.extend(other_environments(processes, &name));
+        let is_in_use = processes.iter().any(|process| is_in_use(process));
+        origins.insert(name, Origin { name: given, identity: identity(processes[0]), is_in_use });
         apps.push(app);
     }
-    Imported { apps, notes, in_use }
-}
-
-/// What the workers of one app have in common.
-fn identity(process: &Value) -> String {
-    let namespace = process["namespace"].as_str().unwrap_or("default");
-    let args = process["args"].as_array().map_or(&[][..], Vec::as_slice);
-    let same = ["name", "pm_exec_path", "pm_cwd", "exec_mode"].map(|key| &process[key]);
-    // Workers of one app share a port, unless PM2 counts it up for them.
-    let port = Some(&process["env"]["PORT"]).filter(|_| process["increment_var"] != "PORT");
-    json!([namespace, args, same, port]).to_string()
+    Imported { apps, notes, origins }
 }
 
 /// The names of apps: those that are given away, and all that PM2 uses.
@@ -190,18 +192,10 @@ impl Names {
     }
 }
 
-fn renamed(given: &str, name: &str, process: &Value) -> String {
-    let namespace = process["namespace"].as_str().unwrap_or("default");
-    let script = process["pm_exec_path"].as_str().unwrap_or_default();
-    format!(
-        "PM2 has several apps named {given}, and names are unique here: the app of namespace {namespace} with the script \
-         {script} is named {name}"
-    )
-}
-
 /// Whether PM2 runs the process, or will run it.
 fn is_in_use(process: &Value) -> bool {
-    let has_times = process["cron_restart"].as_str().is_some_and(|pattern| !pattern.is_empty());
+    // "0" is for never.
+    let has_times = process["cron_restart"].as_str().is_some_and(|pattern| !matches!(pattern, "" | "0"));
     has_times || !matches!(process["status"].as_str(), Some("stopped" | "errored"))
 }
 
@@ -452,21 +446,79 @@ mod tests {
         assert_eq!(
             imported.notes,
             [
-                "PM2 has several apps named api, and names are unique here: the app of namespace blog with the script /srv/blog.js \
-                 is named api-3"
+                "PM2 has several apps named api, and names are unique here: the app with namespace blog, script /srv/blog.js is named \
+                 api-3"
             ]
         );
-        assert_eq!(imported.in_use, ["api-2", "api-3"].map(str::to_owned).into());
+        assert_eq!(in_use(&imported), ["api-2", "api-3"]);
+    }
+
+    fn in_use(imported: &Imported) -> Vec<&str> {
+        let used = imported.origins.iter().filter(|(_, origin)| origin.is_in_use);
+        used.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The apps that two processes of one name are, and the notes about them.
+    fn pair(one: &Value, other: &Value) -> (usize, Vec<String>) {
+        let process = |more: &Value| {
+            let mut process = json!({ "name": "api", "pm_exec_path": "/srv/a.js" });
+            process.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            process
+        };
+        let imported = config(&[process(one), process(other)], Path::new("/srv/pm/.pm2"));
+        (imported.apps.len(), imported.notes)
     }
 
     #[test]
-    fn apps_of_one_name_with_ports_of_their_own_are_not_one_app() {
-        let apps = |counted: Option<&str>| {
-            let process = |port: &str| json!({ "name": "api", "pm_exec_path": "/srv/a.js", "increment_var": counted, "env": { "PORT": port } });
-            config(&[process("4601"), process("4602")], Path::new("/srv/pm/.pm2")).apps.len()
-        };
-        assert_eq!(apps(None), 2);
-        assert_eq!(apps(Some("PORT")), 1);
+    fn apps_of_one_name_that_run_or_listen_otherwise_are_not_one_app() {
+        let none = json!({});
+        for (one, other, told) in [
+            (json!({ "env": { "PORT": 4601 } }), json!({ "env": { "PORT": "4602" } }), "PORT 4602"),
+            (json!({ "env": { "PORT": 4601 } }), none.clone(), "no PORT"),
+            (
+                json!({ "env": { "PM2_SERVE_PORT": 1, "PM2_SERVE_PATH": "/a" } }),
+                json!({ "env": { "PM2_SERVE_PORT": 2, "PM2_SERVE_PATH": "/b" } }),
+                "PM2_SERVE_PORT 2, PM2_SERVE_PATH /b",
+            ),
+            (none.clone(), json!({ "node_args": ["--inspect"] }), "node_args --inspect"),
+            (json!({ "exec_interpreter": "node" }), json!({ "exec_interpreter": "bun" }), "interpreter bun"),
+            (none.clone(), json!({ "args": ["--token", "SEK", 1] }), "args --token [redacted] 1"),
+            (none.clone(), json!({ "pm_cwd": "/srv" }), "folder /srv"),
+        ] {
+            let note = format!(
+                "PM2 has several apps named api, and names are unique here: the app with {told} is named api-2"
+            );
+            assert_eq!(pair(&one, &other), (2, vec![note]));
+        }
+        for (one, other) in [
+            (json!({ "env": { "PORT": 3000 } }), json!({ "env": { "PORT": "3000" } })),
+            (
+                json!({ "increment_var": "PORT", "env": { "PORT": 1 } }),
+                json!({ "increment_var": "PORT", "env": { "PORT": 2 } }),
+            ),
+            (json!({ "node_args": [] }), none),
+        ] {
+            assert_eq!(pair(&one, &other), (1, vec![]));
+        }
+    }
+
+    #[test]
+    fn workers_that_differ_in_their_environment_are_told() {
+        let env = |variables: Value| json!({ "instance_var": "N", "env": variables });
+        let (apps, notes) = pair(
+            &env(
+                json!({ "QUEUE": "mail", "SIZE": 1, "N": 0, "unique_id": "a", "TERM": "x", "TOKEN": "SEK" }),
+            ),
+            &env(json!({ "QUEUE": "sms", "SIZE": "1", "N": 1, "unique_id": "b", "pm_id": 1 })),
+        );
+        assert_eq!(apps, 1);
+        assert_eq!(
+            notes,
+            [
+                "api: its workers in PM2 differ in QUEUE, TOKEN; here all of them have the values of the first: for other values, start an \
+                 app with a name of its own"
+            ]
+        );
     }
 
     #[test]
@@ -560,6 +612,10 @@ mod tests {
         assert_eq!(imported("stopped")["cron_restart"], json!("0 3 * * *"));
         assert_eq!(imported("online")["autostart"], Value::Null);
         // It is not over for PM2.
-        assert!(config(&[job("stopped")], Path::new("/srv/pm/.pm2")).in_use.contains("job"));
+        let waiting = config(&[job("stopped")], Path::new("/srv/pm/.pm2"));
+        assert_eq!(in_use(&waiting), ["job"]);
+        let mut never = job("stopped");
+        never["cron_restart"] = json!("0");
+        assert!(in_use(&config(&[never], Path::new("/srv/pm/.pm2"))).is_empty());
     }
 }
