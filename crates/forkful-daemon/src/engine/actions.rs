@@ -91,9 +91,7 @@ impl Engine {
             Effect::Drain { slot, generation, job } => self.drain(app, slot, generation, job, now),
             Effect::Defined => self.follow_definition(app, now),
             Effect::SlotAdded(slot) => self.apps.add_place(app, slot, &self.options.home, now),
-            Effect::SlotRemoved(slot, record) => {
-                self.apps.remove_place((app, slot), &record, &self.logs, now);
-            }
+            Effect::SlotRemoved(slot, last) => self.apps.remove_place(app, (slot, &last), &self.logs, now),
             Effect::Removed => self.remove_app(app, now),
             Effect::Changed => self.note_change(),
             Effect::Report(slot, report) => self.report(app, slot, &report, now),

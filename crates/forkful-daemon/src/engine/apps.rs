@@ -255,8 +255,8 @@ impl Apps {
     /// A deleted slot goes.
     pub(super) fn remove_place(
         &mut self,
-        (app, slot): (AppId, u16),
-        record: &SlotRecord,
+        app: AppId,
+        (slot, record): (u16, &SlotRecord),
         logs: &LogService,
         now: Time,
     ) {
