@@ -119,7 +119,7 @@ export interface App {
   stop_exit_codes?: number | string | (number | string)[];
   /** Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/*.js` (`**` is any number of folders), and `!` before it leaves it out. */
   watch?: boolean | string | string[];
-  /** Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is. */
+  /** Files that are not watched: patterns as in .gitignore (blanks separate those in one text), or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is. */
   ignore_watch?: string | RegExp | (string | RegExp)[] | false;
   /** Debounce before reloading: time without further changes. */
   watch_delay?: number | string;

@@ -125,7 +125,7 @@ impl AppChange {
         }
         let is_others = present.is_of_another_user(own_uid);
         for (name, value) in self.caller_env {
-            if !is_others || is_for_other_users(&name) {
+            if (!is_others || is_for_other_users(&name)) && changed.env_sources.filter.admits(&name) {
                 changed.take_variable(&name, value);
                 changed.env_sources.inherited.insert(name);
             }

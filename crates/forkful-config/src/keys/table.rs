@@ -138,7 +138,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
     key("watch", Kind::Watch, "false", r#"["src"]"#, "Reload when files change: in the working directory (`true`), or at the given paths. A path may be a pattern such as `src/*.js` (`**` is any number of folders), and `!` before it leaves it out.")
         .of(Renew).decides(&["watch"]).option(takes("PATHS", "Reload when files change: here, or at these paths").commas().alone().equals()),
     key("ignore_watch", Kind::WatchIgnore, "[]", r#"["uploads", "*.tmp"]"#,
-        "Files that are not watched: patterns as in .gitignore, or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is.")
+        "Files that are not watched: patterns as in .gitignore (blanks separate those in one text), or regular expressions in a .js configuration. `node_modules`, files whose names begin with a dot, and what a `.gitignore` excludes are never watched; a path that `watch` names is.")
         .of(Renew).decides(&["watch"]).option(takes("PATTERNS", "Paths that are not watched").commas()),
     key("watch_delay", Kind::Duration, "\"100ms\"", "500", "Debounce before reloading: time without further changes.")
         .of(Renew).decides(&["watch"]).option(takes("SECONDS", "Debounce before reloading: seconds, or a string such as 500ms")),

@@ -317,14 +317,22 @@ impl Search<'_> {
                 .caused_by(std::io::Error::new(ErrorKind::InvalidFilename, "its path is not UTF-8"))
         })?;
         Ok(Found {
+            in_path: self.name_in_path(names, &interpreter),
             program: interpreter,
-            in_path: names.first().filter(|name| !name.contains('/')).map(|name| (*name).to_owned()),
             program_args,
             default_name: default_name(self.script),
             script: Some(script),
             args: self.args(),
             runtime,
         })
+    }
+
+    /// The name by which a program was found in the app's PATH; `node@22` may be one of nvm's.
+    fn name_in_path(&self, names: &[&str], interpreter: &Path) -> Option<String> {
+        let is_found = |name: &&&str| {
+            !name.contains('/') && program::find(name, self.cwd, self.env).as_deref() == Some(interpreter)
+        };
+        names.iter().find(is_found).map(|name| (*name).to_owned())
     }
 
     fn interpreter(&self, names: &[&str]) -> Result<PathBuf, ConfigError> {

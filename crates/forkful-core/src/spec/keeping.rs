@@ -7,12 +7,14 @@ use super::Launch;
 
 impl Launch {
     /// Replaces what came from the caller's environment by what the app has had from the environment of its start. The caller's
-    /// value of a variable counts where the app's own is unknown: it was not saved, or the definition had set the variable before
-    /// and no longer does.
+    /// value of a variable counts where the app's own is unknown: it was not saved, or the definition had set the variable or kept
+    /// it out before and no longer does.
     pub fn keep_inherited(&mut self, before: &Self) {
         let sources = &mut self.env_sources;
         let had = |name: &String| before.env_sources.inherited.contains(name);
-        let is_replaced = |name: &String| before.env.contains_key(name) == had(name);
+        let is_replaced = |name: &String| {
+            before.env_sources.filter.admits(name) && before.env.contains_key(name) == had(name)
+        };
         let (replaced, rest): (BTreeSet<_>, BTreeSet<_>) =
             std::mem::take(&mut sources.inherited).into_iter().partition(is_replaced);
         self.env.retain(|name, _| !replaced.contains(name));
@@ -23,6 +25,12 @@ impl Launch {
                 self.env.insert(name.clone(), value.clone());
             }
         }
+        // The values of these may be known to a later caller.
+        let is_unsaved = |name: &&String| !before.env.contains_key(*name) && !self.env.contains_key(*name);
+        let unsaved = before.env_sources.inherited.iter().filter(is_unsaved);
+        sources
+            .inherited
+            .extend(unsaved.filter(|name| sources.filter.admits(name)).cloned().collect::<Vec<_>>());
         let is_found_alike = sources.in_path.is_some() && sources.in_path == before.env_sources.in_path;
         if is_found_alike && self.env.get("PATH") == before.env.get("PATH") {
             self.program.clone_from(&before.program);
@@ -86,6 +94,16 @@ mod tests {
         before.env.remove("DB");
         let wanted = launch("/usr/bin", &[("DB", "two"), ("LEVEL", "shell")], &[]);
         assert_eq!(kept(wanted, &before).0, "DB=two LEVEL=shell PATH=/nvm");
+        let mut of_cron = launch("/usr/bin", &[], &[]);
+        of_cron.keep_inherited(&before);
+        assert!(of_cron.env_sources.inherited.contains("DB"), "a later caller may have its value");
+    }
+
+    #[test]
+    fn what_a_definition_no_longer_keeps_out_comes_from_the_caller() {
+        let mut before = launch("/nvm", &[], &[]);
+        before.env_sources.filter.for_other_users = true;
+        assert_eq!(kept(launch("/usr/bin", &[("DB", "two")], &[]), &before).0, "DB=two PATH=/nvm");
     }
 
     #[test]

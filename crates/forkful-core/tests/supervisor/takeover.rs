@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forkful_core::leaving::AFTER_DISCONNECT;
 use forkful_core::slot::{Event as SlotEvent, Generation, State, Verb};
 use forkful_core::spec::{HealthCheck, HealthProbe};
 use forkful_core::supervisor::{Adopted, Effect, Event};
@@ -66,6 +67,7 @@ fn a_process_that_leaves_is_asked_to_again_but_gets_no_second_signal_while_it_ru
     let drain = Effect::Drain { slot: 0, generation: FIRST, job: None };
     assert_eq!(driver.step(there()), [Effect::OpenTraffic(0, SECOND), drain]);
     driver.slot(0, SlotEvent::Drained(FIRST));
+    assert!(driver.pass(AFTER_DISCONNECT).contains(&Effect::Signal(0, FIRST)));
     assert_eq!(driver.step(there()), [Effect::OpenTraffic(0, SECOND)]);
     driver.pass(Duration::from_secs(6));
     assert_eq!(driver.step(there()), [Effect::OpenTraffic(0, SECOND), Effect::Kill(0, FIRST)]);

@@ -77,7 +77,8 @@ pub(super) fn explain(
     };
     match &failure.fault {
         Fault::Exited(Exit::SpawnFailed(why)) => {
-            (format!("worker {pm_id} could not be started: {why}"), None)
+            let hint = "an app keeps the program that it was started with: `restart FILE --update-env` of its configuration looks for it in this shell's PATH";
+            (format!("worker {pm_id} could not be started: {why}"), Some(Page::AppFails.hint(hint)))
         }
         Fault::Exited(exit) => {
             let when = if failure.was_ready { "soon after" } else { "before" };

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use forkful_api::apply::{ApplyChange, ApplyReply, ApplyRequest, PlannedApp, plan_without_apps};
 use forkful_api::client::ClientError;
-use forkful_api::types::{ActionReply, AppDefinition};
+use forkful_api::types::{ActionReply, AppDefinition, AppView, Verb};
 use forkful_config::AppOptions;
 
 use super::act::print_table;
@@ -92,11 +92,19 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
         return show_nothing_done(&planned, args.json);
     }
     request.dry_run = false;
+    let existing = super::targets::apps(&mut client, &["all".to_owned()]).await.unwrap_or_default();
     let reply = {
         let _progress = Progress::start(format!("applying {}…", count(changes, "change")));
         client.apply(&request).await?
     };
-    super::unsaved::tell(&started(&request, &reply), &ActionReply::of(reply.apps.clone()));
+    let existed = |name: &str| existing.iter().any(|app| app.definition.name == name);
+    let new: Vec<_> = started(&request, &reply).into_iter().filter(|app| !existed(&app.name)).collect();
+    super::unsaved::tell(&new, &ActionReply::of(reply.apps.clone()));
+    if !args.update_env {
+        let is_defined = |app: &AppView| request.apps.iter().any(|new| new.name == app.definition.name);
+        let again: Vec<AppView> = existing.into_iter().filter(is_defined).collect();
+        super::unsaved::tell_of_new(&mut client, &specs.env, &again, Verb::Restart).await;
+    }
     if args.json {
         output::print_json(&reply)?;
     } else {

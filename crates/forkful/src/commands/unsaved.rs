@@ -96,5 +96,6 @@ fn new_names<'a>(
         .filter(is_new)
         .map(|(name, _)| name.as_str())
         .filter(|name| !belongs_to_login(name) && (!is_others || is_for_other_users(name)))
+        .filter(|name| app.env_sources.filter.admits(name))
         .collect()
 }
