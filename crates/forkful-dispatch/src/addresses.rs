@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::last_words::LastWords;
 use forkful_core::steering::address::{LastHolder, is_given_up};
 
 use crate::action::{Action, Later, Message, Outbox};
@@ -178,41 +177,32 @@ impl Dispatcher {
             return;
         };
         // A worker that was told to stop closes its servers for that reason; its successor will listen again.
-        let leaves = worker.stage >= Stage::Draining || worker.stopping;
+        let leaves = worker.stage >= Stage::Draining || worker.farewell.stopping;
         let grace = if leaves { EXITED_GRACE } else { CLOSED_GRACE };
         self.release(id, listening, grace, now);
         self.refresh(listening, now, out);
-        self.await_last_words(id, now);
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.await_last_words(now);
+        }
         out.push(Action::Later(Later::Dispatch));
     }
 
     pub(crate) fn on_stopping(&mut self, id: WorkerId, now: Time) {
         if let Some(worker) = self.workers.get_mut(&id) {
-            worker.stopping = true;
-            self.await_last_words(id, now);
-        }
-    }
-
-    /// A worker that must stop and has closed all its servers is disconnected soon (see
-    /// [`forkful_core::last_words`]).
-    fn await_last_words(&mut self, id: WorkerId, now: Time) {
-        if let Some(worker) = self.workers.get_mut(&id)
-            && worker.stopping
-            && worker.has_closed_all()
-        {
-            worker.last_words.get_or_insert_with(|| LastWords::from(now));
+            worker.farewell.stopping = true;
+            worker.await_last_words(now);
         }
     }
 
     /// Disconnects the workers whose apps have finished their last words.
     pub(crate) fn disconnect_silent(&mut self, now: Time, out: &mut Outbox) {
-        let ended = |worker: &Worker| worker.last_words.is_some_and(|words| words.end() <= now);
+        let ended = |worker: &Worker| worker.farewell.last_words.is_some_and(|words| words.end() <= now);
         let silent = self.workers.active().filter(|(_, worker)| ended(worker));
         for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
             let Some(worker) = self.workers.get_mut(&id) else { continue };
-            worker.last_words = None;
-            // It may listen again, unless it drains.
-            if worker.has_closed_all() || worker.stage == Stage::Draining {
+            worker.farewell.last_words = None;
+            // It may listen again.
+            if worker.has_closed_all() || worker.farewell.drained {
                 self.disconnect(id, out);
             }
         }

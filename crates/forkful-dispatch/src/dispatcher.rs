@@ -199,8 +199,12 @@ impl Dispatcher {
     pub fn next_wake(&self) -> Option<Time> {
         let unheld = self.listenings.values().filter_map(|l| l.holders.unheld_until).min();
         let accept = self.listenings.values().filter_map(|l| l.door.again).min();
-        let words =
-            self.workers.active().filter_map(|(_, worker)| worker.last_words).map(LastWords::end).min();
+        let words = self
+            .workers
+            .active()
+            .filter_map(|(_, worker)| worker.farewell.last_words)
+            .map(LastWords::end)
+            .min();
         let retry = self.retries.iter().map(|(at, ..)| *at).min();
         [
             unheld,
@@ -269,13 +273,16 @@ impl Dispatcher {
     /// Not for workers of Node's cluster, which end with their channel.
     pub fn serves_without_channel(&self, worker: WorkerId) -> bool {
         let worker = self.workers.get(&worker);
-        worker.is_some_and(|worker| worker.stage <= Stage::Open && !worker.stopping && worker.listens() > 0)
+        worker.is_some_and(|worker| {
+            worker.stage <= Stage::Open && !worker.farewell.stopping && worker.listens() > 0
+        })
     }
 
     /// The app in a worker has sent a message.
     pub fn spoke(&mut self, worker: WorkerId, now: Time) {
-        if let Some(words) = self.workers.get_mut(&worker).and_then(|worker| worker.last_words.as_mut()) {
-            words.heard = now;
+        let worker = self.workers.get_mut(&worker);
+        if let Some(words) = worker.and_then(|worker| worker.farewell.last_words.as_mut()) {
+            words.heard = words.heard.max(now);
         }
     }
 

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use forkful_core::Time;
-use forkful_core::last_words::LastWords;
-use forkful_core::leaving::AFTER_DISCONNECT;
 use forkful_core::spec::Balance;
 use forkful_core::steering::slow_start::Rise;
 
@@ -65,7 +63,8 @@ impl Dispatcher {
             return;
         };
         if stops {
-            worker.last_words = Some(LastWords::from(now + AFTER_DISCONNECT));
+            worker.farewell.drained = true;
+            worker.await_last_words(now);
         } else {
             self.disconnect(id, out);
         }

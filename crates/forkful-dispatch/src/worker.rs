@@ -31,6 +31,10 @@ const PROOF_FRESH: Duration = Duration::from_micros(100);
 /// First pause after a worker refused a connection (full, closing, no descriptors); doubles up to 64 times.
 const REFUSED_PAUSE: Duration = Duration::from_millis(5);
 
+/// The handler of a stop may leave its servers open for so long before its worker is disconnected: less than the default
+/// `kill_timeout`.
+const HANDLER_TIME: Duration = Duration::from_secs(2);
+
 /// Scheduling statistics of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
@@ -54,10 +58,7 @@ pub(crate) struct Worker {
     pub(crate) agent: bool,
     /// It has listened on an address before.
     pub(crate) has_listened: bool,
-    /// It was told to stop.
-    pub(crate) stopping: bool,
-    /// It must stop and has closed all its servers; its app may have more to say.
-    pub(crate) last_words: Option<LastWords>,
+    pub(crate) farewell: Farewell,
     /// The addresses that it holds.
     pub(crate) holds: BTreeMap<ListeningId, Hold>,
     /// Connections it was given that are not known to be closed.
@@ -72,6 +73,41 @@ pub(crate) struct Worker {
     pub(crate) counting: Counting,
     /// Its share of new connections, while it is below the full share.
     pub(crate) rise: Option<Rise>,
+}
+
+/// How far a worker is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Farewell {
+    /// It was told to stop.
+    pub(crate) stopping: bool,
+    /// It has finished its connections, and its app handles its stop.
+    pub(crate) drained: bool,
+    /// It must stop, and has closed all its servers or has finished its connections; its app may have more to say.
+    pub(crate) last_words: Option<LastWords>,
+}
+
+impl Farewell {
+    /// It must stop, and nobody needs its servers any more.
+    fn begin_last_words(&mut self, at: Time) {
+        if self.last_words.is_none_or(|words| words.since > at) {
+            self.last_words = Some(LastWords::from(at));
+        }
+    }
+}
+
+impl Worker {
+    /// Has it disconnected soon if it must stop and has closed all its servers (see [`forkful_core::last_words`]). One that has finished its connections may
+    /// not close them: the handler of its stop gets some time.
+    pub(crate) fn await_last_words(&mut self, now: Time) {
+        if !self.farewell.stopping {
+            return;
+        }
+        if self.has_closed_all() {
+            self.farewell.begin_last_words(now);
+        } else if self.farewell.drained {
+            self.farewell.begin_last_words(now + HANDLER_TIME);
+        }
+    }
 }
 
 /// The evidence of whether a worker's event loop is responsive.
@@ -143,8 +179,7 @@ impl Worker {
             slot: 0,
             agent: false,
             has_listened: false,
-            stopping: false,
-            last_words: None,
+            farewell: Farewell::default(),
             holds: BTreeMap::new(),
             connections: 0,
             last_assigned: 0,
@@ -157,7 +192,7 @@ impl Worker {
 
     /// Whether it has reported its addresses, and is not about to stop.
     pub(crate) fn shows_where_it_listens(&self) -> bool {
-        self.stage == Stage::Open && self.has_listened && !self.stopping
+        self.stage == Stage::Open && self.has_listened && !self.farewell.stopping
     }
 
     pub(crate) fn next_seq(&mut self) -> u64 {
@@ -223,7 +258,7 @@ impl Worker {
         stood_still.take_if(|at| now.since(*at) >= DOUBTED_FOR);
         self.refused.until.take_if(|until| *until <= now);
         let recent = proof.or(*acknowledged).or(*stood_still).or(self.refused.until);
-        recent.is_none() && self.last_words.is_none() && self.rise.is_none() && self.channel.rests()
+        recent.is_none() && self.farewell.last_words.is_none() && self.rise.is_none() && self.channel.rests()
     }
 
     /// Its share of new connections, relative to [`FULL`].

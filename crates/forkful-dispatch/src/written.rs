@@ -25,7 +25,7 @@ use crate::channel::Channel;
 use crate::dispatcher::{Dispatcher, EXITED_GRACE};
 use crate::id::{ListeningId, WorkerId};
 use crate::listening::{Counters, Listening, Member, NewListening};
-use crate::worker::{Hold, Stage, Worker};
+use crate::worker::{Farewell, Hold, Stage, Worker};
 
 /// Without an agent, how long to wait for replies to lines of the previous daemon.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub struct WrittenWorker {
     agent: bool,
     has_listened: bool,
     stopping: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    drained: bool,
     #[serde(default)]
     last_words: Option<LastWords>,
     holds: Vec<(ListeningId, Hold)>,
@@ -74,8 +76,9 @@ impl Dispatcher {
             slot: worker.slot,
             agent: worker.agent,
             has_listened: worker.has_listened,
-            stopping: worker.stopping,
-            last_words: worker.last_words,
+            stopping: worker.farewell.stopping,
+            drained: worker.farewell.drained,
+            last_words: worker.farewell.last_words,
             holds: worker.holds.iter().map(|(listening, hold)| (*listening, *hold)).collect(),
         });
         let listenings = self.listenings.iter().map(|(id, listening)| WrittenListening {
@@ -115,8 +118,8 @@ impl Dispatcher {
         worker.slot = written.slot;
         worker.agent = written.agent;
         worker.has_listened = written.has_listened;
-        worker.stopping = written.stopping;
-        worker.last_words = written.last_words;
+        let WrittenWorker { stopping, drained, last_words, .. } = *written;
+        worker.farewell = Farewell { stopping, drained, last_words };
         // Higher than any used number: nobody sends a message every microsecond.
         worker.seq = u64::try_from(now.since_start().as_micros()).unwrap_or(u64::MAX) + 1;
         worker.holds = written.holds.iter().copied().collect::<BTreeMap<_, _>>();

@@ -19,7 +19,14 @@ const CLIENTS_MAX: usize = 4096;
 /// The tracked clients.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
-    by_client: BTreeMap<IpAddr, Window>,
+    by_client: BTreeMap<(Who, IpAddr), Window>,
+}
+
+/// A program of this machine may be a client itself, and a proxy for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Client,
+    Proxy,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,18 +43,25 @@ impl Attempts {
         proxy: Option<IpAddr>,
         now: Instant,
     ) -> Option<Duration> {
-        let of_client = self.exceeded(client, FAILURES_MAX, now);
-        of_client.max(proxy.and_then(|proxy| self.exceeded(proxy, PROXY_FAILURES_MAX, now)))
+        let of_client = self.exceeded((Who::Client, network(client)), FAILURES_MAX, now);
+        let of_proxy = |proxy| self.exceeded((Who::Proxy, network(proxy)), PROXY_FAILURES_MAX, now);
+        of_client.max(proxy.and_then(of_proxy))
     }
 
-    fn exceeded(&self, client: IpAddr, failures_max: u32, now: Instant) -> Option<Duration> {
-        let window = self.by_client.get(&network(client))?;
+    fn exceeded(&self, who: (Who, IpAddr), failures_max: u32, now: Instant) -> Option<Duration> {
+        let window = self.by_client.get(&who)?;
         let is_over = window.ends <= now || window.failures < failures_max;
         (!is_over).then(|| window.ends - now)
     }
 
-    pub(crate) fn failed(&mut self, client: IpAddr, now: Instant) {
-        let client = network(client);
+    pub(crate) fn failed(&mut self, client: IpAddr, proxy: Option<IpAddr>, now: Instant) {
+        self.count((Who::Client, network(client)), now);
+        if let Some(proxy) = proxy {
+            self.count((Who::Proxy, network(proxy)), now);
+        }
+    }
+
+    fn count(&mut self, client: (Who, IpAddr), now: Instant) {
         if !self.by_client.contains_key(&client) && self.by_client.len() >= CLIENTS_MAX {
             let first = self.by_client.iter().min_by_key(|(_, window)| window.ends);
             if let Some(first) = first.map(|(client, _)| *client) {
@@ -64,7 +78,7 @@ impl Attempts {
 
     /// Clears the failures of a client that has logged in.
     pub(crate) fn succeeded(&mut self, client: IpAddr) {
-        self.by_client.remove(&network(client));
+        self.by_client.remove(&(Who::Client, network(client)));
     }
 }
 
@@ -90,7 +104,7 @@ mod tests {
         let ann = client("192.0.2.1");
         for _ in 0..FAILURES_MAX {
             assert_eq!(attempts.refused_for(ann, None, now), None);
-            attempts.failed(ann, now);
+            attempts.failed(ann, None, now);
         }
         assert_eq!(attempts.refused_for(ann, None, now), Some(WINDOW));
         assert_eq!(
@@ -100,7 +114,7 @@ mod tests {
         );
         assert_eq!(attempts.refused_for(client("192.0.2.2"), None, now), None, "others are not");
         assert_eq!(attempts.refused_for(ann, None, now + WINDOW), None);
-        attempts.failed(ann, now + WINDOW);
+        attempts.failed(ann, None, now + WINDOW);
         assert_eq!(attempts.refused_for(ann, None, now + WINDOW), None, "it begins anew");
     }
 
@@ -108,7 +122,7 @@ mod tests {
     fn addresses_of_one_network_are_one_client_and_a_login_is_a_new_beginning() {
         let (mut attempts, now) = (Attempts::default(), Instant::now());
         for host in 0..FAILURES_MAX {
-            attempts.failed(client(&format!("2001:db8::{host:x}")), now);
+            attempts.failed(client(&format!("2001:db8::{host:x}")), None, now);
         }
         assert!(attempts.refused_for(client("2001:db8::ffff"), None, now).is_some());
         assert!(attempts.refused_for(client("2001:db8:0:1::1"), None, now).is_none());
@@ -125,9 +139,10 @@ mod tests {
         };
         for host in 0..PROXY_FAILURES_MAX {
             assert_eq!(refused(&attempts, host), None, "each from an address of its own");
-            attempts.failed(IpAddr::from(host.to_be_bytes()), now);
-            attempts.failed(proxy, now);
+            attempts.failed(IpAddr::from(host.to_be_bytes()), Some(proxy), now);
         }
+        assert_eq!(attempts.refused_for(proxy, None, now), None, "a client of its own");
+        attempts.succeeded(proxy);
         assert_eq!(refused(&attempts, 12_345), Some(WINDOW));
     }
 
@@ -136,9 +151,13 @@ mod tests {
         let (mut attempts, now) = (Attempts::default(), Instant::now());
         for host in 0..2 * CLIENTS_MAX as u32 {
             let now = now + Duration::from_millis(u64::from(host));
-            attempts.failed(IpAddr::from(host.to_be_bytes()), now);
+            attempts.failed(IpAddr::from(host.to_be_bytes()), None, now);
         }
         assert_eq!(attempts.by_client.len(), CLIENTS_MAX);
-        assert!(attempts.by_client.contains_key(&IpAddr::from((2 * CLIENTS_MAX as u32 - 1).to_be_bytes())));
+        assert!(
+            attempts
+                .by_client
+                .contains_key(&(Who::Client, IpAddr::from((2 * CLIENTS_MAX as u32 - 1).to_be_bytes())))
+        );
     }
 }

@@ -99,8 +99,7 @@ impl Site {
             return None;
         }
         if header.is_some() {
-            attempts.failed(client, now);
-            proxy.into_iter().for_each(|proxy| attempts.failed(proxy, now));
+            attempts.failed(client, proxy, now);
         }
         Some(login_wanted())
     }

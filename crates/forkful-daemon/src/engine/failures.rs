@@ -77,8 +77,10 @@ pub(super) fn explain(
     };
     match &failure.fault {
         Fault::Exited(Exit::SpawnFailed(why)) => {
-            let hint = "an app keeps the program that it was started with: `restart FILE --update-env` of its configuration looks for it in this shell's PATH";
-            (format!("worker {pm_id} could not be started: {why}"), Some(Page::AppFails.hint(hint)))
+            let kept = "an app keeps the program that it was started with: `restart FILE --update-env` of its configuration looks for it in this shell's PATH";
+            let is_gone = why.ends_with("(os error 2)");
+            let hint = is_gone.then(|| Page::AppFails.hint(kept));
+            (format!("worker {pm_id} could not be started: {why}"), hint)
         }
         Fault::Exited(exit) => {
             let when = if failure.was_ready { "soon after" } else { "before" };

@@ -239,7 +239,8 @@ impl App {
     /// not for a process: what the last process of a slot wrote arrives after its end, and during a reload two of them write.
     pub(super) fn count_places(&mut self, logs: &LogService) {
         for (slot, place) in &mut self.places {
-            self.metrics.count_place(*slot, place, self.supervisor.slot(*slot), logs);
+            let record = self.supervisor.slot(*slot).or_else(|| self.removed.get(slot));
+            self.metrics.count_place(*slot, place, record, logs);
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) looks: usize,
     /// How often a worker has reported its number of kept connections.
     pub(crate) counts: usize,
+    /// Apps do something when they are told to stop.
+    pub(crate) handle_stops: bool,
     next_worker: u32,
     next_reply: u64,
 }
@@ -65,6 +67,7 @@ impl World {
             kind: NewListening { kind, group: !unix && balance != Balance::Shared },
             looks: 0,
             counts: 0,
+            handle_stops: false,
             next_worker: 1,
             next_reply: 0,
         }
@@ -352,7 +355,9 @@ impl World {
                 assert_eq!(number, process.chatter.1, "messages come in order");
                 process.chatter.1 += 1;
             }
-            Item::Told(Message::Drain { .. }) => self.step(Event::Drained { worker: id, stops: false }),
+            Item::Told(Message::Drain { .. }) => {
+                self.step(Event::Drained { worker: id, stops: self.handle_stops });
+            }
             Item::Told(Message::Count) => {
                 self.counts += 1;
                 let connections = forkful_core::steering::evenness::Connections::default();

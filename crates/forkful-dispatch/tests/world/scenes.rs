@@ -38,6 +38,30 @@ fn connections_of_a_worker_that_is_silent_go_to_the_others() {
 }
 
 #[test]
+fn a_worker_whose_app_handles_its_stop_is_disconnected_some_time_after_it() {
+    for handles in [false, true] {
+        let (mut world, workers) = serving(Balance::Exact, 2);
+        world.handle_stops = handles;
+        let id = WorkerId(workers[0]);
+        // A worker ends when it is disconnected.
+        let lives = |world: &mut World, ms| {
+            world.advance(Duration::from_millis(ms));
+            turn_all(world, &workers[..1]);
+            world.processes.contains_key(&workers[0])
+        };
+        world.step(Event::Drain(id));
+        turn_all(&mut world, &workers[..1]);
+        assert_eq!(lives(&mut world, 5_000), handles, "it waits for its stop");
+        if handles {
+            world.step(Event::Stopping(id));
+            world.dispatcher.spoke(id, world.now);
+            assert!(lives(&mut world, 1_900), "its handler may take a while");
+            assert!(!lives(&mut world, 300));
+        }
+    }
+}
+
+#[test]
 fn an_address_that_no_client_reaches_any_more_is_given_up_when_no_worker_holds_it() {
     for is_held in [false, true] {
         let (mut world, workers) = serving(Balance::Exact, 1);
