@@ -38,8 +38,12 @@ function fields({ properties = {}, required = [] }) {
   return rows.length === 0 ? [] : ['', '| field | type | meaning |', '| --- | --- | --- |', ...rows];
 }
 
+/** `{ "name": string }`: a variant that holds something. */
+const holder = ({ properties }) => `{ ${Object.entries(properties).map(([key, schema]) => `"${key}": ${type(schema, (name) => name)}`).join(', ')} }`;
+
 function values({ oneOf = [] }) {
-  const rows = oneOf.filter((one) => one.const !== undefined).map((one) => `| \`${JSON.stringify(one.const)}\` | ${cell(one.description ?? '')} |`);
+  const written = (one) => (one.properties ? holder(one) : one.const !== undefined && JSON.stringify(one.const));
+  const rows = oneOf.filter(written).map((one) => `| \`${cell(written(one))}\` | ${cell(one.description ?? '')} |`);
   return rows.length === 0 ? [] : ['', '| value | meaning |', '| --- | --- |', ...rows];
 }
 

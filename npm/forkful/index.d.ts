@@ -489,6 +489,8 @@ export interface Incident extends IncidentSummary {
   } | null;
   /** The last lines that the process wrote to stderr; at most 20. */
   stderr_tail: string[];
+  /** Whether an error that no code caught has ended the process; `stderr_tail` begins with it. */
+  is_uncaught: boolean;
   /** What to do about it, where that is known. */
   hint: string | null;
   /** What was measured of the process last, by name. */

@@ -58,8 +58,8 @@ test('a bus is opened for a caller that awaits', (t) => {
 test('the bus tells of an error that no code caught, as PM2 does', (t) => {
   run(sandbox(t), `
     const server = 'require("node:http").createServer().listen(0);';
-    require('node:fs').writeFileSync('thrown.js', server + 'process.on("SIGUSR2", () => { throw new TypeError("boom"); });');
-    require('node:fs').writeFileSync('left.js', server + 'process.on("SIGUSR2", () => process.exit(3));');
+    require('node:fs').writeFileSync('thrown.js', server + 'process.on("SIGUSR2", () => { console.error("before"); throw new TypeError("boom" + String.fromCharCode(10) + "second line"); });');
+    require('node:fs').writeFileSync('left.js', server + 'process.on("SIGUSR2", () => { console.error(new Error("handled")); process.exit(3); });');
     const bus = await pm2.launchBus();
     const told = [];
     const thrown = new Promise((resolve) => bus.on('process:exception', (event) => { told.push(event); resolve(); }));
@@ -70,13 +70,14 @@ test('the bus tells of an error that no code caught, as PM2 does', (t) => {
     await pm2.sendSignalToProcessName('SIGUSR2', 'thrown');
     await thrown;
     const [{ at, data, process: { name, pm_id, namespace } }] = told;
-    assert.deepEqual([typeof at, data.name, data.message, name, pm_id, namespace], ['number', 'TypeError', 'boom', 'thrown', 1, 'default']);
-    assert.match(data.stack, /^TypeError: boom\\n    at .*thrown\\.js:1:/);
+    assert.deepEqual([typeof at, data.name, data.message, name, pm_id, namespace], ['number', 'TypeError', 'boom\\nsecond line', 'thrown', 1, 'default']);
+    assert.match(data.stack, /^TypeError: boom\\nsecond line\\n    at .*thrown\\.js:1:/);
+    assert.ok(!data.stack.includes('before') && told.length === 1, data.stack);
     await pm2.disconnect();
   `);
 });
 
-test('an app that fails after it was spawned is in the list, as in PM2, and a warning says why', (t) => {
+test('an app that fails after it was spawned is in the list, as in PM2, and a warning says why; a failed reload is an error', (t) => {
   run(sandbox(t), `
     require('node:fs').writeFileSync('bad.js', 'process.exit(3);');
     const warnings = [];
@@ -88,6 +89,8 @@ test('an app that fails after it was spawned is in the list, as in PM2, and a wa
     assert.deepEqual(names(await pm2.restart('bad')), ['bad']);
     assert.deepEqual(names(await pm2.start('bad.js', { name: 'worse', max_restarts: 0 })), ['worse']);
     assert.equal(warnings.length, 3, warnings.join());
+    await assert.rejects(pm2.reload('bad'), /bad: /);
+    await assert.rejects(pm2.reload({ apps: [{ ...bad, env: { STEP: '2' } }] }), /bad: /);
     await assert.rejects(pm2.start('missing.js'));
   `);
 });

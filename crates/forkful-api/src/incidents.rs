@@ -64,6 +64,9 @@ pub struct Incident {
     /// The last lines that the process wrote to stderr, the error first; at most 20.
     #[serde(default)]
     pub stderr_tail: Vec<String>,
+    /// Whether an error that no code caught has ended the process; `stderr_tail` begins with it.
+    #[serde(default)]
+    pub is_uncaught: bool,
     /// What to do about it, if known.
     #[serde(default)]
     pub hint: Option<String>,

@@ -50,6 +50,14 @@ pub fn excerpt(lines: &[String]) -> Vec<String> {
     out
 }
 
+/// Whether an error that no code caught has ended the process: JavaScript runtimes then write their version after it. Errors that an app logs
+/// have no such line.
+pub fn is_uncaught(lines: &[String]) -> bool {
+    let lines: Vec<String> = lines.iter().map(|line| plain(line)).collect();
+    let is_version = |line: &String| line.starts_with("Node.js v") || line.starts_with("Bun v");
+    find_error(&lines).is_some_and(|found| lines[found.at + 1..].iter().any(is_version))
+}
+
 /// The error line of an excerpt, if its first line is one.
 pub fn cause(excerpt: &[String]) -> Option<&str> {
     let first = excerpt.first()?;

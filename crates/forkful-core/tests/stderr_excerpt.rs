@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use forkful_core::slot::Exit;
-use forkful_core::stderr_excerpt::{Attempt, EXCERPT_LINES_MAX, cause, cause_of, excerpt, next_step};
+use forkful_core::stderr_excerpt::{
+    Attempt, EXCERPT_LINES_MAX, cause, cause_of, excerpt, is_uncaught, next_step,
+};
 use proptest::prelude::*;
 
 const MARK: &str = "\n=== excerpt\n";
@@ -36,6 +38,28 @@ fn outputs_of_real_runtimes_begin_with_the_error() {
             assert_eq!(found, expected, "{}", path.display());
         }
     }
+}
+
+#[test]
+fn only_an_error_that_ended_the_process_is_uncaught() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stderr_excerpt");
+    let of = |name: &str| {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        is_uncaught(&lines(text.split_once(MARK).unwrap().0))
+    };
+    for name in ["thrown.cjs", "text.cjs", "reject.cjs", "rej2.cjs", "missing.mjs", "port.cjs"] {
+        assert!(of(&format!("node24-{name}.txt")), "{name}");
+    }
+    for name in ["node18-port.cjs.txt", "node26-missing.cjs.txt"] {
+        assert!(of(name), "{name}");
+    }
+    let logged = "TypeError: x\n    at f (/srv/a.js:1:1)\n";
+    let with_carets =
+        format!("/srv/b.js:1\nlet = ;\n    ^\n\nSyntaxError: x\n    at f (/srv/a.js:1:1)\n{logged}bye");
+    for text in [logged, with_carets.as_str(), "Node.js v24.21.0\nready", ""] {
+        assert!(!is_uncaught(&lines(text)), "{text}");
+    }
+    assert!(!of("node24-custom.cjs.txt"), "the app caught and logged it");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::command::Reply;
 use crate::home::Home;
+use crate::logs::StderrTail;
 use shelf::Shelf;
 
 /// Stack of the thread, which reads and writes small JSON texts.
@@ -36,7 +37,7 @@ pub(crate) struct Draft {
     /// How the process ended.
     pub(crate) death: Option<Death>,
     /// The last lines of its stderr, from the log service.
-    pub(crate) tail: Option<oneshot::Receiver<Vec<String>>>,
+    pub(crate) tail: Option<oneshot::Receiver<StderrTail>>,
     /// Values that are not kept.
     pub(crate) secrets: Vec<String>,
     /// The folder that the app runs in.
@@ -199,7 +200,8 @@ fn complete(draft: Draft) -> Incident {
     let Draft { mut incident, death, tail, secrets, cwd } = draft;
     let secrets = KnownSecrets::new(secrets);
     // The log service answers as soon as it has read what is in the pipes; it waits for no disk.
-    let lines = tail.and_then(|tail| tail.blocking_recv().ok()).unwrap_or_default();
+    let StderrTail { lines, is_uncaught } =
+        tail.and_then(|tail| tail.blocking_recv().ok()).unwrap_or_default();
     let lines: Vec<String> = lines.into_iter().map(|line| secrets.redact(line)).collect();
     if let Some(death) = &death {
         incident.summary.reason = death.reason(&lines);
@@ -215,6 +217,8 @@ fn complete(draft: Draft) -> Incident {
     let hint = cause(&lines).and_then(|cause| next_step(cause, &cwd, attempt));
     incident.hint = hint.map(|hint| hint.text);
     incident.stderr_tail = lines;
+    // A process that lives wrote the line itself.
+    incident.is_uncaught = is_uncaught && incident.end.is_some();
     incident
 }
 
@@ -246,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    fn draft(tail: Option<oneshot::Receiver<Vec<String>>>) -> Draft {
+    fn draft(tail: Option<oneshot::Receiver<StderrTail>>) -> Draft {
         let summary = IncidentSummary {
             id: 0,
             at_ms: 1,
@@ -256,8 +260,14 @@ mod tests {
             reason: "exit code 1".to_owned(),
             next: None,
         };
-        let incident =
-            Incident { summary, end: None, stderr_tail: Vec::new(), hint: None, metrics: BTreeMap::new() };
+        let incident = Incident {
+            summary,
+            end: None,
+            stderr_tail: Vec::new(),
+            is_uncaught: false,
+            hint: None,
+            metrics: BTreeMap::new(),
+        };
         Draft { incident, death: None, tail, secrets: Vec::new(), cwd: String::new() }
     }
 
@@ -287,7 +297,8 @@ mod tests {
     fn a_failed_reload_is_to_be_reloaded_again() {
         let hint = |kind, role: Option<Role>| {
             let (sender, tail) = oneshot::channel();
-            sender.send(vec!["SyntaxError: Unexpected token".to_owned()]).unwrap();
+            let lines = vec!["SyntaxError: Unexpected token".to_owned()];
+            sender.send(StderrTail { lines, is_uncaught: false }).unwrap();
             let mut draft = draft(Some(tail));
             draft.incident.summary.kind = kind;
             draft.death = role.map(|role| Death { exit: Exit::Code(1), role, kernel: None, stuck: None });

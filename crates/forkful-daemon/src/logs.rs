@@ -63,6 +63,7 @@ pub use frame::LINE_BYTES_MAX;
 pub use lines::LogLines;
 #[cfg(test)]
 pub(crate) use lines::{Chunk, channel_for_tests};
+pub use recent::StderrTail;
 pub use service::LogService;
 pub use stream::StreamSpec;
 pub use style::{LineStyle, Stamp};

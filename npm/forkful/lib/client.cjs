@@ -200,7 +200,8 @@ class Client {
       const { name, error, hint, see } = reply.apps.find(({ ok }) => !ok);
       throw new ForkfulError('CONFLICT', `${name}: ${error}`, { hint, see, outcomes: reply.apps });
     }
-    return { ...reply, outcomes: await settle(Promise.resolve(reply).then((done) => settled(done, 'start'))) };
+    const outcomes = async () => settled(reply, 'start');
+    return { ...reply, outcomes: await settle(outcomes()) };
   }
 
   /**

@@ -10,28 +10,30 @@ use forkful_core::spec::environment::{KnownSecrets, REDACTED, shown_value};
 use forkful_core::stderr_excerpt;
 use tokio::sync::oneshot;
 
+use crate::logs::StderrTail;
+
 /// Lines that the log service will give, without the values of the app's secrets: lists and the output of commands get into
 /// other hands than log files.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    answer: oneshot::Receiver<Vec<String>>,
+    answer: oneshot::Receiver<StderrTail>,
     secrets: Rc<KnownSecrets>,
 }
 
 impl Tail {
     /// Lines of a process of the app with these secrets, see [`known_secrets`].
-    pub(crate) fn new(answer: oneshot::Receiver<Vec<String>>, secrets: Rc<KnownSecrets>) -> Self {
+    pub(crate) fn new(answer: oneshot::Receiver<StderrTail>, secrets: Rc<KnownSecrets>) -> Self {
         Self { answer, secrets }
     }
 
     /// The lines; none when the log service is gone.
     pub(crate) async fn lines(self) -> Vec<String> {
-        let lines = self.answer.await.unwrap_or_default();
+        let lines = self.answer.await.unwrap_or_default().lines;
         lines.into_iter().map(|line| self.secrets.redact(line)).collect()
     }
 
     fn lines_so_far(&mut self) -> Option<Vec<String>> {
-        let lines = self.answer.try_recv().ok()?;
+        let lines = self.answer.try_recv().ok()?.lines;
         Some(lines.into_iter().map(|line| self.secrets.redact(line)).collect())
     }
 }
@@ -111,7 +113,7 @@ impl ExitTail {
                 *self = Self::Known(lines.clone());
                 let (sender, answer) = oneshot::channel();
                 // The receiver is in our hands.
-                sender.send(lines).ok();
+                sender.send(StderrTail { lines, is_uncaught: false }).ok();
                 Some(Tail { answer, secrets: Rc::default() })
             }
         }

@@ -22,7 +22,7 @@ use super::starting::Starts;
 use super::targets::Roster;
 use crate::command::Reply;
 use crate::incidents::{Draft, Wanted};
-use crate::logs::LogService;
+use crate::logs::{LogService, StderrTail};
 
 impl App {
     /// Why the daemon ended a process, if it did so by itself.
@@ -70,7 +70,14 @@ impl App {
         };
         let metrics = metrics.iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect();
         Draft {
-            incident: Incident { summary, end, stderr_tail: Vec::new(), hint: None, metrics },
+            incident: Incident {
+                summary,
+                end,
+                stderr_tail: Vec::new(),
+                is_uncaught: false,
+                hint: None,
+                metrics,
+            },
             death: None,
             tail: None,
             secrets: secrets_of(spec),
@@ -81,7 +88,7 @@ impl App {
 
 impl Draft {
     /// With the last lines that the process wrote to stderr.
-    pub(super) fn with_tail(self, tail: oneshot::Receiver<Vec<String>>) -> Self {
+    pub(super) fn with_tail(self, tail: oneshot::Receiver<StderrTail>) -> Self {
         Self { tail: Some(tail), ..self }
     }
 }

@@ -172,7 +172,14 @@ mod tests {
             next: None,
         };
         let (end, metrics) = (None, BTreeMap::new());
-        Incident { summary, end, stderr_tail: vec!["Error: no".to_owned()], hint: None, metrics }
+        Incident {
+            summary,
+            end,
+            stderr_tail: vec!["Error: no".to_owned()],
+            is_uncaught: false,
+            hint: None,
+            metrics,
+        }
     }
 
     fn ids(shelf: &Shelf) -> Vec<u64> {

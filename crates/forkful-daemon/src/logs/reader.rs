@@ -27,7 +27,7 @@ use super::follow::FollowRequest;
 use super::frame::Framer;
 use super::lines::LineSenders;
 use super::queue::Queue;
-use super::recent::RecentLines;
+use super::recent::{RecentLines, StderrTail};
 use super::stream::{Batch, StreamInfo};
 use super::writer::{Job, Report};
 
@@ -57,7 +57,7 @@ const WAKE: u64 = u64::MAX;
 pub(super) enum Control {
     Attach { info: Arc<StreamInfo>, pipe: OwnedFd, hold: Hold },
     BeginProcess { pm_id: u32, process: Generation },
-    StderrTail { pm_id: u32, process: Option<Generation>, reply: oneshot::Sender<Vec<String>> },
+    StderrTail { pm_id: u32, process: Option<Generation>, reply: oneshot::Sender<StderrTail> },
     Forget { pm_id: u32 },
     Flush { paths: Vec<PathBuf>, reply: oneshot::Sender<Result<(), String>> },
     Reopen { reply: oneshot::Sender<Result<(), String>> },
@@ -440,10 +440,10 @@ impl Reader {
     }
 
     /// The last lines of this process of a worker. Without a process: of the process that began last.
-    fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> Vec<String> {
-        let Some(processes) = self.processes.get(&pm_id) else { return Vec::new() };
+    fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> StderrTail {
+        let Some(processes) = self.processes.get(&pm_id) else { return StderrTail::default() };
         let is_meant = |of: &&Process| process.is_none_or(|process| of.number == process);
-        let Some(process) = processes.iter().rfind(is_meant) else { return Vec::new() };
+        let Some(process) = processes.iter().rfind(is_meant) else { return StderrTail::default() };
         let partial = self.streams.values().find(|stream| {
             let StreamInfo { pm_id: of, stream, process: number, .. } = &*stream.info;
             *of == pm_id && *stream == LogStream::Err && *number == process.number

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use forkful_core::stderr_excerpt::excerpt;
+use forkful_core::stderr_excerpt::{excerpt, is_uncaught};
 
 use super::stream::lines_of;
 
@@ -10,6 +10,15 @@ use super::stream::lines_of;
 const STDERR_TAIL_LINES: usize = 64;
 /// Bytes that are kept of one of them; the rest (Node prints whole lines of minified bundles) is left out.
 const STDERR_TAIL_LINE_BYTES: usize = 1024;
+
+/// What a process wrote to stderr last.
+#[derive(Debug, Default)]
+pub struct StderrTail {
+    /// An excerpt, the error first.
+    pub lines: Vec<String>,
+    /// An error that no code caught has ended the process.
+    pub is_uncaught: bool,
+}
 
 /// The last lines of one process's stderr.
 #[derive(Debug, Default)]
@@ -30,12 +39,12 @@ impl RecentLines {
     }
 
     /// An excerpt of the lines, with `partial` (a line that has not ended yet) as the last one unless it is empty.
-    pub(super) fn snapshot(&self, partial: &[u8]) -> Vec<String> {
+    pub(super) fn snapshot(&self, partial: &[u8]) -> StderrTail {
         let partial = Some(partial).filter(|partial| !partial.is_empty());
         let skipped = (self.lines.len() + usize::from(partial.is_some())).saturating_sub(STDERR_TAIL_LINES);
         let lines: Vec<String> =
             self.lines.iter().skip(skipped).map(AsRef::as_ref).chain(partial).map(shortened).collect();
-        excerpt(&lines)
+        StderrTail { lines: excerpt(&lines), is_uncaught: is_uncaught(&lines) }
     }
 }
 

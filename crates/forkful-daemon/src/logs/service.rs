@@ -23,6 +23,7 @@ use super::lines::{self, LogLines};
 use super::queue::{DISK_WAIT_MAX, Queue};
 use super::read_back;
 use super::reader::{Control, Reader};
+use super::recent::StderrTail;
 use super::stream::{Counters, StreamInfo, StreamSpec};
 use super::writer::{Helpers, Report, Writer};
 
@@ -134,7 +135,7 @@ impl LogService {
 
     /// The last lines that a process of the worker wrote to stderr before this call: at most 20, long ones cut short.
     /// Without a process: of the process that began last. The log service keeps the lines of the three newest processes.
-    pub fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> oneshot::Receiver<Vec<String>> {
+    pub fn stderr_tail(&self, pm_id: u32, process: Option<Generation>) -> oneshot::Receiver<StderrTail> {
         let (reply, answer) = oneshot::channel();
         self.shared.send(Control::StderrTail { pm_id, process, reply });
         answer

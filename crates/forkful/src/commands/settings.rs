@@ -179,7 +179,9 @@ async fn of_apps(
     home: &Home,
     pairs: Vec<(String, String)>,
 ) -> Result<(Variables, Vec<(String, String)>), Failure> {
-    let known = match connection::running(home).await? {
+    let is_of_no_app = pairs.iter().all(|(key, _)| rotation_key(key).is_some());
+    let client = if is_of_no_app { None } else { connection::running(home).await? };
+    let known = match client {
         Some(mut client) => client.list().await?.apps,
         None => Vec::new(),
     };

@@ -42,7 +42,7 @@ fn kind_of(kind: IncidentKind, paint: Paint) -> String {
 
 /// The details of an incident.
 pub(crate) fn incident(incident: &Incident, paint: Paint) -> String {
-    let Incident { summary, end, stderr_tail, hint, metrics } = incident;
+    let Incident { summary, end, stderr_tail, hint, metrics, is_uncaught: _ } = incident;
     let mut text = String::new();
     let head = format!("{} of {}", kind_of(summary.kind, paint), paint.bold(&whose(summary)));
     pair(&mut text, "what", &head);

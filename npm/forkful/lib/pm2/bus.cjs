@@ -10,6 +10,25 @@ function expression(name) {
   return new RegExp(`^${parts.join('(.+)')}$`);
 }
 
+/**
+ * The message and the frames of an excerpt that begins with an uncaught error: the lines of the message, the place and the code that threw,
+ * a line of carets, the frames, then what belongs to no stack.
+ * @param {string[]} lines
+ */
+function partsOf(lines) {
+  const isOfStack = (line) => /^\s+(?:at |… \d+ internal frame)/.test(line);
+  const find = (is, from = 0) => {
+    const at = lines.findIndex((line, index) => index >= from && is(line));
+    return at === -1 ? lines.length : at;
+  };
+  const carets = find((line) => /^[\s~]*\^[\s^~]*$/.test(line));
+  const first = find(isOfStack);
+  const head = lines.slice(0, carets < first ? Math.max(carets - 2, 1) : Math.max(first, 1)).join('\n');
+  // The last frame may open the error's properties.
+  const frames = lines.slice(first, find((line) => !isOfStack(line), first)).filter((line) => !line.includes('… ')).map((line) => line.replace(/ \{$/, ''));
+  return { head: head.replace(/^Uncaught /, ''), frames };
+}
+
 class Bus {
   #listeners = [];
   #namespaces = new Map();
@@ -79,15 +98,14 @@ class Bus {
   }
 
   /**
-   * PM2's event of an error that no code caught. The excerpt of stderr that an incident has begins with the error's line, and has its stack.
-   * @param {{ at_ms: number, app: string, pm_id: number, stderr_tail: string[] }} crash
+   * PM2's event of an error that no code caught and that ended the process. The excerpt of stderr that an incident has begins with it.
+   * @param {{ at_ms: number, app: string, pm_id: number, stderr_tail: string[], is_uncaught: boolean }} crash
    */
-  takeCrash({ at_ms: at, app, pm_id, stderr_tail: [head, ...rest] }) {
-    // Between them are the lines of code that Node.js shows.
-    const frames = rest.filter((line) => /^\s*at /.test(line));
-    if (head === undefined || frames.length === 0) return;
-    const { name, message } = /^(?:Uncaught )?(?<name>\w+)(?: \[[^\]]+\])?: (?<message>.*)$/s.exec(head)?.groups ?? { name: 'Error', message: head };
-    const stack = [head, ...frames.map((line) => `    ${line.trim()}`)].join('\n');
+  takeCrash({ at_ms: at, app, pm_id, stderr_tail: lines, is_uncaught: isUncaught }) {
+    if (!isUncaught) return;
+    const { head, frames } = partsOf(lines);
+    const { name, message } = /^(?<name>\w+)(?: \[[^\]]+\])?: (?<message>.*)$/s.exec(head)?.groups ?? { name: 'Error', message: head };
+    const stack = [head, ...frames].join('\n');
     const namespace = this.#namespaces.get(app) ?? NAMESPACE;
     this.emit('process:exception', { at, data: { message, stack, name }, process: { pm_id, name: app, namespace } });
   }

@@ -7,7 +7,7 @@ const { join } = require('node:path');
 
 const { Client } = require('../client.cjs');
 const { connectBus } = require('./bus.cjs');
-const { part: partOptions, spawned, startAny, startFile } = require('./start.cjs');
+const { part: partOptions, outcomesOf, startAny, startFile } = require('./start.cjs');
 const { acted, meaning, started } = require('./shapes.cjs');
 
 const { version } = require('../../package.json');
@@ -180,7 +180,7 @@ class Pm2 {
       if (rolled !== null) return ofConfig(rolled);
       const meant = await this.#meant(target);
       const { app, how } = partOptions(options);
-      await spawned(client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name }));
+      await outcomesOf(verb, client[verb](meant.map((entry) => entry.pm_id), { ...app, updateEnv: how.updateEnv, envName: how.env_name }));
       return (await this.#again(meant)).map((entry) => acted(entry));
     });
   }

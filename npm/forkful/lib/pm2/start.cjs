@@ -18,11 +18,11 @@ function changesExisting(what) {
 }
 
 /**
- * The outcomes of a command. PM2 calls back without an error once the processes were spawned, also if they fail right after that. Where the
- * command failed for an app, the caller therefore gets the list, and a warning says why.
+ * The outcomes of a start or a restart. PM2 calls back without an error before it knows whether the apps run. Where the command failed for an
+ * app, for whatever reason, the caller therefore gets the list, and a warning says why.
  * @param {Promise<object[]>} outcomes
  */
-function spawned(outcomes) {
+function warned(outcomes) {
   return outcomes.catch((error) => {
     if (error.code !== 'FAILED' || !error.outcomes) throw error;
     process.emitWarning(error.message, { type: 'ForkfulWarning', detail: error.hint });
@@ -30,11 +30,16 @@ function spawned(outcomes) {
   });
 }
 
+/** The outcomes of `verb`. A failed reload is an error: the app may serve on in its old version, which the list does not show. */
+function outcomesOf(verb, outcomes) {
+  return verb === 'reload' ? outcomes : warned(outcomes);
+}
+
 /** A script with options, or existing apps that options change: the daemon decides. The errors are PM2's. `null` for a configuration file. */
 async function startText(client, text, options, isScript = true) {
   const { app, how } = part(options);
   const { updateEnv, env_name: envName, force } = how;
-  const outcome = await client.startText(text, app, { updateEnv, envName, force, isScript, settle: spawned }).catch((error) => {
+  const outcome = await client.startText(text, app, { updateEnv, envName, force, isScript, settle: warned }).catch((error) => {
     if (error.code === 'NO_SUCH_TARGET') throw new Error('process name not found', { cause: error });
     if (error.code === 'CONFLICT' && error.outcomes) throw new Error('Script already launched', { cause: error });
     throw error;
@@ -64,7 +69,8 @@ function contextOf(options) {
 
 async function roll(client, definitions, options) {
   const { how } = part(options);
-  const outcomes = await spawned(client.rollTo(how.verb ?? 'restart', definitions, { updateEnv: how.updateEnv }));
+  const verb = how.verb ?? 'restart';
+  const outcomes = await outcomesOf(verb, client.rollTo(verb, definitions, { updateEnv: how.updateEnv }));
   return { names: new Set(outcomes.map(({ name }) => name)), ids: null, restarted: outcomes.every(({ started }) => !started) };
 }
 
@@ -83,4 +89,4 @@ async function startAny(client, what, options = {}) {
   return await startText(client, text, options) ?? startConfig(client, text, options);
 }
 
-module.exports = { part, spawned, startAny, startFile };
+module.exports = { part, outcomesOf, startAny, startFile };

@@ -141,7 +141,7 @@ fn the_last_lines_of_a_process_that_has_ended_are_read_by_the_next_daemon() {
         let mut world = next(remains);
         let mut tail = Vec::new();
         while tail != ["FATAL"] {
-            tail = world.engine.logs.stderr_tail(pm_id, Some(generation)).await.unwrap();
+            tail = world.engine.logs.stderr_tail(pm_id, Some(generation)).await.unwrap().lines;
             world.turn().await;
         }
         world.close().await;

@@ -78,7 +78,7 @@ fn a_disk_that_hangs_holds_up_no_app_and_its_lines_are_counted() {
     }
     // Answered though the writer hangs, and after all of the pipe was read.
     writeln!(bench.worker(0, Err, &path), "why it died").unwrap();
-    assert_eq!(bench.service.stderr_tail(0, None).blocking_recv().unwrap(), ["why it died"]);
+    assert_eq!(bench.service.stderr_tail(0, None).blocking_recv().unwrap().lines, ["why it died"]);
     let dropped = bench.service.dropped_lines(0);
     assert!(dropped > 0);
     // Awake again: what was not dropped arrives, and the loss is told.

@@ -220,7 +220,7 @@ fn each_line_gets_its_time_when_asked_for() {
 fn stderr_tail_reads_what_is_in_the_pipe_and_belongs_to_one_process() {
     let bench = Bench::new();
     let path = bench.path("err.log");
-    let tail_of = |process| bench.service.stderr_tail(3, process).blocking_recv().unwrap();
+    let tail_of = |process| bench.service.stderr_tail(3, process).blocking_recv().unwrap().lines;
     let tail = || tail_of(None);
     assert_eq!(tail(), Vec::<String>::new());
     bench.service.begin_process(3, Generation(1));
