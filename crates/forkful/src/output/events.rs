@@ -149,6 +149,7 @@ mod tests {
             summary: crash(),
             end: Some(end),
             stderr_tail: lines.map(str::to_owned).to_vec(),
+            is_uncaught: true,
             hint: Some("correct the error".to_owned()),
             metrics: BTreeMap::from([("event_loop_utilization".to_owned(), 0.5)]),
         };
