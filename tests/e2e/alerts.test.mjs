@@ -78,7 +78,7 @@ test('a command gets the alert on stdin, with the environment of the app', async
       return false;
     }
   });
-  assert.deepEqual([alert.app, alert.kind, alert.next], ['loop', 'crash_loop', 'given up: 6 unstable exits in 10 min']);
+  assert.deepEqual([alert.app, alert.kind, alert.next], ['loop', 'crash_loop', 'given up: 6 unstable exits in 62 min']);
 });
 
 test('an alert that did not arrive is told with the reason, and counted in the next one', async (t) => {

@@ -43,6 +43,7 @@ fn a_worker_whose_app_handles_its_stop_is_disconnected_some_time_after_it() {
         let (mut world, workers) = serving(Balance::Exact, 2);
         world.handle_stops = handles;
         let id = WorkerId(workers[0]);
+        world.step(Event::Greeted(id));
         // A worker ends when it is disconnected.
         let lives = |world: &mut World, ms| {
             world.advance(Duration::from_millis(ms));
