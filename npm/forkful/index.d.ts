@@ -105,7 +105,7 @@ export interface App {
   treekill?: boolean;
   /** Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`, at most 3 s) is finished, and is not restarted. */
   autorestart?: boolean;
-  /** Number of unstable exits after which a worker is given up, within 10 minutes or the time that so many of the longest ones take. */
+  /** A worker is given up after this many unstable exits within 10 minutes, or within a longer time where each exit takes long. */
   max_restarts?: number | string;
   /** An exit after less uptime is unstable. */
   min_uptime?: number | string;

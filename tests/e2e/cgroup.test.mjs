@@ -96,7 +96,7 @@ test('limits hold, and a process that the kernel kills is told with its reason',
   assert.equal(JSON.parse((await forkful.ok(['describe', 'limited', '--json'])).stdout).apps[0].definition.memory_max_bytes, 300 << 20);
 });
 
-/** Holds so many MiB before it listens, and takes them slowly enough to be killed meanwhile. */
+/** Allocates HOLDS_MIB in small steps before it listens, so that the kernel can kill it in between. */
 function holding({ require }) {
   const kept = [];
   for (let mebi = 0; mebi < Number(process.env.HOLDS_MIB); mebi += 10) kept.push(Buffer.alloc(10 << 20, 1));

@@ -241,7 +241,7 @@ pub enum NotSent {
     Unwanted,
     /// The last one of this kind is too recent.
     TooSoon,
-    /// Too many alerts are under way: so many of this app.
+    /// Too many alerts are under way. The number: alerts that this app has under way.
     NoRoom(usize),
 }
 

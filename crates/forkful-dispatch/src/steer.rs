@@ -118,8 +118,8 @@ impl Dispatcher {
         own.into_iter().enumerate().filter_map(|(slot, own)| own.or_else(|| stand_in(slot))).collect()
     }
 
-    /// The kernel distributes client addresses over so many slots. A worker that ends does not change the
-    /// number: otherwise the clients of all other workers would move.
+    /// The number of slots over which the kernel distributes client addresses. The end of a worker does not
+    /// change it: otherwise the clients of all other workers would move.
     fn slots(&self) -> usize {
         let held = self.workers.values().map(|worker| worker.slot.saturating_add(1)).max();
         usize::from(self.workers.slots.max(held.unwrap_or(0)))

@@ -318,8 +318,8 @@ fn given_variables(
     Ok(given)
 }
 
-/// The arguments of `forkful run`. A variable of the configuration comes before one that the platform sets, but after one
-/// of the command line.
+/// The arguments of `forkful run`. The configuration overrides the platform's variables, and the command line overrides the
+/// configuration.
 fn run(spec: &AppSpec, request: &Request, given: &BTreeMap<String, Figure<String>>) -> Vec<String> {
     let mut run = request.run.clone();
     for (name, value) in given.iter().filter(|(name, _)| configured(spec, name).is_some()) {

@@ -120,7 +120,7 @@ pub(super) const KNOWN_KEYS: &[KnownKey] = &[
         "Restart a worker that exits. Unless `true` is given, a program that exits with code 0 right after its start (before it listens, and within `min_uptime`, at most 3 s) is finished, and is not restarted.")
         .of(Restart).is(&["autorestart", "restart_finished"]).negation("Do not restart workers that exit")
         .option(flag("Also restart programs that exit with code 0")),
-    key("max_restarts", Kind::Count, "16", "16", "Number of unstable exits after which a worker is given up, within 10 minutes or the time that so many of the longest ones take.")
+    key("max_restarts", Kind::Count, "16", "16", "A worker is given up after this many unstable exits within 10 minutes, or within a longer time where each exit takes long.")
         .of(Restart).is(&["max_restarts"]).option(takes("NUMBER", "Unstable exits before restarts end")),
     key("min_uptime", Kind::Duration, "\"1s\"", r#""1s""#, "An exit after less uptime is unstable.")
         .of(Restart).is(&["min_uptime_ms"]).option(takes("DURATION", "An exit before this uptime counts as unstable")),

@@ -132,7 +132,7 @@ impl<'a> Merging<'a> {
         }
     }
 
-    /// Adds a sample to the one that has its key, if there is one.
+    /// Adds a sample to the tally of its key. Returns false if the key has no tally yet.
     fn tally(&mut self, aggregator: Aggregator, sample: &Sample) -> bool {
         let place = self.places.get(&key_of(sample));
         let Some(tally) = place.and_then(|place| self.samples.get_mut(*place)) else { return false };

@@ -98,11 +98,11 @@ impl App {
         let Some(group) = self.group.as_mut().filter(|group| group.limits() != limits) else { return };
         if let Err(error) = group.limit(limits) {
             let name = &self.supervisor.spec().name;
-            log_line!("forkful: {name}: {error} before its next start: {}", error.source);
+            log_line!("forkful: {name}: {error} ({}); it is set when the next worker starts", error.source);
         }
     }
 
-    /// When the memory of the app runs out, a new process is killed before the one that still serves.
+    /// If the memory of the app runs out, the kernel kills the new process, and not the process that serves.
     pub(super) fn kill_first(&self, slot: u16, generation: Generation) {
         if self.spec().limits.memory_bytes.is_some()
             && let Some(process) = self.process(slot, generation)
@@ -111,7 +111,7 @@ impl App {
         }
     }
 
-    /// A new process serves.
+    /// The new process serves: the kernel treats it like any other process again.
     pub(super) fn kill_as_usual(&self, slot: u16, generation: Generation) {
         let process = self.process(slot, generation);
         if let Some((pid, group)) =

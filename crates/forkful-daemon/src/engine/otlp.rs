@@ -44,7 +44,7 @@ impl OtlpOrder {
         });
     }
 
-    /// The same for the last time: nobody is left who may be told of its end.
+    /// Writes and posts the last figures of an app. The engine is not told of the outcome, because the app is gone.
     fn send_last(self) -> JoinHandle<()> {
         tokio::task::spawn_local(async move {
             let (app, receiver) = (self.exported.app.clone(), self.otlp.url());

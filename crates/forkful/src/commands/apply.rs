@@ -101,8 +101,12 @@ pub(super) async fn run(home: &Home, args: &ApplyArgs) -> Result<Exit, Failure> 
     let new: Vec<_> = started(&request, &reply).into_iter().filter(|app| !existed(&app.name)).collect();
     super::unsaved::tell(&new, &ActionReply::of(reply.apps.clone()));
     if !args.update_env {
-        let is_defined = |app: &AppView| request.apps.iter().any(|new| new.name == app.definition.name);
-        let again: Vec<AppView> = existing.into_iter().filter(is_defined).collect();
+        let changes =
+            |planned: &&PlannedApp| !matches!(planned.change, ApplyChange::Keep | ApplyChange::Delete);
+        let changed: Vec<&str> =
+            reply.plan.iter().filter(changes).map(|planned| planned.name.as_str()).collect();
+        let is_again = |app: &AppView| changed.contains(&app.definition.name.as_str());
+        let again: Vec<AppView> = existing.into_iter().filter(is_again).collect();
         super::unsaved::tell_of_new(&mut client, &specs.env, &again, Verb::Restart).await;
     }
     if args.json {

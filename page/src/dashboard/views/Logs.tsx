@@ -42,7 +42,7 @@ function useHidden(): boolean {
 
 function useLines({ app, worker, stream }: Query, follows: boolean): { lines: Kept[]; fault: string } {
   const [shown, setShown] = useState<{ lines: Kept[]; fault: string }>({ lines: [], fault: '' });
-  // Reading again would lose the place of a reader who has stopped following.
+  // A list that follows nothing is not read again: the page would scroll away from what its user looks at.
   const isHidden = useHidden() && follows;
   useEffect(() => {
     // The lines that are there stay; they are read again when the page is visible.
