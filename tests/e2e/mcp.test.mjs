@@ -83,6 +83,8 @@ test('a client reads everything, and no answer has a secret in it', async (t) =>
     return workers.every((worker) => worker.metrics.heap_used_bytes > 0) && workers;
   });
   assert.equal(metrics.length, 2);
+  const of = async (app) => JSON.parse((await call('metrics', { app })).text).apps.map(({ app: name, workers }) => [name, workers.map(({ pm_id: id }) => id)]);
+  assert.deepEqual([await of('api'), await of('1')], [[['api', [0, 1]]], [['api', [1]]]]);
   const { apps: [verdict] } = await waitUntil('a second', async () => {
     const reply = JSON.parse((await call('doctor', { app: 'api', seconds: 60 })).text);
     return reply.apps[0].seconds > 0 && reply;

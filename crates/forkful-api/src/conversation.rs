@@ -244,6 +244,19 @@ pub struct EnvironmentQuery {
     pub show_secrets: bool,
 }
 
+/// Query of `GET /v1/jlist`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JlistQuery {
+    /// Include secrets.
+    #[serde(default)]
+    pub show_secrets: bool,
+    /// Only the workers that this target means; without it, all workers.
+    #[serde(default)]
+    pub target: Option<String>,
+}
+
 /// The environments of apps, as their next workers get them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -157,6 +157,10 @@ impl ActionRequest {
         if defined > TARGETS_MAX {
             return Err(format!("an action holds at most {TARGETS_MAX} definitions and changes"));
         }
+        let is_changed = self.update_env || !self.code_changed_at_ms.is_empty();
+        if is_changed && !matches!(verb, Verb::Restart | Verb::Reload) {
+            return Err("`update_env` and `code_changed_at_ms` belong to `restart` and `reload`".to_owned());
+        }
         if self.deployment.is_some() && !matches!(verb, Verb::Restart | Verb::Reload) {
             return Err("`deployment` belongs to `restart` and `reload`".to_owned());
         }

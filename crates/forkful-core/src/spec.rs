@@ -245,6 +245,15 @@ pub struct Launch {
     pub node_major: Option<u16>,
 }
 
+impl Launch {
+    /// Keeps the environment in full nodes; those of a map that was filled name by name are half empty.
+    pub(crate) fn pack(&mut self) {
+        self.env = std::mem::take(&mut self.env).into_iter().collect();
+        let inherited = &mut self.env_sources.inherited;
+        *inherited = std::mem::take(inherited).into_iter().collect();
+    }
+}
+
 /// Another user than the daemon's; only root can start processes so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(

@@ -141,7 +141,8 @@ enum News {
 
 impl AppSupervisor {
     /// An app that has no slots yet; [`Event::Create`] makes them. `seed` is for jitter.
-    pub fn new(spec: AppSpec, seed: u64) -> Self {
+    pub fn new(mut spec: AppSpec, seed: u64) -> Self {
+        spec.launch.pack();
         Self {
             policy: Policy::of(&spec),
             spec: Rc::new(spec),

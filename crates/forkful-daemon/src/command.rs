@@ -50,6 +50,8 @@ pub enum Command {
     List {
         /// Whether event-loop delays are wanted, for some seconds.
         measure: bool,
+        /// The workers that are wanted; all if it is missing.
+        target: Option<String>,
         reply: Reply<AppList>,
     },
     /// `GET /v1/table`.

@@ -124,6 +124,7 @@ use signals::Signal;
 use starting::Starts;
 use tokens::{CLOSES_TOKEN, KEEPER_TOKEN, PROCESS_BIT, RELATIVES_TOKEN, TIMER_TOKEN, app_of};
 use wake::Wake;
+use work::Done;
 
 /// Rounds of reactor events in one turn, so that commands and timers have their say.
 const ROUNDS_PER_TURN: usize = 16;
@@ -289,14 +290,22 @@ impl Engine {
                 // What is ready comes first; then the loop turns at once.
                 () = tokio::task::yield_now(), if self.has_work() => {}
             }
-            self.on_time();
-            self.settle();
-            self.work_some();
-            self.settle();
+            self.end_turn();
         }
         self.jobs.give_all().await;
         self.export_last().await;
         Ok(())
+    }
+
+    /// Does what is due, delivers everything and works; returns what it has worked. What this changes is delivered and written down too.
+    fn end_turn(&mut self) -> Done {
+        self.on_time();
+        let has_finished = self.settle();
+        let done = self.work_some();
+        if has_finished || done != Done::default() || !self.inbox.events.is_empty() {
+            self.settle();
+        }
+        done
     }
 
     /// Sends the metrics of what is left, and waits for a moment until they have arrived. When another daemon goes on with the apps, it
@@ -360,8 +369,8 @@ impl Engine {
         self.processes.hear_keeper(|pid| self.starts.is_being_started(pid));
     }
 
-    /// Delivers what the last event has left behind, until nothing is.
-    fn settle(&mut self) {
+    /// Delivers what the last event has left behind, until nothing is. Says whether jobs have finished, which changes what is written down.
+    fn settle(&mut self) -> bool {
         loop {
             match self.inbox.events.pop_front() {
                 Some((app, event)) => {
@@ -376,12 +385,13 @@ impl Engine {
         if self.processes.has_news() {
             self.hear_keeper();
         }
-        self.finish_jobs();
+        let has_finished = self.finish_jobs();
         self.finish_looks();
         self.save_changes();
         self.jobs.reply_at_once(self.persistence.as_ref());
         self.jobs.forget_given();
         self.closes.follow(&mut self.apps, self.wake.reactor(), self.clock.now());
+        has_finished
     }
 
     /// Has apps that wait for others go on, where those are as far as they should be; says whether any did.

@@ -60,6 +60,7 @@ pub(crate) use archive_name::archived_log_of;
 pub use echo::{EchoPrefix, echoes_to_terminal};
 pub use follow::{FollowFilter, FollowRequest, Followed, TailFile};
 pub use frame::LINE_BYTES_MAX;
+pub(crate) use lines::FollowedLine;
 pub use lines::LogLines;
 #[cfg(test)]
 pub(crate) use lines::{Chunk, channel_for_tests};

@@ -58,23 +58,22 @@ impl Dispatcher {
         holds.filter(|(_, hold)| !hold.listening).map(|(listening, _)| *listening)
     }
 
-    /// How a query for a bound address is answered; `None` if a socket is needed but the app's limit of
+    /// How a query for a bound address is answered; `None` if a new socket is needed but the app's limit of
     /// sockets is reached.
     pub fn grant(&self, id: ListeningId, sockets_max: usize) -> Option<Grant> {
         let listening = self.listenings.get(&id)?;
         if listening.push_only() {
             return Some(Grant::Push);
         }
-        let sockets: usize = self.listenings.values().map(|listening| listening.members.len()).sum();
-        if sockets >= sockets_max {
-            return None;
-        }
         if listening.gives_its_socket() {
             return Some(Grant::Shared);
         }
         // The first is the daemon's own.
-        let free = (1..listening.members.len()).find(|member| listening.members[*member].owner.is_none());
-        Some(free.map_or(Grant::New, Grant::Own))
+        if let Some(free) = (1..listening.members.len()).find(|member| !self.is_owned(id, *member)) {
+            return Some(Grant::Own(free));
+        }
+        let sockets: usize = self.listenings.values().map(|listening| listening.members.len()).sum();
+        (sockets < sockets_max).then_some(Grant::New)
     }
 
     /// The driver has created another socket for a group.
@@ -223,6 +222,7 @@ impl Dispatcher {
         if !still_held {
             let grace = if listening.holders.lost { Duration::ZERO } else { grace };
             listening.holders.unheld_until = Some(now + grace);
+            listening.set_balance(self.balance, false, now);
         }
     }
 

@@ -446,6 +446,11 @@ impl Channel {
         Some(pushed)
     }
 
+    /// Whether what this worker has not read can be taken back.
+    pub(crate) fn recalls(&self) -> bool {
+        self.recalls
+    }
+
     /// Nothing can be taken back from this worker.
     pub(crate) fn forbid_recalls(&mut self) {
         self.recalls = false;

@@ -29,6 +29,15 @@ pub(crate) struct Owned {
     pub(crate) listening: ListeningId,
 }
 
+/// Connections that were assigned to workers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Assigned {
+    /// Their number so far; used to order workers by their last assignment.
+    pub(crate) count: u64,
+    /// The address of the last one: the others come first when a worker becomes free.
+    pub(crate) last: ListeningId,
+}
+
 /// Which connections are accepted from the kernel's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accepting {
@@ -46,8 +55,7 @@ pub struct Dispatcher {
     pub(crate) workers: Workers,
     pub(crate) listenings: BTreeMap<ListeningId, Listening>,
     pub(crate) next_listening: usize,
-    /// Connections assigned so far; used to order workers by their last assignment.
-    pub(crate) assigned: u64,
+    pub(crate) assigned: Assigned,
     /// Open connections whose close will be reported, by the kernel's socket cookie.
     pub(crate) open_connections: HashMap<u64, Owned>,
     /// Whether closes of connections are reported, so that `open_connections` is correct.
@@ -78,7 +86,7 @@ impl Dispatcher {
             workers: Workers::default(),
             listenings: BTreeMap::new(),
             next_listening: 0,
-            assigned: 0,
+            assigned: Assigned { count: 0, last: ListeningId(0) },
             open_connections: HashMap::new(),
             counts_closes,
             flush_at: None,

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use forkful_core::Time;
 
-use crate::action::{Action, Later, Outbox};
+use crate::action::{Action, Later, Outbox, Watch};
 use crate::channel::{Channel, HandleLine, Pushed};
-use crate::dispatcher::{Accepting, Dispatcher, Owned};
+use crate::dispatcher::{Accepting, Assigned, Dispatcher, Owned};
 use crate::id::{ListeningId, WorkerId};
-use crate::listening::{Listening, Pending};
+use crate::listening::{Door, Listening, Pending};
 use crate::worker::{LATE, Stage, Worker};
 
 /// A push that the worker has not read for this long is taken back and goes to another worker.
@@ -50,11 +50,14 @@ enum Choice {
 impl Dispatcher {
     /// How many more connections may wait in the daemon now.
     pub fn room_left(&self, id: ListeningId, now: Time) -> usize {
-        let waiting = self.listenings.get(&id).map_or(usize::MAX, |listening| listening.pending.len());
+        let Some(listening) = self.listenings.get(&id) else { return 0 };
+        let waiting = listening.pending.len();
         match self.accepting {
             Accepting::Many | Accepting::Nothing => self.room(id, now).saturating_sub(waiting),
             Accepting::OneByOne => {
-                let can_send = || matches!(self.choose_of(id, 1, now), Choice::Push(_));
+                // The choice will be the same when the connection has arrived.
+                let queued = listening.door.queued.max(1);
+                let can_send = || matches!(self.choose_of(id, queued, now), Choice::Push(_));
                 usize::from(waiting == 0 && (can_send() || self.are_all_muted(id)))
             }
         }
@@ -75,25 +78,42 @@ impl Dispatcher {
     }
 
     pub(crate) fn on_member_ready(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
-        if self.is_served(id, member) {
+        let is_served = self.is_served(id, member);
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        if let Some(state) = listening.members.get_mut(member).filter(|state| state.watch == Watch::Once) {
+            state.fired = true;
+            // While a worker serves its queue, the samples see what comes; at their end it is watched again.
+            if !is_served {
+                listening.watched_for = None;
+            }
+        }
+        if is_served {
             self.begin_sampling(id, now, out);
         } else if self.accepting == Accepting::OneByOne {
-            if member == 0 {
-                self.count_waiting(id, now, out);
-            }
-            if let Some(listening) = self.listenings.get_mut(&id) {
-                listening.door.knock = Some(member);
-            }
-            self.hand_over(id, now, out);
-            self.watch_members(id, now, out);
+            self.knock(id, member, now, out);
         } else {
             out.push(Action::Accept { listening: id, member, rescued: member != 0 });
         }
     }
 
+    /// A connection waits in the queue of a member until a worker can have it. One in the queue of a worker that does not take it comes
+    /// before those in the daemon's own. The watches on other queues report theirs later.
+    fn knock(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
+        let queued = if member == 0 { self.count_waiting(id, now, out) } else { 0 };
+        if let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.door.knock.is_none() || member != 0) {
+            let again = listening.door.again;
+            listening.door = Door { again, knock: Some(member), knocks_since: now, queued };
+        }
+        self.hand_over(id, now, out);
+        self.watch_members(id, now, out);
+    }
+
     pub(crate) fn on_arrived(&mut self, id: ListeningId, pending: Pending, out: &mut Outbox) {
         match self.listenings.get_mut(&id) {
-            Some(listening) => listening.pending.push_back(pending),
+            Some(listening) => {
+                listening.pending.push_back(pending);
+                listening.door.queued = listening.door.queued.saturating_sub(1);
+            }
             None => out.push(Action::Close(pending.connection)),
         }
     }
@@ -132,8 +152,21 @@ impl Dispatcher {
         }
     }
 
+    /// The watch on a queue reports its waiting connections again.
+    fn knock_again(&mut self, now: Time, out: &mut Outbox) {
+        let mut next = ListeningId(0);
+        while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
+            next = id.next();
+            if listening.next_knock().is_some_and(|at| at <= now) {
+                listening.door.knock = None;
+                self.watch_members(id, now, out);
+            }
+        }
+    }
+
     pub(crate) fn dispatch_all(&mut self, now: Time, out: &mut Outbox) {
         self.looked_at = now;
+        self.knock_again(now, out);
         self.workers.settle(now);
         if self.recall_overdue(now, out) {
             out.push(Action::Later(Later::HandOver));
@@ -143,13 +176,13 @@ impl Dispatcher {
     }
 
     pub(crate) fn hand_over_all(&mut self, now: Time, out: &mut Outbox) {
-        let mut next = ListeningId(0);
-        while let Some((&id, listening)) = self.listenings.range(next..).next() {
-            next = id.next();
-            if listening.waiting() > 0 {
-                self.hand_over(id, now, out);
-                self.watch_members(id, now, out);
-            }
+        // An address that always has connections must not take each worker that becomes free.
+        let next = self.assigned.last.next();
+        let listenings = self.listenings.range(next..).chain(self.listenings.range(..next));
+        let waiting = listenings.filter(|(_, listening)| listening.waiting() > 0);
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.hand_over(id, now, out);
+            self.watch_members(id, now, out);
         }
     }
 
@@ -216,7 +249,7 @@ impl Dispatcher {
         // New workers that have had their share come after the others, but they are used if there are no
         // others.
         let count = turning().count() + resting.saturating_sub(1);
-        let gives_way = |worker: &Worker| worker.gives_way(self.assigned, count);
+        let gives_way = |worker: &Worker| worker.gives_way(self.assigned.count, count);
         let some_full = turning().any(|(_, worker)| !gives_way(worker));
         let active = || all().filter(|(_, worker)| !some_full || !gives_way(worker));
         let serving = || active().filter(|(_, worker)| worker.responsive(now)).chain(first);
@@ -226,7 +259,10 @@ impl Dispatcher {
         // More connections than workers: a rush, in which taking turns matters more than a probe for each
         // connection.
         let rush = waiting > serving().count() + resting.saturating_sub(1);
-        let proven = |worker: &Worker| !listening.asks_first() || worker.is_proven(rush, now);
+        // What such a worker does not read is taken back, so that a probe would protect nothing.
+        let is_enough = |worker: &Worker| rush && worker.channel.recalls();
+        let proven =
+            |worker: &Worker| !listening.asks_first() || worker.is_proven(is_enough(worker), now);
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;
         let best = serving()
@@ -256,8 +292,8 @@ impl Dispatcher {
         let Some(listening) = self.listenings.get_mut(&id) else { return };
         let Some(worker) = self.workers.get_mut(&to) else { return };
         let Some(pending) = listening.pending.pop_front() else { return };
-        self.assigned += 1;
-        worker.last_assigned = self.assigned;
+        self.assigned = Assigned { count: self.assigned.count + 1, last: id };
+        worker.last_assigned = self.assigned.count;
         worker.evidence.proof = None;
         let seq = worker.next_seq();
         // A rescued connection of an address in direct mode is not counted, because its close would not be
@@ -356,8 +392,9 @@ impl Dispatcher {
         );
         let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
         let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
+        let knocks = self.listenings.values().filter_map(Listening::next_knock);
         // Times up to the last check have been handled; after that a reply, not time, decides.
-        waiting.chain(pushed).chain(held).filter(|at| *at > self.looked_at).min()
+        waiting.chain(pushed).chain(held).chain(knocks).filter(|at| *at > self.looked_at).min()
     }
 
     /// The address of the connection that was sent to a worker and not read. Another worker may get this connection.

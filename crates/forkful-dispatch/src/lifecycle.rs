@@ -170,12 +170,9 @@ impl Dispatcher {
             return;
         }
         self.balance = balance;
-        for listening in self.listenings.values_mut() {
-            listening.set_balance(balance, now);
-        }
-        let untold = self.listenings.iter().filter(|(_, listening)| !listening.tells_closes());
-        for listening in untold.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.forget_connections_of(listening);
+        for (id, listening) in &mut self.listenings {
+            let is_held = self.workers.values().any(|worker| worker.holds.contains_key(id));
+            listening.set_balance(balance, is_held, now);
         }
         self.after_change(now, out);
     }

@@ -1,14 +1,19 @@
 //! One address that an app listens on.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::spec::Balance;
-use forkful_core::steering::{AutoBalance, Suspicion};
+use forkful_core::steering::{AutoBalance, Dispatch, Suspicion};
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Steer, Watch};
 use crate::id::{ConnectionId, WorkerId};
+
+/// In `auto`, a connection that no worker can have is reported again after this time, with the length of the queue. The rest of
+/// the queue, 255 of 511 places, is full no earlier at 12,000 connections per second.
+const KNOCK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The kind of an address, as far as it matters for dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +64,8 @@ pub(crate) struct Member {
     pub(crate) owner: Option<WorkerId>,
     /// How the driver watches it.
     pub(crate) watch: Watch,
+    /// [`Watch::Once`] has reported a connection, and will report no other.
+    pub(crate) fired: bool,
     /// The length of its queue at the last sample.
     pub(crate) queue: u32,
 }
@@ -86,6 +93,10 @@ pub(crate) struct Door {
     pub(crate) again: Option<Time>,
     /// The member in whose queue a connection waits until a worker can have it.
     pub(crate) knock: Option<usize>,
+    /// Since when.
+    pub(crate) knocks_since: Time,
+    /// The number of connections there when it was last read, without those accepted since; 0 if it is not known.
+    pub(crate) queued: usize,
 }
 
 /// The workers that hold an address, as far as it is kept for them.
@@ -107,7 +118,9 @@ pub(crate) struct Listening {
     /// Connections that the daemon has accepted and not handed over.
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) members: Vec<Member>,
-    /// The current mode for new connections (never `Auto`).
+    /// The mode that its sockets follow. It may differ from the app's, see [`Listening::set_balance`].
+    pub(crate) mode: Balance,
+    /// How new connections are distributed now (never `Auto`).
     pub(crate) dispatch: Balance,
     pub(crate) auto: Option<AutoBalance>,
     /// Workers whose event loops are stuck, judged by queues and probes.
@@ -133,8 +146,9 @@ impl Listening {
             group,
             pending: VecDeque::new(),
             members: vec![Member::default()],
+            mode: balance,
             dispatch: first_dispatch(kind, balance),
-            auto: (balance == Balance::Auto && group).then(|| AutoBalance::new(now)),
+            auto: first_switch(group, balance, now),
             suspicion: Suspicion::default(),
             steered: None,
             turns: Vec::new(),
@@ -146,17 +160,44 @@ impl Listening {
         }
     }
 
-    /// Changes the balance mode, as far as the sockets allow it.
-    pub(crate) fn set_balance(&mut self, balance: Balance, now: Time) {
-        if balance != Balance::Shared && self.group {
-            self.dispatch = first_dispatch(self.kind, balance);
-            self.auto = (balance == Balance::Auto).then(|| AutoBalance::new(now));
+    /// Changes the balance mode, as far as the sockets and the workers that hold them allow it; the distribution follows at the
+    /// next refresh. A worker that was given a socket for all accepts from it until it closes it, and a worker without one gets
+    /// only what is handed over.
+    pub(crate) fn set_balance(&mut self, balance: Balance, is_held: bool, now: Time) {
+        let are_pushed = |mode| is_handed_over(first_dispatch(self.kind, mode));
+        let may_change = match self.kind {
+            Kind::Tcp => self.group && balance != Balance::Shared,
+            Kind::Unix => !is_held || are_pushed(self.mode) && are_pushed(balance),
+            Kind::Other => false,
+        };
+        if may_change && self.mode != balance {
+            self.mode = balance;
+            self.auto = first_switch(self.group, balance, now);
+        }
+    }
+
+    /// How its mode distributes new connections, if workers have the sockets for it.
+    pub(crate) fn wanted_dispatch(&self) -> Balance {
+        match self.auto.as_ref().map(AutoBalance::dispatch) {
+            Some(Dispatch::Direct) => Balance::Direct,
+            Some(Dispatch::Exact) | None => first_dispatch(self.kind, self.mode),
         }
     }
 
     /// The number of known connections that wait for a worker.
     pub(crate) fn waiting(&self) -> usize {
-        self.pending.len() + usize::from(self.door.knock.is_some())
+        match self.door.knock {
+            Some(_) => self.pending.len() + self.door.queued.max(1),
+            None if self.pending.is_empty() => 0,
+            None => self.pending.len() + self.door.queued,
+        }
+    }
+
+    /// When the daemon's own queue is looked at again, because a connection waits for a worker and the kernel may have to distribute
+    /// those behind it.
+    pub(crate) fn next_knock(&self) -> Option<Time> {
+        let waits = self.auto.is_some() && self.door.knock.is_some();
+        waits.then(|| self.door.knocks_since + KNOCK_AGAIN)
     }
 
     /// When the queues are sampled next.
@@ -179,22 +220,17 @@ impl Listening {
 
     /// Whether the kernel is asked to report closes of its connections.
     pub(crate) fn tells_closes(&self) -> bool {
-        self.is_handed_over() && self.is_tcp()
+        is_handed_over(self.dispatch) && self.is_tcp()
     }
 
     /// Whether workers wait for pushed connections instead of getting a socket.
     pub(crate) fn push_only(&self) -> bool {
-        self.is_handed_over() && (!self.group || self.auto.is_none())
+        is_handed_over(self.dispatch) && (!self.group || is_handed_over(self.mode))
     }
 
     /// Whether a worker gets the single socket of the address, like all others.
     pub(crate) fn gives_its_socket(&self) -> bool {
         !self.push_only() && !self.group
-    }
-
-    /// Whether the daemon hands every connection to a worker of its choice.
-    fn is_handed_over(&self) -> bool {
-        matches!(self.dispatch, Balance::Exact | Balance::Least)
     }
 
     /// Whether a worker must prove that its event loop is responsive before it gets a connection.
@@ -206,6 +242,16 @@ impl Listening {
     pub(crate) fn daemon_accepts(&self) -> bool {
         self.group || self.push_only()
     }
+}
+
+/// Whether the daemon hands every connection to a worker of its choice.
+fn is_handed_over(dispatch: Balance) -> bool {
+    matches!(dispatch, Balance::Exact | Balance::Least)
+}
+
+/// The switch of `auto`, at its start.
+fn first_switch(group: bool, balance: Balance, now: Time) -> Option<AutoBalance> {
+    (balance == Balance::Auto && group).then(|| AutoBalance::new(now))
 }
 
 /// The initial mode for new connections.

@@ -12,7 +12,7 @@ use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::queue::{Holder, is_rescued};
 use forkful_core::steering::slow_start::FULL;
-use forkful_core::steering::{Action as Suspected, AutoBalance, Dispatch, level};
+use forkful_core::steering::{Action as Suspected, AutoBalance, level};
 
 use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::{Accepting, Dispatcher};
@@ -25,6 +25,13 @@ use crate::worker::{Schedule, Worker};
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 /// Sampling continues for this time after the last filled queue.
 const SAMPLE_FOR: Duration = Duration::from_millis(100);
+/// It ends after this time if no sample has seen a filled queue: a responsive worker has accepted a single connection before the
+/// first sample.
+const SAMPLE_FIRST: Duration = Duration::from_millis(10);
+
+/// The longest list by client address, as far as it is longer than the number of slots: the kernel runs a program of twice as many
+/// instructions at most.
+const BY_SOURCE_MAX: usize = 512;
 
 /// Which workers get connections from the kernel, and which sockets are watched.
 impl Dispatcher {
@@ -39,6 +46,7 @@ impl Dispatcher {
 
     pub(crate) fn refresh(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         self.watch_workers(id);
+        self.follow_mode(id, now);
         let serving = self.serving_members(id);
         let by_slot = self.members_by_slot(id, &serving);
         let shares = self.shares_of(id, &serving);
@@ -93,13 +101,43 @@ impl Dispatcher {
         }
     }
 
+    /// Distributes new connections as the mode of an address wants it. Until the kernel reaches all workers, the daemon hands
+    /// them over.
+    fn follow_mode(&mut self, id: ListeningId, now: Time) {
+        let Some(wanted) = self.listenings.get(&id).map(Listening::wanted_dispatch) else { return };
+        let is_kernels = matches!(wanted, Balance::Direct | Balance::Sticky);
+        let dispatch = if is_kernels && !self.kernel_reaches_all(id) { Balance::Exact } else { wanted };
+        let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.dispatch != dispatch) else { return };
+        if listening.dispatch == Balance::Direct {
+            // A connection may have reached a queue since the last sample.
+            listening.sampling.get_or_insert(Sampling::begin(now));
+        }
+        listening.dispatch = dispatch;
+        if !listening.daemon_accepts() {
+            listening.door.knock = None;
+        }
+        if !listening.tells_closes() {
+            self.forget_connections_of(id);
+        }
+    }
+
+    /// Whether each serving worker has a socket into which the kernel can put connections. A worker that opened the address in
+    /// a mode of handed over connections has none until it is replaced.
+    fn kernel_reaches_all(&self, id: ListeningId) -> bool {
+        let owns = |worker: &Worker| worker.holds.get(&id).is_some_and(|hold| hold.member.is_some());
+        // A muted worker can be given nothing else.
+        let mut serving =
+            self.workers.values().filter(|worker| worker.serves(id) && !worker.channel.is_muted());
+        serving.all(owns)
+    }
+
     fn serving_members(&self, id: ListeningId) -> Vec<u16> {
         let count = self.listenings.get(&id).map_or(0, |listening| listening.members.len());
         (1..count).filter(|member| self.is_served(id, *member)).map(|member| member as u16).collect()
     }
 
-    /// A member for each slot, so that a client address stays with its slot when the worker changes. For a
-    /// slot without a healthy worker, another member is used.
+    /// A member for each slot, so that a client address stays with its slot when the worker changes. The clients of a slot without
+    /// a healthy worker are spread over all others.
     fn members_by_slot(&self, id: ListeningId, serving: &[u16]) -> Vec<u16> {
         let Some(listening) = self.listenings.get(&id).filter(|l| l.dispatch == Balance::Sticky) else {
             return Vec::new();
@@ -114,8 +152,15 @@ impl Dispatcher {
                 place.get_or_insert(*member);
             }
         }
-        let stand_in = |slot: usize| serving.get(slot % serving.len().max(1)).copied();
-        own.into_iter().enumerate().filter_map(|(slot, own)| own.or_else(|| stand_in(slot))).collect()
+        // The position of an address in a list that is a multiple longer is the same, modulo the number of slots.
+        let slots = own.len();
+        let rounds = if own.contains(&None) { serving.len().min(BY_SOURCE_MAX / slots.max(1)).max(1) } else { 1 };
+        let at = |place: usize| {
+            let (slot, round) = (place % slots, place / slots);
+            let stand_in = || serving.get((slot + round) % serving.len().max(1)).copied();
+            own.get(slot).copied().flatten().or_else(stand_in)
+        };
+        (0..slots * rounds).filter_map(at).collect()
     }
 
     /// The number of slots over which the kernel distributes client addresses. The end of a worker does not
@@ -149,32 +194,44 @@ impl Dispatcher {
     /// the last [`Self::refresh`].
     pub(crate) fn watch_members(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         let room = self.room(id, now);
-        let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.daemon_accepts()) else { return };
-        let Door { again, knock } = &listening.door;
-        let takes = listening.pending.len() < room && again.is_none() && knock.is_none();
-        let wakes = samples(listening.dispatch) && listening.sampling.is_none();
+        let accepts = if self.accepting == Accepting::OneByOne { Watch::Once } else { Watch::Always };
+        let Some(listening) = self.listenings.get_mut(&id) else { return };
+        let Door { again, knock, .. } = &listening.door;
+        let has_room = listening.daemon_accepts() && listening.pending.len() < room && again.is_none();
+        let takes = has_room && knock.is_none();
+        let samples = samples(listening.dispatch);
+        let wakes = samples && listening.sampling.is_none();
         let need = Need { takes, wakes };
         if listening.watched_for.replace(need) == Some(need) {
             return;
         }
         for member in 0..listening.members.len() {
-            let watch = if member != 0 && self.is_served(id, member) {
-                if wakes { Watch::Once } else { Watch::Not }
-            } else if takes {
-                Watch::Always
+            let (watch, reports, stays) = if member != 0 && self.is_served(id, member) {
+                (Watch::Once, wakes, samples)
             } else {
-                Watch::Not
+                (accepts, takes, has_room)
             };
-            self.watch(id, member, watch, out);
+            self.watch(id, member, watch, (reports, stays), out);
         }
     }
 
-    fn watch(&mut self, id: ListeningId, member: usize, watch: Watch, out: &mut Outbox) {
+    /// Watches a member if it `reports`. A watch that reports once is left alone if it `stays`: that costs less than removing it
+    /// and adding it again.
+    fn watch(
+        &mut self,
+        id: ListeningId,
+        member: usize,
+        watch: Watch,
+        (reports, stays): (bool, bool),
+        out: &mut Outbox,
+    ) {
         let members = self.listenings.get_mut(&id).map(|listening| &mut listening.members);
-        if let Some(state) = members.and_then(|members| members.get_mut(member))
-            && state.watch != watch
-        {
+        let Some(state) = members.and_then(|members| members.get_mut(member)) else { return };
+        let stays = stays && state.watch == Watch::Once && watch == Watch::Once;
+        let watch = if reports || stays { watch } else { Watch::Not };
+        if state.watch != watch || reports && state.fired {
             state.watch = watch;
+            state.fired = false;
             out.push(Action::Watch { listening: id, member, watch });
         }
     }
@@ -186,6 +243,8 @@ impl Dispatcher {
         listening.watched_for = None;
         if let Some(state) = listening.members.get_mut(member) {
             state.watch = before;
+            // Whether it had reported something is not known any more.
+            state.fired = before == Watch::Once;
         }
     }
 }
@@ -195,7 +254,7 @@ impl Dispatcher {
     /// The first connection after a pause: samples the queues for a while.
     pub(crate) fn begin_sampling(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
         if let Some(listening) = self.listenings.get_mut(&id) {
-            listening.sampling = Some(Sampling { until: now + SAMPLE_FOR, next: now + SAMPLE_EVERY });
+            listening.sampling.get_or_insert(Sampling::begin(now));
         }
         self.watch_members(id, now, out);
         self.glance(now);
@@ -212,7 +271,8 @@ impl Dispatcher {
             if listening.next_look().is_none_or(|at| at > now) {
                 continue;
             }
-            if samples(listening.dispatch) {
+            // Also after the kernel's distribution has ended, until the queues that it has filled are empty.
+            if is_rescued(listening.dispatch, Holder::Stuck) {
                 if let Some(sampling) = &mut listening.sampling {
                     sampling.next = now + SAMPLE_EVERY;
                 }
@@ -398,27 +458,27 @@ impl Dispatcher {
         let Some(auto) = self.listenings.get_mut(&id).and_then(|listening| listening.auto.as_mut()) else {
             return;
         };
-        let dispatch = auto.on_accept(now, count);
-        self.apply(id, dispatch, now, out);
+        auto.on_accept(now, count);
+        self.apply_mode(id, now, out);
     }
 
     /// Whether the length of the daemon's own queue matters: it must be fed as
     /// [`Event::Queue`](crate::Event::Queue) before [`Event::MemberReady`](crate::Event::MemberReady).
     pub fn asks_for_waiting(&self, id: ListeningId) -> bool {
-        let listening = self.listenings.get(&id);
-        self.accepting == Accepting::OneByOne
-            && listening.is_some_and(|l| l.auto.is_some() && l.dispatch == Balance::Exact)
+        let asks = |listening: &Listening| listening.is_tcp() && listening.asks_first();
+        self.accepting == Accepting::OneByOne && self.listenings.get(&id).is_some_and(asks)
     }
 
-    /// Connections wait in the daemon's own queue. If they are accepted one by one, the switch would be too
-    /// late for the others: with a full queue, clients wait a second.
-    pub(crate) fn count_waiting(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
-        let Some(listening) = self.listenings.get_mut(&id) else { return };
+    /// Connections wait in the daemon's own queue; returns how many, or 0 if that is not known. If they are accepted one by one,
+    /// the switch would be too late for the others: with a full queue, clients wait a second.
+    pub(crate) fn count_waiting(&mut self, id: ListeningId, now: Time, out: &mut Outbox) -> usize {
+        let Some(listening) = self.listenings.get_mut(&id) else { return 0 };
         let waiting = listening.members.first_mut().map_or(0, |own| std::mem::take(&mut own.queue));
         if let Some(auto) = listening.auto.as_mut().filter(|_| waiting > 1) {
-            let dispatch = auto.on_waiting(now, waiting);
-            self.apply(id, dispatch, now, out);
+            auto.on_waiting(now, waiting);
+            self.apply_mode(id, now, out);
         }
+        waiting as usize
     }
 
     pub(crate) fn rebalance(&mut self, now: Time, out: &mut Outbox) {
@@ -428,8 +488,8 @@ impl Dispatcher {
             if let Some(auto) = &mut listening.auto
                 && auto.next_check().is_some_and(|at| at <= now)
             {
-                let dispatch = auto.on_time(now);
-                self.apply(id, dispatch, now, out);
+                auto.on_time(now);
+                self.apply_mode(id, now, out);
             }
         }
     }
@@ -439,21 +499,27 @@ impl Dispatcher {
         switches.filter_map(AutoBalance::next_check).min()
     }
 
-    fn apply(&mut self, id: ListeningId, dispatch: Dispatch, now: Time, out: &mut Outbox) {
-        let Some(listening) = self.listenings.get_mut(&id) else { return };
-        let balance = match dispatch {
-            Dispatch::Exact => Balance::Exact,
-            Dispatch::Direct => Balance::Direct,
-        };
-        if listening.dispatch == balance {
+    /// The switch may have another position.
+    fn apply_mode(&mut self, id: ListeningId, now: Time, out: &mut Outbox) {
+        let dispatch = |dispatcher: &Self| dispatcher.listenings.get(&id).map(|l| l.dispatch);
+        let before = dispatch(self);
+        if self.listenings.get(&id).is_none_or(|l| l.wanted_dispatch() == l.dispatch) {
             return;
         }
-        listening.dispatch = balance;
-        if balance == Balance::Direct {
-            self.forget_connections_of(id);
+        self.follow_mode(id, now);
+        if dispatch(self) == before {
+            return;
+        }
+        if dispatch(self) == Some(Balance::Direct) {
             self.begin_sampling(id, now, out);
         }
         self.refresh(id, now, out);
+    }
+}
+
+impl Sampling {
+    fn begin(now: Time) -> Self {
+        Self { until: now + SAMPLE_FIRST, next: now + SAMPLE_EVERY }
     }
 }
 

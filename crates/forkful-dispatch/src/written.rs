@@ -18,13 +18,15 @@ use std::time::Duration;
 
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
+use forkful_core::spec::Balance;
+use forkful_core::steering::AutoBalance;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Later, Message, Outbox};
 use crate::channel::Channel;
 use crate::dispatcher::{Dispatcher, EXITED_GRACE};
 use crate::id::{ListeningId, WorkerId};
-use crate::listening::{Counters, Listening, Member, NewListening};
+use crate::listening::{Counters, Kind, Listening, Member, NewListening};
 use crate::worker::{Farewell, Hold, Stage, Worker};
 
 /// Without an agent, how long to wait for replies to lines of the previous daemon.
@@ -61,6 +63,9 @@ pub struct WrittenListening {
     new: NewListening,
     /// The number of its sockets.
     pub sockets: usize,
+    /// The mode that its sockets follow, which may differ from the app's. Absent where an earlier version has written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<Balance>,
     shared_once: bool,
     unheld: bool,
     #[serde(default)]
@@ -85,6 +90,7 @@ impl Dispatcher {
             id: *id,
             new: NewListening { kind: listening.kind, group: listening.group },
             sockets: listening.members.len(),
+            mode: Some(listening.mode),
             shared_once: listening.holders.shared_once,
             unheld: listening.holders.unheld_until.is_some(),
             counters: listening.counters,
@@ -101,7 +107,12 @@ impl Dispatcher {
     pub fn take_up(&mut self, written: &Written, now: Time) {
         self.next_listening = written.next_listening;
         for of in &written.listenings {
-            let mut listening = Listening::new(of.new, self.balance, now);
+            let is_held =
+                written.workers.iter().any(|worker| worker.holds.iter().any(|(held, _)| *held == of.id));
+            let mode = of.mode.unwrap_or_else(|| likely_mode(of.new, is_held, self.balance));
+            let mut listening = Listening::new(of.new, mode, now);
+            // The previous daemon may have died before it followed the app's mode.
+            listening.set_balance(self.balance, is_held, now);
             listening.members = (0..of.sockets.max(1)).map(|_| Member::default()).collect();
             listening.holders.shared_once = of.shared_once;
             listening.counters = of.counters;
@@ -151,10 +162,12 @@ impl Dispatcher {
         let ids: Vec<ListeningId> = self.listenings.keys().copied().collect();
         for id in ids {
             let is_held = self.workers.values().any(|worker| worker.holds.contains_key(&id));
-            if let Some(listening) = self.listenings.get_mut(&id)
-                && !is_held
-            {
+            let Some(listening) = self.listenings.get_mut(&id) else { continue };
+            if !is_held {
                 listening.holders.unheld_until.get_or_insert(now + EXITED_GRACE);
+            } else if let Some(auto) = &mut listening.auto {
+                // The daemon can hand over nothing before workers have replied, and it may have been direct.
+                *auto = AutoBalance::resumed(now);
             }
         }
         self.after_change(now, out);
@@ -198,15 +211,24 @@ impl Dispatcher {
     }
 }
 
+/// The mode of an address of which an earlier version has not written it, in an app whose mode may have changed since its workers
+/// asked for the address.
+fn likely_mode(of: NewListening, is_held: bool, balance: Balance) -> Balance {
+    match (of.kind, balance) {
+        (Kind::Tcp, _) if !of.group => Balance::Shared,
+        (Kind::Tcp, Balance::Shared) => Balance::Auto,
+        // Its workers may have no socket. One that has takes connections that are handed over, too.
+        (Kind::Unix, Balance::Direct | Balance::Shared) if is_held => Balance::Exact,
+        (Kind::Tcp | Kind::Unix | Kind::Other, _) => balance,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use forkful_core::spec::Balance;
-
     use super::*;
     use crate::action::Event;
     use crate::channel::{Unsent, Write};
     use crate::id::ConnectionId;
-    use crate::listening::Kind;
 
     const WORKER: WorkerId = WorkerId(3);
 
@@ -347,6 +369,73 @@ mod tests {
         assert!(matches!(next_line(&mut daemon, at(101)), Some(Write::Handle(_))));
         daemon.step(Event::Due(crate::Chore::Resume), at(60_000), &mut out);
         assert_eq!(daemon.room_left(listening, at(60_000)), 0, "however late");
+    }
+
+    /// The modes of one address: of the app when a worker asked for it, of the app now, after a takeover, and after the takeover of
+    /// a state without a mode.
+    type Modes = (Kind, bool, Balance, Balance, Balance, Balance);
+
+    #[test]
+    fn a_takeover_does_not_change_what_workers_were_given() {
+        let table: [Modes; 7] = [
+            (Kind::Unix, false, Balance::Auto, Balance::Direct, Balance::Exact, Balance::Exact),
+            (Kind::Unix, false, Balance::Exact, Balance::Shared, Balance::Exact, Balance::Exact),
+            (Kind::Unix, false, Balance::Direct, Balance::Auto, Balance::Shared, Balance::Exact),
+            (Kind::Unix, false, Balance::Direct, Balance::Direct, Balance::Shared, Balance::Exact),
+            (Kind::Tcp, false, Balance::Shared, Balance::Auto, Balance::Shared, Balance::Shared),
+            (Kind::Tcp, true, Balance::Least, Balance::Shared, Balance::Least, Balance::Exact),
+            (Kind::Tcp, true, Balance::Least, Balance::Direct, Balance::Exact, Balance::Exact),
+        ];
+        for (kind, group, asked, now, after, after_earlier) in table {
+            let (mut before, mut out) = (Dispatcher::new(asked, false), Outbox::default());
+            before.attach(WORKER, true);
+            let listening = before.add_listening(NewListening { kind, group }, at(1));
+            let held = Event::Held { worker: WORKER, ack: 7, listening, member: None, reply: None };
+            let listens = Event::Listens { worker: WORKER, listening };
+            for event in [held, listens, Event::Open(WORKER), Event::Balance(now)] {
+                before.step(event, at(1), &mut out);
+            }
+            let mut written = before.write_down();
+            let dispatch = |dispatcher: &Dispatcher| dispatcher.counters(listening).map(|(mode, _)| mode);
+            let taken_up = |written: &Written| {
+                let (mut next, mut out) = (Dispatcher::new(now, false), Outbox::default());
+                next.take_up(written, at(100));
+                next.attach_again(&written.workers[0], true, at(100), &mut out);
+                next.taken_up(at(100), &mut out);
+                dispatch(&next)
+            };
+            assert_eq!(dispatch(&before), Some(after), "{kind:?} from {asked} to {now}");
+            assert_eq!(taken_up(&written), Some(after), "{kind:?} from {asked} to {now}");
+            written.listenings[0].mode = None;
+            assert_eq!(taken_up(&written), Some(after_earlier), "{kind:?} from {asked} to {now}");
+        }
+    }
+
+    #[test]
+    fn auto_begins_direct_after_a_takeover_if_the_kernel_reaches_all_workers() {
+        for (member, expected) in [(Some(1), Balance::Direct), (None, Balance::Exact)] {
+            let (mut before, mut out) = (Dispatcher::new(Balance::Auto, false), Outbox::default());
+            before.attach(WORKER, true);
+            let listening = before.add_listening(NewListening { kind: Kind::Tcp, group: true }, at(1));
+            before.add_member(listening);
+            let held = Event::Held { worker: WORKER, ack: 7, listening, member, reply: None };
+            let listens = Event::Listens { worker: WORKER, listening };
+            for event in [held, listens, Event::Open(WORKER)] {
+                before.step(event, at(1), &mut out);
+            }
+            let written = before.write_down();
+            let mut next = Dispatcher::new(Balance::Auto, false);
+            take(&mut out);
+            next.take_up(&written, at(100));
+            next.attach_again(&written.workers[0], true, at(100), &mut out);
+            next.taken_up(at(100), &mut out);
+            let steer = crate::Steer::RoundRobin(vec![1]);
+            let is_direct = take(&mut out).contains(&Action::Steer { listening, steer });
+            assert_eq!(is_direct, expected == Balance::Direct);
+            assert_eq!(next.counters(listening).map(|(mode, _)| mode), Some(expected));
+            next.step(Event::Due(crate::Chore::Rebalance), at(1100), &mut out);
+            assert_eq!(next.counters(listening).map(|(mode, _)| mode), Some(Balance::Exact));
+        }
     }
 
     #[test]

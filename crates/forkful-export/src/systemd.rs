@@ -19,16 +19,14 @@ pub struct Host {
 }
 
 /// Restrictions that do not affect Node.js apps. Excluded are `MemoryDenyWriteExecute`, which breaks the JIT,
-/// and options that hide files from the app.
-const HARDENING: [&str; 9] = [
+/// options that hide files from the app, and `PrivateDevices`, `ProtectClock` and `ProtectKernelTunables`, which take devices
+/// (serial ports, GPUs) and a writable `/sys` (GPIO) from it.
+const HARDENING: [&str; 6] = [
     "NoNewPrivileges",
-    "ProtectKernelTunables",
     "ProtectKernelModules",
-    "ProtectClock",
     "RestrictRealtime",
     "RestrictSUIDSGID",
     "LockPersonality",
-    "PrivateDevices",
     "ProtectHostname",
 ];
 

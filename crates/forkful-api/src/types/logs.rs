@@ -11,7 +11,7 @@ use super::LOG_TAIL_LINES_MAX;
 pub struct LogLine {
     /// The app.
     pub app: String,
-    /// The worker's id; `None` for a merged file read from disk.
+    /// The worker's id; `None` for a merged file read from disk, and for a line of Forkful itself, whose app is `forkful`.
     pub pm_id: Option<u32>,
     /// Which stream.
     pub stream: LogStream,

@@ -46,6 +46,11 @@ impl AutoBalance {
         Self { phase: Phase::Exact { tokens: f64::from(BURST), filled: now } }
     }
 
+    /// Begins direct: another daemon may have been in this phase.
+    pub fn resumed(now: Time) -> Self {
+        Self { phase: Phase::Direct { until: now + DIRECT_SPELL } }
+    }
+
     /// The daemon has accepted `n` connections.
     pub fn on_accept(&mut self, now: Time, n: u32) -> Dispatch {
         let _ = self.on_time(now);
@@ -138,6 +143,14 @@ mod tests {
         assert_eq!(balance.on_waiting(at(0), BURST), Dispatch::Direct);
         assert_eq!(balance.on_time(at(1000)), Dispatch::Exact);
         assert_eq!(balance.on_waiting(at(1000), TASTE + 1), Dispatch::Direct);
+    }
+
+    #[test]
+    fn what_is_resumed_is_direct_until_exact_is_tried() {
+        let mut balance = AutoBalance::resumed(at(500));
+        assert_eq!(balance.on_time(at(1499)), Dispatch::Direct);
+        assert_eq!(balance.on_time(at(1500)), Dispatch::Exact);
+        assert_eq!(balance.on_accept(at(1500), TASTE), Dispatch::Direct);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //!
 //! Such a worker answers no probe. Only the length of its queue is visible, so a worker counts as stuck if
 //! its queue does not get shorter while another worker's is empty. It gets connections again after
-//! [`TRY_AGAIN`]; such a try costs few clients [`LOOK_EVERY`] times [`STUCK_LOOKS`].
+//! [`TRY_AGAIN`]; such a try costs few clients [`LOOK_EVERY`] times [`STUCK_LOOKS`] plus [`FLUSH_AFTER`].
+//!
+//! **Hazard.** While a queue is moved, its owner's `accept` fails with `EINVAL`, which ends many programs. So only the queue of a
+//! worker that has been silent for much longer than a busy one is moved, and seldom.
 //!
 //! The socket of the last worker is held when the worker ends: its waiting connections go to the next worker
 //! that listens.
@@ -19,6 +22,10 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub const STUCK_LOOKS: u8 = 3;
 /// Looks end this long after the last waiting connection was seen.
 pub const LOOK_FOR: Duration = Duration::from_millis(100);
+/// The queue of a stuck worker is moved if it does not get shorter for this time.
+pub const FLUSH_AFTER: Duration = Duration::from_millis(25);
+/// It is not moved again before this time has passed.
+pub const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// A stuck worker gets connections again after this time.
 pub const TRY_AGAIN: Duration = Duration::from_millis(250);
 
@@ -64,6 +71,8 @@ enum State {
     },
     Stuck {
         until: Time,
+        /// Its queue is not moved before.
+        flush_at: Time,
     },
     /// The last worker is leaving or has ended: the queue is kept for the next worker.
     Held,
@@ -170,13 +179,18 @@ impl<Id: Copy + PartialEq> OwnSockets<Id> {
                 State::Serving { stuck_looks } if waits => {
                     *stuck_looks = stuck_looks.saturating_add(1);
                     if *stuck_looks >= STUCK_LOOKS && some_free {
-                        member.state = State::Stuck { until: now + TRY_AGAIN };
-                        flushed.push(*place);
+                        member.state = State::Stuck { until: now + TRY_AGAIN, flush_at: now + FLUSH_AFTER };
                     }
                 }
                 State::Serving { stuck_looks } => *stuck_looks = 0,
-                State::Stuck { until } if *until <= now => member.state = State::Serving { stuck_looks: 0 },
-                State::Stuck { .. } if member.queue > 0 && some_free => flushed.push(*place),
+                State::Stuck { until, .. } if *until <= now => {
+                    member.state = State::Serving { stuck_looks: 0 };
+                }
+                State::Stuck { flush_at, .. } if !waits => *flush_at = (*flush_at).max(now + FLUSH_AFTER),
+                State::Stuck { flush_at, .. } if *flush_at <= now && some_free => {
+                    *flush_at = now + FLUSH_EVERY;
+                    flushed.push(*place);
+                }
                 State::Stuck { .. } | State::Held => {}
             }
         }
@@ -277,10 +291,17 @@ mod tests {
         assert_eq!(sockets.next_look(), Some(at(5)));
         assert_eq!(look(&mut sockets, &[3, 0], 5), []);
         assert_eq!(look(&mut sockets, &[3, 0], 10), []);
-        assert_eq!(look(&mut sockets, &[4, 0], 15), [Action::Steer(vec![1]), Action::Flush(0)]);
+        assert_eq!(look(&mut sockets, &[4, 0], 15), [Action::Steer(vec![1])]);
+        for ms in [20, 25, 30, 35] {
+            assert_eq!(look(&mut sockets, &[4, 0], ms), []);
+        }
+        assert_eq!(look(&mut sockets, &[4, 0], 40), [Action::Flush(0)]);
         // Connections that were on their way follow.
-        assert_eq!(look(&mut sockets, &[1, 0], 20), [Action::Flush(0)]);
-        for n in 5..53 {
+        for n in 9..18 {
+            assert_eq!(look(&mut sockets, &[1, 0], 5 * n), []);
+        }
+        assert_eq!(look(&mut sockets, &[1, 0], 90), [Action::Flush(0)]);
+        for n in 19..53 {
             assert_eq!(look(&mut sockets, &[0, 0], 5 * n), []);
         }
         // It is tried again, and again found stuck.
@@ -288,7 +309,21 @@ mod tests {
         for ms in [270, 275] {
             assert_eq!(look(&mut sockets, &[2, 0], ms), []);
         }
-        assert_eq!(look(&mut sockets, &[2, 0], 280), [Action::Steer(vec![1]), Action::Flush(0)]);
+        assert_eq!(look(&mut sockets, &[2, 0], 280), [Action::Steer(vec![1])]);
+    }
+
+    #[test]
+    fn the_queue_of_a_worker_that_was_only_busy_is_not_moved() {
+        let mut sockets = with(2);
+        sockets.step(Event::Woken, at(0));
+        for ms in [5, 10] {
+            assert_eq!(look(&mut sockets, &[3, 0], ms), []);
+        }
+        assert_eq!(look(&mut sockets, &[3, 0], 15), [Action::Steer(vec![1])]);
+        for (ms, length) in [(20, 3), (25, 3), (30, 2), (35, 2), (40, 2), (45, 2), (50, 1), (55, 0), (80, 0)]
+        {
+            assert_eq!(look(&mut sockets, &[length, 0], ms), [], "{ms} ms");
+        }
     }
 
     #[test]

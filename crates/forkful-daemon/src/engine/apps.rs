@@ -126,6 +126,11 @@ impl Apps {
         })
     }
 
+    /// All apps, for what neither is due at another time nor is written down.
+    pub(super) fn values_to_show(&mut self) -> impl Iterator<Item = &mut App> {
+        self.all.values_mut()
+    }
+
     /// When the first app is due.
     pub(super) fn next_wake(&mut self) -> Option<Time> {
         self.refresh();

@@ -110,7 +110,9 @@ impl Engine {
     /// The apps whose workers a command is about.
     fn concerned(&self, command: &Command) -> Vec<AppId> {
         match command {
-            Command::Describe { target, .. } | Command::Stalls { target, .. } => {
+            Command::Describe { target, .. }
+            | Command::Stalls { target, .. }
+            | Command::List { target: Some(target), .. } => {
                 let selection = self.roster().select(std::slice::from_ref(target));
                 selection.unwrap_or_default().into_keys().collect()
             }
@@ -129,7 +131,8 @@ impl Engine {
     /// Answers commands that read the state of workers.
     pub(super) fn answer_look(&mut self, command: Command) {
         match command {
-            Command::List { reply, .. } => answer(reply, Ok(self.list())),
+            Command::List { target: None, reply, .. } => answer(reply, Ok(self.list())),
+            Command::List { target: Some(target), reply, .. } => answer(reply, self.list_of(&target)),
             Command::Table { reply } => answer(reply, Ok(self.table())),
             Command::Describe { target, reply, .. } => self.describe(&target, reply),
             Command::Stalls { target, reply } => {
@@ -416,6 +419,18 @@ impl Engine {
 
     pub(super) fn list(&mut self) -> AppList {
         AppList { apps: self.apps.list(self.clock.now(), &self.logs), notes: self.notes() }
+    }
+
+    /// The workers that a target means, without notes.
+    fn list_of(&mut self, target: &str) -> Result<AppList, ErrorReply> {
+        let selection = self.roster().select(&[target.to_owned()])?;
+        let (now, logs) = (self.clock.now(), &self.logs);
+        let views = selection.into_iter().filter_map(|(id, slots)| {
+            let mut view = self.apps.get_mut(id)?.view(None, now, logs);
+            view.workers.retain(|worker| slots.contains(&worker.slot));
+            Some(view)
+        });
+        Ok(AppList { apps: views.collect(), notes: Vec::new() })
     }
 
     pub(super) fn table(&mut self) -> AppTable {

@@ -205,8 +205,8 @@ impl Engine {
     }
 
     /// Notes for the user about the saved state, the keeper, log files, and unmet expectations of apps, for every list.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let saved = self.persistence.as_ref().map(|persistence| persistence.notes(&self.apps));
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        let saved = self.persistence.as_ref().map(|persistence| persistence.notes(&mut self.apps));
         let faults = self.apps.log_faults(&self.logs);
         let keeper = self.processes.keeper_note();
         let notes = saved.unwrap_or_default().into_iter().chain(keeper).chain(faults);

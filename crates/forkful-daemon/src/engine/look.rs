@@ -26,7 +26,26 @@ pub(super) struct Looks {
 
 struct Look {
     command: Command,
+    /// Apps whose workers may still have to answer; those behind one that has to are not looked at.
+    left: Vec<AppId>,
     until: Time,
+}
+
+impl Look {
+    fn is_scrape(&self) -> bool {
+        matches!(self.command, Command::Metrics { .. })
+    }
+
+    /// Whether a worker still has time to answer.
+    fn is_awaited(&mut self, apps: &Apps, now: Time) -> bool {
+        while let Some(app) = self.left.last() {
+            if apps.get(app).is_some_and(|entry| is_answer_awaited(entry, now)) {
+                return true;
+            }
+            self.left.pop();
+        }
+        false
+    }
 }
 
 impl Looks {
@@ -44,12 +63,12 @@ impl Looks {
                 }
             }
         }
-        self.waiting.push(Look { command, until: now + LOOK_PATIENCE });
+        self.waiting.push(Look { command, left: concerned.to_vec(), until: now + LOOK_PATIENCE });
     }
 
     /// Workers were asked for what their prom-clients have; the command is answered after that.
     pub(super) fn begin_scrape(&mut self, command: Command, now: Time) {
-        self.waiting.push(Look { command, until: now + ANSWER_PATIENCE });
+        self.waiting.push(Look { command, left: Vec::new(), until: now + ANSWER_PATIENCE });
     }
 
     /// Takes the commands that need not wait any longer; none does unless `may_wait`.
@@ -57,12 +76,11 @@ impl Looks {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let awaited = may_wait && apps.values().any(|entry| is_answer_awaited(entry, now));
-        let metrics_awaited = may_wait && apps.values().any(|entry| entry.metrics.own.is_awaited(now));
+        let is_scraped = self.waiting.iter().any(Look::is_scrape);
+        let metrics_awaited = is_scraped && apps.values().any(|entry| entry.metrics.own.is_awaited(now));
         let done = self.waiting.extract_if(.., |look| {
-            let is_scrape = matches!(look.command, Command::Metrics { .. });
-            let awaited = if is_scrape { metrics_awaited } else { awaited };
-            !awaited || look.until <= now
+            let is_late = !may_wait || look.until <= now;
+            is_late || !(if look.is_scrape() { metrics_awaited } else { look.is_awaited(apps, now) })
         });
         done.map(|look| look.command).collect()
     }

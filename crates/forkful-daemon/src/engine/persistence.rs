@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use forkful_api::saved::{ClearReply, SaveReply, SavedApp, SavedName, SavedState};
@@ -127,14 +128,15 @@ impl Persistence {
     }
 
     /// Notes for the user about the saved state, for every list.
-    pub(crate) fn notes(&self, apps: &Apps) -> Vec<String> {
+    pub(crate) fn notes(&self, apps: &mut Apps) -> Vec<String> {
         let carried = self.carried.iter().map(|carried| {
             let name = &carried.name;
             let word = shell_word(name);
             format!("{name} does not run: {}; it stays saved until `forkful delete {word}`", carried.fault)
         });
-        let missing = apps.values().filter_map(|app| {
-            let (name, names) = (&app.spec().name, missing_variables(app.spec())?);
+        let missing = apps.values_to_show().filter_map(|app| {
+            let App { supervisor, upkeep, .. } = app;
+            let (name, names) = (&supervisor.spec().name, upkeep.missing.of(supervisor.spec())?);
             Some(format!(
                 "{name} runs without {names}, whose values were not saved: `forkful restart {} --update-env` \
                  from a shell that has them",
@@ -269,10 +271,25 @@ impl SaveTicket {
 }
 
 /// Shell variables that an app had, probably needs, and does not have now.
+#[derive(Default)]
+pub(super) struct Missing {
+    /// The definition for which this was found out: `list` asks for each app.
+    of: Weak<AppSpec>,
+    names: Option<String>,
+}
+
+impl Missing {
+    fn of(&mut self, spec: &Rc<AppSpec>) -> Option<&str> {
+        if self.of.as_ptr() != Rc::as_ptr(spec) {
+            *self = Self { of: Rc::downgrade(spec), names: missing_variables(spec) };
+        }
+        self.names.as_deref()
+    }
+}
+
 fn missing_variables(spec: &AppSpec) -> Option<String> {
     let launch = &spec.launch;
-    // Both lists of names are sorted, so one pass over both finds the missing names. This must be fast: `list` calls it for
-    // each app.
+    // Both lists of names are sorted, so one pass over both finds the missing names.
     let mut kept = launch.env.keys().peekable();
     let is_missing = |name: &&String| {
         while kept.next_if(|kept| kept < name).is_some() {}

@@ -68,10 +68,7 @@ impl World {
         while let Ok(event) = self.back.try_recv() {
             self.engine.on_back(event);
         }
-        self.engine.on_time();
-        self.engine.settle();
-        let done = self.engine.work_some();
-        self.engine.settle();
+        let done = self.engine.end_turn();
         tokio::task::yield_now().await;
         done
     }

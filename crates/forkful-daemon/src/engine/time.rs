@@ -114,11 +114,11 @@ impl Engine {
         done
     }
 
-    /// Replies to every command that has all its answers.
-    pub(super) fn finish_jobs(&mut self) {
+    /// Replies to every command that has all its answers; says whether there were any.
+    pub(super) fn finish_jobs(&mut self) -> bool {
         let done = self.jobs.take_done();
         if done.is_empty() {
-            return;
+            return false;
         }
         let mut are_trials = false;
         for job in &done {
@@ -139,6 +139,7 @@ impl Engine {
             let ticket = self.persistence.as_ref().and_then(super::persistence::Persistence::ticket);
             self.jobs.reply(job, &mut self.apps, &self.logs, ticket);
         }
+        true
     }
 
     /// Answers the looks that need not wait any longer.

@@ -29,6 +29,7 @@ use super::Back;
 use super::app::{App, AppId, Place};
 use super::launch::other_user;
 use super::metrics::{LISTED_PACE, USUAL_PACE, WATCHED_PACE};
+use super::persistence::Missing;
 use super::written::WrittenUpkeep;
 use crate::watch::{News, WatchRequest, Watcher};
 
@@ -52,6 +53,7 @@ pub(crate) struct AppUpkeep {
     pub(super) memory: Option<MemoryPlan>,
     /// A change of `forkful doctor --fix` that nobody has decided about.
     pub(super) trial: Option<OpenTrial>,
+    pub(super) missing: Missing,
 }
 
 impl AppUpkeep {

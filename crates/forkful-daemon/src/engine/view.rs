@@ -8,7 +8,7 @@ use forkful_core::Time;
 use forkful_core::metrics::Readings;
 use forkful_core::slot::{Exit, State};
 use forkful_core::steering::blocked::blocked_for;
-use forkful_core::supervisor::SlotRecord;
+use forkful_core::supervisor::{AppSupervisor, SlotRecord};
 use forkful_os::procinfo;
 
 use super::app::{App, Place, places_mut, public_definition};
@@ -24,24 +24,25 @@ const CRASH_NOTES_MAX: usize = 5;
 /// Why nothing reaches a worker that is online.
 const NOT_LISTENING: &str = "not listening: the app has closed its servers";
 
+/// To show an app changes nothing that is due or written down.
 impl Apps {
     /// What all apps look like now.
     pub(crate) fn list(&mut self, now: Time, logs: &LogService) -> Vec<AppView> {
-        self.values_mut().map(|entry| entry.view(None, now, logs)).collect()
+        self.values_to_show().map(|entry| entry.view(None, now, logs)).collect()
     }
 
     /// What the table shows of all apps.
     pub(crate) fn table(&mut self, now: Time) -> Vec<AppRows> {
-        self.values_mut().map(|entry| entry.rows(now)).collect()
+        self.values_to_show().map(|entry| entry.rows(now)).collect()
     }
 
     /// Workers that end again and again, which their state alone does not show while they run again.
     pub(crate) fn crash_notes(&mut self, now: Time) -> Vec<String> {
-        let workers = self.values_mut().flat_map(|entry| {
+        let workers = self.values_to_show().flat_map(|entry| {
             let App { supervisor, places, removed, .. } = entry;
-            let name = supervisor.spec().name.clone();
-            places_mut(supervisor, places, removed)
-                .map(move |(_, record, place)| (name.clone(), record, place))
+            let supervisor: &AppSupervisor = supervisor;
+            let name = &supervisor.spec().name;
+            places_mut(supervisor, places, removed).map(move |(_, record, place)| (name, record, place))
         });
         let crashing = workers.filter_map(|(name, record, place)| {
             let times = match record.slot.crashes_in_a_row(now) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forkful_api::types::{LogLine, LogStream};
+use forkful_api::types::LogStream;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::lines::{Chunk, LineSenders, Waiting};
@@ -153,11 +153,8 @@ impl Follower {
         {
             return Ok(());
         }
-        let noun = if self.skipped == 1 { "line was" } else { "lines were" };
-        let line = format!("{} {noun} skipped here: they came faster than they were read", self.skipped);
-        self.skipped = 0;
-        let (app, at_ms) = (OUR_NAME.to_owned(), Some(now_ms));
-        self.send(Chunk::Told(LogLine { app, pm_id: None, stream: LogStream::Err, at_ms, line }), 1, 0)
+        let lines = std::mem::take(&mut self.skipped);
+        self.send(Chunk::Skipped { lines, at_ms: now_ms }, 1, 0)
     }
 
     fn send(&mut self, chunk: Chunk, lines: usize, bytes: usize) -> Result<(), Gone> {

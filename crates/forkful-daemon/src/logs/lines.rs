@@ -11,6 +11,7 @@ use std::time::Duration;
 use forkful_api::types::{LogLine, LogStream};
 use tokio::sync::{mpsc, oneshot};
 
+use super::follow::OUR_NAME;
 use super::json;
 use super::stream::{Batch, StreamInfo, lines_of};
 
@@ -24,8 +25,19 @@ pub(crate) enum Chunk {
     Lines(Arc<Batch>),
     /// Lines that were read back from files, each with its newline.
     Read(ReadBack),
-    /// A line of our own.
+    /// A line as a test wants it.
+    #[cfg(test)]
     Told(LogLine),
+    /// This number of new lines was skipped here, at this time.
+    Skipped { lines: u64, at_ms: u64 },
+}
+
+/// What a follower of new lines is given.
+#[derive(Debug)]
+pub(crate) enum FollowedLine {
+    Line(LogLine),
+    /// This number of lines was skipped here.
+    Skipped(u64),
 }
 
 /// Lines of one file.
@@ -144,6 +156,21 @@ impl LogLines {
         Poll::Ready(self.open.pop_front())
     }
 
+    /// As [`Self::poll_recv`], for readers that count skipped lines themselves: no line of our own stands for them.
+    pub(crate) fn poll_followed(&mut self, context: &mut Context<'_>) -> Poll<Option<FollowedLine>> {
+        while self.open.is_empty() {
+            let Poll::Ready(chunk) = self.poll_chunk(context) else { return Poll::Pending };
+            if let Some(Chunk::Skipped { lines, .. }) = chunk {
+                self.waiting_told();
+                return Poll::Ready(Some(FollowedLine::Skipped(lines)));
+            }
+            if !self.open_chunk(chunk) {
+                return Poll::Ready(None);
+            }
+        }
+        Poll::Ready(self.open.pop_front().map(FollowedLine::Line))
+    }
+
     /// The next line if it is there now.
     #[cfg(test)]
     pub(crate) fn try_recv(&mut self) -> Option<LogLine> {
@@ -200,9 +227,14 @@ impl LogLines {
         match chunk {
             None if self.back.take().is_some() => {}
             None => return false,
+            #[cfg(test)]
             Some(Chunk::Told(line)) => {
                 self.waiting_told();
                 self.open.push_back(line);
+            }
+            Some(Chunk::Skipped { lines, at_ms }) => {
+                self.waiting_told();
+                self.open.push_back(notice_of_skipped(lines, at_ms));
             }
             Some(Chunk::Read(read)) => {
                 self.open.extend(lines_of(&read.bytes).map(|line| LogLine {
@@ -237,9 +269,14 @@ impl LogLines {
 
     fn json_of(&self, chunk: Chunk, out: &mut Vec<u8>) {
         match chunk {
+            #[cfg(test)]
             Chunk::Told(line) => {
                 self.waiting_told();
                 json_of_told(&line, out);
+            }
+            Chunk::Skipped { lines, at_ms } => {
+                self.waiting_told();
+                json_of_told(&notice_of_skipped(lines, at_ms), out);
             }
             Chunk::Read(ReadBack { app, pm_id, stream, at_ms, bytes }) => {
                 json_lines(&app, pm_id, stream, at_ms, lines_of(&bytes), out);
@@ -255,6 +292,13 @@ impl LogLines {
             }
         }
     }
+}
+
+/// The line of our own that stands for skipped lines.
+fn notice_of_skipped(lines: u64, at_ms: u64) -> LogLine {
+    let noun = if lines == 1 { "line was" } else { "lines were" };
+    let line = format!("{lines} {noun} skipped here: they came faster than they were read");
+    LogLine { app: OUR_NAME.to_owned(), pm_id: None, stream: LogStream::Err, at_ms: Some(at_ms), line }
 }
 
 fn json_of_told(line: &LogLine, out: &mut Vec<u8>) {

@@ -8,8 +8,8 @@ use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use forkful_api::conversation::{
-    ACTION_BYTES_MAX, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageRequest, STDIN_TEXT_BYTES_MAX,
-    StdinRequest, TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
+    ACTION_BYTES_MAX, EnvironmentQuery, EnvironmentReply, EventsQuery, JlistQuery, MessageRequest,
+    STDIN_TEXT_BYTES_MAX, StdinRequest, TRIGGER_TIMEOUT_MS_MAX, TriggerRequest, WorkersReply,
 };
 use forkful_api::incidents::{Incident, IncidentList, IncidentsQuery};
 use forkful_api::jlist::JlistEntry;
@@ -102,19 +102,19 @@ pub(super) async fn environment(
     api.ask(|reply| Command::Talk(Talk::Environment { target, show_secrets, reply })).await.map(Json)
 }
 
-/// All workers in PM2's shape. The second question of two sees what the first one saw, or a little more.
+/// Workers in PM2's shape. The second question of two sees what the first one saw, or a little more.
 pub(super) async fn jlist(
     State(api): State<Api>,
-    query: Result<Query<EnvironmentQuery>, QueryRejection>,
+    query: Result<Query<JlistQuery>, QueryRejection>,
 ) -> Result<Json<Vec<JlistEntry>>, Refusal> {
     let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    let show_secrets = query.show_secrets;
-    let list = api.ask(|reply| Command::List { measure: true, reply }).await?;
+    let JlistQuery { show_secrets, target } = query;
+    let of = target.clone().unwrap_or_else(|| "all".to_owned());
+    let list = api.ask(|reply| Command::List { measure: true, target, reply }).await?;
     if list.apps.is_empty() {
         return Ok(Json(Vec::new()));
     }
-    let all = "all".to_owned();
-    let asked = api.ask(|reply| Command::Talk(Talk::Environment { target: all, show_secrets, reply })).await;
+    let asked = api.ask(|reply| Command::Talk(Talk::Environment { target: of, show_secrets, reply })).await;
     // When the last app was deleted in between, there is nothing to add.
     let environment = asked.unwrap_or_else(|_| EnvironmentReply { apps: BTreeMap::new() });
     Ok(Json(forkful_api::jlist::jlist(&list, &environment, show_secrets)))

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::handler::Handler;
 use axum::http::{HeaderMap, Method, Uri, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use forkful_api::apply::{ApplyReply, ApplyRequest};
@@ -17,7 +18,7 @@ use forkful_api::types::{
     API_VERSION, ActionReply, ActionRequest, AppDefinition, AppList, AppTable, DescribeQuery, HistoryQuery,
     HistoryReply, LOG_TAIL_LINES_MAX, ListQuery, LogsQuery, MetricsQuery, Ping, StartRequest, TARGETS_MAX,
 };
-use forkful_core::metrics::{self, exposition::Format};
+use forkful_core::metrics::{self, exposition::Format, history::COLUMNS};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::StrDeserializer;
@@ -82,7 +83,25 @@ fn handler(route: Route) -> MethodRouter<Api> {
 
 fn of<H: Handler<T, Api>, T: 'static>(route: Route, handler: H) -> MethodRouter<Api> {
     let method = MethodFilter::try_from(route.method()).expect("every route has an ordinary method");
-    on(method, handler)
+    let handled = on(method, handler);
+    if has_query(route) { handled } else { handled.layer(middleware::from_fn(without_query)) }
+}
+
+/// Whether the address may have a query.
+fn has_query(route: Route) -> bool {
+    use Route::{Describe, Environment, Events, History, Incidents, Jlist, List, Logs, Metrics};
+    matches!(route, Describe | Environment | Events | History | Incidents | Jlist | List | Logs | Metrics)
+}
+
+/// Refuses a query, which the route would not read.
+async fn without_query(request: Request, next: Next) -> Response {
+    match request.uri().query() {
+        None | Some("") => next.run(request).await,
+        Some(query) => {
+            let path = request.uri().path();
+            Refusal::bad_request(format!("{path} has no parameters: unknown `{query}`")).into_response()
+        }
+    }
 }
 
 impl Api {
@@ -112,7 +131,7 @@ async fn list(
 ) -> Result<Json<AppList>, Refusal> {
     let Query(ListQuery { measure }) =
         query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
-    api.ask(|reply| Command::List { measure, reply }).await.map(Json)
+    api.ask(|reply| Command::List { measure, target: None, reply }).await.map(Json)
 }
 
 async fn table(State(api): State<Api>) -> Result<Json<AppTable>, Refusal> {
@@ -185,6 +204,11 @@ async fn history(
 ) -> Result<Json<HistoryReply>, Refusal> {
     let Query(query) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
     let HistoryQuery { app: target, from, to, step, metrics } = query;
+    let asked = metrics.iter().flat_map(|names| names.split(',')).map(str::trim);
+    if let Some(unknown) = asked.into_iter().find(|name| !COLUMNS.contains(name)) {
+        let known = COLUMNS.join(", ");
+        return Err(Refusal::bad_request(format!("the history has no metric `{unknown}`, only {known}")));
+    }
     let order = api.ask(|reply| Command::History { target, reply }).await?;
     let in_s = |ms: Option<u64>| ms.map(|ms| ms / 1000);
     let span = metrics::history::Query { from_s: in_s(from), to_s: in_s(to), step_s: step };

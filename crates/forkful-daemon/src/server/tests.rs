@@ -217,6 +217,10 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
     };
     let tried = |length| ActionRequest { fix: Some(fix(length)), ..request(&["a"]) };
     let scale = ActionRequest { instances: Some(ScaleTarget::Exactly(2)), ..request(&["a"]) };
+    let with_env = ActionRequest { update_env: true, ..request(&["a"]) };
+    let mut of_code = request(&["a"]);
+    of_code.code_changed_at_ms.insert("a".to_owned(), 1);
+    let changed = "`update_env` and `code_changed_at_ms` belong to `restart` and `reload`";
     let deployed = ActionRequest { deployment: Deployment::of("v2"), ..scale.clone() };
     for (verb, request, expected) in [
         (Verb::Stop, request(&[]), "an action names 1 to 4096 targets"),
@@ -227,12 +231,33 @@ async fn requests_that_make_no_sense_are_refused_before_the_engine() {
         (Verb::Reload, tried(1025), "`reason` of `fix` has at most 1024 bytes"),
         (Verb::KeepFix, tried(1), "the step `keep` of `fix` belongs to `keep_fix`"),
         (Verb::KeepFix, request(&["a"]), "`keep_fix` needs `fix`"),
+        (Verb::Stop, with_env, changed),
+        (Verb::Delete, of_code, changed),
         (Verb::Scale, deployed, "`deployment` belongs to `restart` and `reload`"),
     ] {
         let error = client.action(verb, &request).await.unwrap_err();
         assert_eq!(error.refusal(), Some(ErrorCode::BadRequest));
         assert_eq!(error.to_string(), expected);
     }
+}
+
+#[tokio::test]
+async fn parameters_that_nothing_reads_are_refused() {
+    let served = Served::start();
+    for (path, expected) in [
+        ("/v1/ping?x", "/v1/ping has no parameters: unknown `x`"),
+        ("/v1/table?x=1", "/v1/table has no parameters: unknown `x=1`"),
+        ("/v1/stalls/api?since_ms=5", "/v1/stalls/api has no parameters: unknown `since_ms=5`"),
+        ("/v1/apps?x=1", "unknown field `x`"),
+        ("/v1/history?app=api&metrics=heap_used_bytes,no_such", "the history has no metric `no_such`, only "),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: forkful\r\nconnection: close\r\n\r\n");
+        let reply = raw(&served.socket(), request.as_bytes()).await;
+        assert!(reply.starts_with("HTTP/1.1 400") && reply.contains(expected), "{path}: {reply}");
+    }
+    let reply =
+        raw(&served.socket(), b"GET /v1/ping? HTTP/1.1\r\nhost: forkful\r\nconnection: close\r\n\r\n").await;
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
 }
 
 #[tokio::test]

@@ -37,13 +37,15 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) processes: BTreeMap<u32, Process>,
     pub(crate) addresses: BTreeMap<ListeningId, Address>,
-    /// The app's address, once a worker has asked for it.
-    bound: Option<ListeningId>,
+    /// The app's address, once a worker has asked for it; the last one of several.
+    pub(crate) bound: Option<ListeningId>,
     pub(crate) clients: BTreeMap<u32, Fate>,
     pub(crate) faults: Faults,
     kind: NewListening,
     /// How often queues were sampled.
     pub(crate) looks: usize,
+    /// How often a watch was changed.
+    pub(crate) watches: usize,
     /// How often a worker has reported its number of kept connections.
     pub(crate) counts: usize,
     /// Apps do something when they are told to stop.
@@ -66,6 +68,7 @@ impl World {
             faults: Faults::default(),
             kind: NewListening { kind, group: !unix && balance != Balance::Shared },
             looks: 0,
+            watches: 0,
             counts: 0,
             handle_stops: false,
             next_worker: 1,
@@ -108,6 +111,7 @@ impl World {
                 }
             }
             Action::Watch { listening, member, watch } => {
+                self.watches += 1;
                 let address = self.addresses.get_mut(&listening).expect("is bound");
                 if self.faults.kernel_refuses && watch != Watch::Not {
                     let before = address.watched[member];

@@ -4,6 +4,7 @@
 //! `kernel` checks the invariants of a channel, `driver` those of connections.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod changes;
 mod driver;
 mod kernel;
 mod least;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forkful_core::spec::Balance;
-use forkful_dispatch::{Event, WorkerId};
+use forkful_dispatch::{Event, TakenBack, WorkerId};
 
 use super::driver::World;
 use super::kernel::{Fate, Item, Manner};
@@ -337,5 +337,159 @@ fn workers_are_asked_for_their_connections_now_and_then_while_connections_come()
             _ => 20..400,
         };
         assert!(expected.contains(&asked), "{balance:?}: {asked} questions in ten minutes");
+    }
+}
+
+#[test]
+fn an_address_with_many_connections_does_not_keep_workers_from_another_address() {
+    for balance in [Balance::Exact, Balance::Least] {
+        let (mut world, workers) = serving(balance, 2);
+        world.dispatcher.accept_one_by_one();
+        let first = world.bound.take();
+        workers.iter().for_each(|worker| world.query(*worker));
+        turn_all(&mut world, &workers);
+        let second = std::mem::replace(&mut world.bound, first);
+        world.connect(200);
+        world.bound = second;
+        world.connect(20);
+        for _ in 0..100 {
+            for worker in &workers {
+                world.settle();
+                world.read_line(*worker);
+            }
+        }
+        let served = |clients: std::ops::Range<u32>| {
+            clients.filter(|client| matches!(world.clients[client], Fate::ServedBy(_))).count()
+        };
+        assert_eq!(served(200..220), 20, "{balance}");
+        assert!(served(0..200) > 20, "{balance}");
+    }
+}
+
+#[test]
+fn as_many_workers_are_probed_at_once_as_connections_wait() {
+    for (waiting, expected) in [(1, 1), (3, 3), (9, 4)] {
+        for one_by_one in [false, true] {
+            let (mut world, _workers) = serving(Balance::Exact, 4);
+            if one_by_one {
+                world.dispatcher.accept_one_by_one();
+            }
+            world.connect(waiting);
+            world.settle();
+            let probes = world.processes.values().map(|process| process.probes).sum::<usize>();
+            assert_eq!(probes, expected, "{waiting} connections");
+        }
+    }
+}
+
+#[test]
+fn in_a_rush_every_turn_of_a_worker_serves_a_connection() {
+    let (mut world, workers) = serving(Balance::Exact, 4);
+    world.dispatcher.accept_one_by_one();
+    world.connect(200);
+    for _ in 0..52 {
+        for worker in &workers {
+            world.settle();
+            assert_eq!(world.dispatcher.pending(), 0, "it can be sent at once");
+            world.read_line(*worker);
+        }
+        world.settle();
+    }
+    assert!(workers.iter().all(|worker| served_by(&world, *worker) == 50), "{:?}", world.clients);
+}
+
+#[test]
+fn in_a_rush_a_worker_from_which_nothing_can_be_taken_back_proves_itself_before_each_connection() {
+    for one_by_one in [false, true] {
+        let (mut world, workers) = serving(Balance::Exact, 2);
+        if one_by_one {
+            world.dispatcher.accept_one_by_one();
+        }
+        for worker in &workers {
+            let outcome = TakenBack::Refused { for_good: true };
+            world.step(Event::TakenBack { worker: WorkerId(*worker), outcome });
+        }
+        world.connect(100);
+        let [blocked, other] = workers[..] else { panic!("two workers") };
+        while served_by(&world, blocked) == 0 {
+            world.settle();
+            world.read_line(blocked);
+        }
+        for _ in 0..400 {
+            world.settle();
+            world.read_line(other);
+            world.advance(Duration::from_millis(1));
+        }
+        assert_eq!(served_by(&world, other), 99, "one by one: {one_by_one}");
+    }
+}
+
+#[test]
+fn connections_behind_a_stuck_worker_are_rescued_after_auto_has_become_exact_again() {
+    for one_by_one in [false, true] {
+        let (mut world, workers) = serving(Balance::Auto, 2);
+        if one_by_one {
+            world.dispatcher.accept_one_by_one();
+        }
+        let address = *world.addresses.keys().next().expect("the workers listen");
+        let mode = |world: &World| world.dispatcher.counters(address).map(|(mode, _)| mode);
+        world.connect(300);
+        while world.clients.values().any(|fate| *fate == Fate::Waits) {
+            turn_all(&mut world, &workers);
+            world.advance(Duration::from_millis(1));
+        }
+        assert_eq!(mode(&world), Some(Balance::Direct));
+        while mode(&world) == Some(Balance::Direct) {
+            turn_all(&mut world, &workers);
+            // The kernel distributes these over both.
+            world.connect(2);
+            world.advance(Duration::from_millis(1));
+        }
+        for _ in 0..30 {
+            turn_all(&mut world, &workers[1..]);
+            world.advance(Duration::from_millis(1));
+        }
+        assert!(world.clients.values().all(|fate| *fate != Fate::Waits), "one by one: {one_by_one}");
+        world.advance(Duration::from_secs(2));
+        assert_eq!(world.dispatcher.next_wake(), None, "no timer without connections");
+    }
+}
+
+#[test]
+fn auto_leaves_connections_to_the_kernel_while_no_worker_takes_any() {
+    let (mut world, workers) = serving(Balance::Auto, 3);
+    world.dispatcher.accept_one_by_one();
+    let address = *world.addresses.keys().next().expect("the workers listen");
+    // No worker reads anything.
+    for _ in 0..300 {
+        world.connect(4);
+        world.advance(Duration::from_millis(1));
+    }
+    let waiting: Vec<usize> =
+        world.addresses[&address].queues.iter().map(std::collections::VecDeque::len).collect();
+    assert!(waiting.iter().all(|waiting| *waiting < 511), "{waiting:?}");
+    assert_eq!(waiting.iter().sum::<usize>(), 1200, "{waiting:?}");
+    while world.clients.values().any(|fate| *fate == Fate::Waits) {
+        turn_all(&mut world, &workers);
+        world.advance(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_connection_that_comes_alone_costs_few_samples_and_one_change_of_a_watch() {
+    for (balance, samples_max) in [(Balance::Direct, 5), (Balance::Exact, 0)] {
+        let (mut world, workers) = serving(balance, 4);
+        world.dispatcher.accept_one_by_one();
+        for round in 0..20 {
+            (world.looks, world.watches) = (0, 0);
+            world.connect(1);
+            // Its probe, the connection, and the next probe.
+            (0..3).for_each(|_| turn_all(&mut world, &workers));
+            world.advance(Duration::from_secs(1));
+            assert!(world.looks <= samples_max, "{balance}: {} samples", world.looks);
+            // In the first round, the daemon's socket is watched otherwise than before.
+            assert!(round == 0 || world.watches == 1, "{balance}: {} changes", world.watches);
+        }
+        assert_eq!(world.clients.values().filter(|fate| **fate == Fate::Waits).count(), 0);
     }
 }

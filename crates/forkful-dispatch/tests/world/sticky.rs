@@ -8,7 +8,8 @@ use super::kernel::Fate;
 use super::scenes::turn_all;
 
 const SLOTS: u16 = 4;
-const CLIENTS: usize = 64;
+/// A multiple of each length of the kernel's list here.
+const CLIENTS: usize = 48;
 
 /// A worker in each slot; by slot.
 fn with_all_slots() -> (World, Vec<u32>) {
@@ -59,15 +60,41 @@ fn clients_stay_with_their_workers_while_the_worker_of_any_other_slot_is_gone() 
 }
 
 #[test]
+fn where_slots_times_workers_are_very_many_a_slot_without_a_worker_has_one_stand_in() {
+    let mut world = World::new(Balance::Sticky, false);
+    world.step(Event::Slots(600));
+    let workers: Vec<u32> = (0..2).map(|_| world.spawn(true, false)).collect();
+    turn_all(&mut world, &workers);
+    world.connect(1200);
+    (0..3).for_each(|_| turn_all(&mut world, &workers));
+    let client = |client: u32| world.clients[&client];
+    assert!((0..600).all(|first| client(first) == client(first + 600)));
+}
+
+#[test]
+fn where_slots_times_workers_are_many_a_slot_without_a_worker_has_as_many_stand_ins_as_the_list_has_room_for() {
+    let mut world = World::new(Balance::Sticky, false);
+    world.step(Event::Slots(200));
+    let workers: Vec<u32> = (0..4).map(|_| world.spawn(true, false)).collect();
+    turn_all(&mut world, &workers);
+    world.connect(400);
+    (0..3).for_each(|_| turn_all(&mut world, &workers));
+    let client = |client: u32| world.clients[&client];
+    let without = (0..200).filter(|slot| client(*slot) != client(slot + 200)).count();
+    assert_eq!(without, 196);
+}
+
+#[test]
 fn with_a_slot_less_the_clients_are_spread_over_the_others() {
     let (mut world, mut workers) = with_all_slots();
     let last = workers.pop().expect("the worker of the last slot");
     world.kill(last);
-    let served = served_by(&mut world, &workers);
-    let count = |served: &[u32], worker: u32| served.iter().filter(|by| **by == worker).count();
-    assert_eq!(workers.iter().map(|worker| count(&served, *worker)).max(), Some(CLIENTS / 2));
-    world.step(Event::Slots(SLOTS - 1));
-    let served = served_by(&mut world, &workers);
-    let most = workers.iter().map(|worker| count(&served, *worker)).max();
-    assert_eq!(most, Some(CLIENTS.div_ceil(workers.len())));
+    let most = |served: &[u32]| {
+        let count = |worker: &u32| served.iter().filter(|by| *by == worker).count();
+        workers.iter().map(count).max()
+    };
+    for slots in [SLOTS, SLOTS - 1] {
+        world.step(Event::Slots(slots));
+        assert_eq!(most(&served_by(&mut world, &workers)), Some(CLIENTS / workers.len()), "{slots} slots");
+    }
 }

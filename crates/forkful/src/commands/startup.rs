@@ -42,7 +42,7 @@ pub(crate) struct StartupArgs {
     /// The service's name.
     #[arg(long, value_name = "NAME")]
     pub(crate) service_name: Option<String>,
-    /// Wait for the network before starting.
+    /// Wait for the network before starting (system-wide services).
     #[arg(long, alias = "wait-ip")]
     pub(crate) wait_network: bool,
     /// Let apps listen on ports below 1024 (systemd, system-wide services).
@@ -175,6 +175,12 @@ fn check_options(args: &StartupArgs, platform: Platform, of_system: bool) -> Res
     }
     if args.low_ports && !of_system {
         return refuse("--low-ports needs a system-wide service", "add --system");
+    }
+    if args.wait_network && !of_system && platform == Platform::Systemd {
+        return refuse(
+            "--wait-network needs a system-wide service: a user's systemd does not know the network",
+            "add --system",
+        );
     }
     if args.wait_network && platform == Platform::Launchd {
         return refuse(
@@ -383,6 +389,24 @@ mod tests {
         assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o600, 0o600);
         assert!(entry(&file, None).unwrap().remove(None).unwrap());
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_service_of_a_users_systemd_cannot_wait_for_the_network() {
+        let args = StartupArgs {
+            platform: None,
+            system: false,
+            user: None,
+            home: None,
+            service_name: None,
+            wait_network: true,
+            low_ports: false,
+            print: true,
+        };
+        let fault = |platform, of_system| check_options(&args, platform, of_system).err();
+        let refused = fault(Platform::Systemd, false).unwrap();
+        assert_eq!((refused.exit, refused.hint.as_deref()), (Exit::WrongUse, Some("add --system")));
+        assert!(fault(Platform::Systemd, true).is_none() && fault(Platform::Openrc, true).is_none());
     }
 
     #[test]

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::Schemas;
 use crate::apply::{ApplyReply, ApplyRequest};
 use crate::conversation::{
-    DaemonEvent, Ending, EnvironmentQuery, EnvironmentReply, EventsQuery, MessageEvent, MessageRequest,
-    ProcessEvent, SkippedEvents, StdinRequest, TriggerRequest, WorkersReply, log_event_name,
+    DaemonEvent, Ending, EnvironmentQuery, EnvironmentReply, EventsQuery, JlistQuery, MessageEvent,
+    MessageRequest, ProcessEvent, SkippedEvents, StdinRequest, TriggerRequest, WorkersReply, log_event_name,
 };
 use crate::dashboard::{DashboardReply, DashboardRequest};
 use crate::incidents::{Incident, IncidentList, IncidentSummary, IncidentsQuery};
@@ -114,7 +114,8 @@ impl Operation {
                 Route::History => schemas.query::<HistoryQuery>(),
                 Route::Events => schemas.query::<EventsQuery>(),
                 Route::Incidents => schemas.query::<IncidentsQuery>(),
-                Route::Environment | Route::Jlist => schemas.query::<EnvironmentQuery>(),
+                Route::Environment => schemas.query::<EnvironmentQuery>(),
+                Route::Jlist => schemas.query::<JlistQuery>(),
                 _ => Vec::new(),
             },
             request: match route {
@@ -178,7 +179,7 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
             "logs",
             "workers",
             "What workers wrote",
-            "The last lines of the log files and, with `follow`, new lines. Readers that are too slow are disconnected.",
+            "The last lines of the log files and, with `follow`, new lines. A client that reads too slowly misses lines; a line of the app `forkful` without a worker's id takes their place and says how many. A client that reads nothing for 300 s is disconnected.",
         ),
         Route::Events => (
             "events",
@@ -246,7 +247,7 @@ fn words(route: Route) -> (&'static str, &'static str, &'static str, &'static st
         Route::Jlist => (
             "jlist",
             "apps",
-            "All workers in PM2's format",
+            "Workers in PM2's format",
             "One entry for each worker. Secrets are redacted unless requested.",
         ),
         Route::Apply => (
@@ -321,7 +322,7 @@ fn reply(route: Route, schemas: &mut Schemas) -> Reply {
             ],
         },
         Route::History => schemas.reply::<HistoryReply>("Series by worker"),
-        Route::Jlist => schemas.reply::<Vec<JlistEntry>>("All workers, by id"),
+        Route::Jlist => schemas.reply::<Vec<JlistEntry>>("The workers, by id"),
         Route::Apply => schemas.reply::<ApplyReply>("The plan and its results"),
         Route::Save => schemas.reply::<SaveReply>("What was saved, and where"),
         Route::ClearSaved => schemas.reply::<ClearReply>("The deleted files"),
@@ -346,9 +347,10 @@ fn events(schemas: &mut Schemas) -> Vec<(&'static str, Value)> {
 fn refusals(route: Route) -> &'static [ErrorCode] {
     match route {
         Route::Ping => &[],
-        Route::List | Route::Table | Route::Jlist | Route::Events | Route::Dashboard => PLAIN,
+        Route::List | Route::Table | Route::Events | Route::Dashboard => PLAIN,
         Route::Kill | Route::ClearSaved => &[ErrorCode::Internal],
         Route::Logs
+        | Route::Jlist
         | Route::Describe
         | Route::Environment
         | Route::Stalls

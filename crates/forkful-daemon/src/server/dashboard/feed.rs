@@ -141,7 +141,8 @@ async fn run(feed: Arc<Feed>, commands: mpsc::Sender<Command>) {
         if !feed.goes_on() {
             return;
         }
-        let list: Result<AppList, ()> = ask(&commands, |reply| Command::List { measure: true, reply }).await;
+        let list: Result<AppList, ()> =
+            ask(&commands, |reply| Command::List { measure: true, target: None, reply }).await;
         let Ok(list) = list else { break };
         let verdicts = examiner.look(&list, &commands).await;
         let new = state::of(&list, verdicts, now_ms());

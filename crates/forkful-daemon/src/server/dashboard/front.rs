@@ -229,7 +229,7 @@ impl Front {
     /// example, which would run a program.
     async fn act(&self, verb: Verb, request: Request) -> Result<Response, Response> {
         let Json(AppRequest { app, instances }) = body(request).await?;
-        let list = self.ask(|reply| Command::List { measure: false, reply }).await?;
+        let list = self.ask(|reply| Command::List { measure: false, target: None, reply }).await?;
         // A name, and nothing else that a target may be.
         if !list.apps.iter().any(|view| view.definition.name == app) {
             return Err(Refusal(ErrorReply::new(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forkful_api::client::{Client, ClientError};
 use forkful_api::incidents::IncidentsQuery;
-use forkful_api::types::{ActionRequest, ErrorCode, LogsQuery, Verb, join_targets};
+use forkful_api::types::{ActionRequest, ErrorCode, LogsQuery, Verb, WorkerView, join_targets};
 use forkful_core::scale::ScaleTarget;
 use forkful_os::wall_clock::now_ms;
 use serde_json::{Value, json};
@@ -123,20 +123,29 @@ async fn secrets(client: &mut Client) -> Result<Secrets, String> {
 
 async fn metrics(mut client: Client, app: Option<String>) -> Result<Value, String> {
     let list = client.list_measured().await.map_err(|error| refused(&error))?;
-    let worker = |worker: &forkful_api::types::WorkerView| {
+    let worker = |worker: &WorkerView| {
         json!({
             "pm_id": worker.pm_id, "status": worker.status, "cpu_percent": worker.cpu_percent,
             "memory_bytes": worker.memory_bytes, "blocked_ms": worker.blocked_ms, "metrics": worker.metrics,
             "reported_by_the_app": worker.reports.metrics,
         })
     };
-    let wanted =
-        list.apps.iter().filter(|found| app.as_ref().is_none_or(|name| *name == found.definition.name));
-    let apps: Vec<Value> = wanted
-        .map(|app| json!({ "app": app.definition.name, "workers": app.workers.iter().map(worker).collect::<Vec<_>>() }))
-        .collect();
+    // The name of an app comes first: an app may be named like a worker's id.
+    let is_name = app.as_ref().is_some_and(|app| list.apps.iter().any(|found| *app == found.definition.name));
+    let mut apps = Vec::new();
+    for found in &list.apps {
+        let is_wanted = |view: &&WorkerView| match &app {
+            None => true,
+            Some(app) if is_name => *app == found.definition.name,
+            Some(app) => *app == view.pm_id.to_string(),
+        };
+        let workers: Vec<Value> = found.workers.iter().filter(is_wanted).map(worker).collect();
+        if !workers.is_empty() || app.as_ref().is_none_or(|app| *app == found.definition.name) {
+            apps.push(json!({ "app": found.definition.name, "workers": workers }));
+        }
+    }
     match app {
-        Some(name) if apps.is_empty() => Err(format!("there is no app `{name}`")),
+        Some(name) if apps.is_empty() => Err(format!("there is no app or worker `{name}`")),
         _ => Ok(json!({ "apps": apps })),
     }
 }

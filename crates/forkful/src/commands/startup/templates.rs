@@ -48,13 +48,14 @@ pub(super) fn systemd(service: &Service) -> String {
     let low_ports =
         if service.low_ports && !is_own { "AmbientCapabilities=CAP_NET_BIND_SERVICE\n" } else { "" };
     // Restrictions that do not affect a manager of Node.js apps. Excluded are MemoryDenyWriteExecute, which
-    // breaks the JIT, options that hide files from the apps, and ProtectControlGroups, which makes the groups
-    // read-only that `Delegate` gives us: apps with limits would not start.
+    // breaks the JIT, options that hide files from the apps, ProtectControlGroups, which makes the groups
+    // read-only that `Delegate` gives us (apps with limits would not start), ProtectClock, which closes all
+    // devices such as serial ports and GPUs, and ProtectKernelTunables, which makes /sys read-only (GPIO).
     let hardening = if is_own {
         "NoNewPrivileges=yes\n"
     } else {
-        "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\nProtectKernelModules=yes\n\
-         ProtectClock=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
+        "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelModules=yes\n\
+         RestrictRealtime=yes\nRestrictSUIDSGID=yes\nLockPersonality=yes\n"
     };
     format!(
         include_str!("templates/systemd.service"),
@@ -160,9 +161,7 @@ mod tests {
         Delegate=yes
         NoNewPrivileges=yes
         ProtectSystem=full
-        ProtectKernelTunables=yes
         ProtectKernelModules=yes
-        ProtectClock=yes
         RestrictRealtime=yes
         RestrictSUIDSGID=yes
         LockPersonality=yes
