@@ -11,7 +11,7 @@ pub struct Wakes<K> {
     known: BTreeMap<K, Time>,
     /// The same in order of time.
     in_order: BTreeSet<(Time, K)>,
-    /// Items whose time may have changed; may contain duplicates.
+    /// Items whose time may have changed, with duplicates.
     changed: Vec<K>,
     /// Total number of calls of `wake`.
     asked: u64,
@@ -34,6 +34,8 @@ impl<K: Copy + Ord> Wakes<K> {
     /// Calls `wake` for each item that may have changed, to get its next due time. `wake` returns `None` for
     /// an item that no longer exists or has no due time.
     pub fn refresh(&mut self, mut wake: impl FnMut(K) -> Option<Time>) {
+        self.changed.sort_unstable();
+        self.changed.dedup();
         for key in self.changed.drain(..) {
             self.asked += 1;
             let next = wake(key);
@@ -85,6 +87,7 @@ mod tests {
             (Some(at(30)), vec![two], vec![two, one])
         );
         let asked = wakes.asked();
+        assert_eq!(asked, 2, "once each");
         wakes.refresh(|_| panic!("nothing has changed"));
         assert_eq!(wakes.asked(), asked);
         wakes.note_change(two);

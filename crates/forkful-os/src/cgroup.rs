@@ -334,14 +334,7 @@ impl AppGroup {
 
     fn limit_memory(&self, bytes: Option<u64>) -> io::Result<()> {
         let tree = self.memory.as_ref().ok_or_else(|| no_controller("memory"))?;
-        let none = match tree.version {
-            Version::Two => "max",
-            Version::One => "-1",
-        };
-        tree.write(
-            memory_limit_file(tree.version),
-            &bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()),
-        )
+        tree.limit_memory(bytes)
     }
 
     fn limit_cores(&self, millicores: Option<u32>) -> io::Result<()> {
@@ -502,6 +495,27 @@ impl Tree {
         use std::io::Write as _;
         // A single write: the kernel handles each write separately.
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(text.as_bytes())
+    }
+
+    /// Limits the memory of its processes. Without swap, if the kernel can limit swap: otherwise processes swap instead of being killed.
+    fn limit_memory(&self, bytes: Option<u64>) -> io::Result<()> {
+        let limit_file = memory_limit_file(self.version);
+        let text = |none: &str| bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string());
+        match self.version {
+            Version::Two => {
+                self.write(limit_file, &text("max"))?;
+                let _no_swap_account =
+                    self.write("memory.swap.max", if bytes.is_some() { "0" } else { "max" });
+            }
+            Version::One => {
+                // The limit of memory and swap together may not be below that of memory: it is raised before, and lowered after.
+                let limit_both = || self.write("memory.memsw.limit_in_bytes", &text("-1"));
+                let _lowered_below = limit_both();
+                self.write(limit_file, &text("-1"))?;
+                let _no_swap_account = limit_both();
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, file: &str) -> Option<String> {

@@ -7,6 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::{
@@ -80,26 +81,27 @@ pub(crate) fn tcp_listeners(port: u16) -> io::Result<Vec<InetSocket>> {
 
 /// The TCP sockets in a state with that port (0: any), each with the attributes in the mask.
 fn dump_tcp(state: u32, attributes: u8, port: u16, mut f: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut dumps = Dumps::open()?;
     for family in [libc::AF_INET, libc::AF_INET6] {
-        let mut request = vec![0; 56];
+        let mut request = [0; 56];
         request[0] = family as u8;
         request[1] = libc::IPPROTO_TCP as u8;
         request[2] = attributes;
         request[4..8].copy_from_slice(&(1_u32 << state).to_ne_bytes());
         request[8..10].copy_from_slice(&port.to_be_bytes());
-        dump(&request, &mut f)?;
+        dumps.read(&request, &mut f)?;
     }
     Ok(())
 }
 
 /// All listening unix sockets that have a name.
 pub(crate) fn listening_unix_sockets() -> io::Result<Vec<UnixSocket>> {
-    let mut request = vec![0; 24];
+    let mut request = [0; 24];
     request[0] = libc::AF_UNIX as u8;
     request[4..8].copy_from_slice(&(1_u32 << LISTEN).to_ne_bytes());
     request[12..16].copy_from_slice(&SHOW_NAME.to_ne_bytes());
     let mut found = Vec::new();
-    dump(&request, |message| found.extend(parse_unix(message)))?;
+    Dumps::open()?.read(&request, |message| found.extend(parse_unix(message)))?;
     Ok(found)
 }
 
@@ -142,25 +144,40 @@ pub(crate) fn read_all_kinds(message: &[u8]) {
     std::hint::black_box((parse_inet(message), parse_peer(message), parse_received(message)));
 }
 
-fn dump(request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
-    let socket = open(0)?;
-    // The kernel answers synchronously, so waiting only means one more read.
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    let mut message = Vec::with_capacity(HEADER_BYTES + request.len());
-    message.extend_from_slice(&((HEADER_BYTES + request.len()) as u32).to_ne_bytes());
-    message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend_from_slice(&DUMP_REQUEST.to_ne_bytes());
-    message.extend_from_slice(&[0; 8]);
-    message.extend_from_slice(request);
-    send(&socket, &message, SendFlags::empty())?;
-    let mut buffer = vec![0; DUMP_BUFFER_BYTES];
-    loop {
-        let (read, _) = rustix::io::retry_on_intr(|| recv(&socket, &mut buffer[..], RecvFlags::empty()))?;
-        if read == 0 {
-            return Err(Errno::PIPE.into());
-        }
-        if messages(&buffer[..read], &mut f)? {
-            return Ok(());
+/// A connection for dumps, one after the other.
+struct Dumps {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Dumps {
+    fn open() -> io::Result<Self> {
+        let socket = open(0)?;
+        // The kernel answers synchronously, so waiting only means one more read.
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        Ok(Self { socket, buffer: Vec::with_capacity(DUMP_BUFFER_BYTES) })
+    }
+
+    /// Calls `f` with each message of the answer.
+    fn read(&mut self, request: &[u8], mut f: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER_BYTES + request.len());
+        message.extend_from_slice(&((HEADER_BYTES + request.len()) as u32).to_ne_bytes());
+        message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        message.extend_from_slice(&DUMP_REQUEST.to_ne_bytes());
+        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(request);
+        send(&self.socket, &message, SendFlags::empty())?;
+        loop {
+            self.buffer.clear();
+            let (read, _) = rustix::io::retry_on_intr(|| {
+                recv(&self.socket, spare_capacity(&mut self.buffer), RecvFlags::empty())
+            })?;
+            if read == 0 {
+                return Err(Errno::PIPE.into());
+            }
+            if messages(&self.buffer, &mut f)? {
+                return Ok(());
+            }
         }
     }
 }

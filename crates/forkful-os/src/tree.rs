@@ -108,9 +108,15 @@ pub fn has_foreign_children(known: &dyn Fn(u32) -> bool) -> bool {
         // It becomes a child of pid 1.
         return true;
     }
-    let own = std::process::id();
-    let heads = [own, reap::head()];
-    let heads = if heads[0] == heads[1] { &heads[..1] } else { &heads[..] };
+    let (own, head) = (std::process::id(), reap::head());
+    // With a keeper this process usually has none, which one system call says; each of its threads has a list of its own.
+    let heads = [own, head];
+    let heads = match (own == head, reap::is_childless()) {
+        (true, true) => &heads[..0],
+        (true, false) => &heads[..1],
+        (false, true) => &heads[1..],
+        (false, false) => &heads[..],
+    };
     heads.iter().any(|head| {
         let children = reap::children_at(&format!("/proc/{head}/task"));
         children.map_or(true, |children| children.into_iter().any(|pid| pid != own && !known(pid)))

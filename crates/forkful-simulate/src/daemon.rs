@@ -94,6 +94,13 @@ pub(crate) struct App {
     pub(crate) places: BTreeSet<u16>,
 }
 
+impl App {
+    /// The number of slots, those without a worker included.
+    pub(crate) fn slot_count(&self) -> u16 {
+        self.places.last().map_or(0, |last| last + 1)
+    }
+}
+
 impl AsRef<AppSupervisor> for App {
     fn as_ref(&self) -> &AppSupervisor {
         &self.supervisor

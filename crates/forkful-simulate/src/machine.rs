@@ -62,6 +62,9 @@ pub(crate) struct Process {
     pub(crate) exit: Option<Exit>,
     /// The daemon has told it to end, in any way.
     pub(crate) told_to_end: bool,
+    pub(crate) has_got_stop: bool,
+    /// It has answered its last request, and has reported that its app handles the stop signal.
+    pub(crate) awaits_stop: bool,
     /// It has opened its sockets.
     pub(crate) listens: bool,
     /// It has listened, or has reported that it is ready, independent of the app's ready sign.
@@ -119,6 +122,8 @@ impl Machine {
             kept_signals: Vec::new(),
             exit: None,
             told_to_end: false,
+            has_got_stop: false,
+            awaits_stop: false,
             listens: false,
             has_shown: false,
             is_ready: false,
@@ -187,6 +192,7 @@ impl World {
         match process.phase {
             Phase::Queued | Phase::Starting => process.kept_signals.push(signal),
             Phase::Alive => {
+                process.has_got_stop |= signal == Signal::Stop;
                 let (after, exit) = match signal {
                     Signal::Stop if process.hangs => return,
                     Signal::Stop if process.plan.closes_when_stopped && has_channel => {

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) dies_when_refused: bool,
     /// On the stop signal it closes its servers, and exits when nothing is left.
     pub(crate) closes_when_stopped: bool,
+    /// Its app handles the stop signal, and its agent reports that with the end of a drain.
+    pub(crate) handles_stop: bool,
     /// How long it takes until the daemon reads its messages.
     pub(crate) latency: Duration,
     /// How long it takes until the daemon learns of its end.
@@ -76,6 +78,7 @@ impl Plan {
             memory: (50, dice.below(8)),
             dies_when_refused: false,
             closes_when_stopped: false,
+            handles_stop: dice.percent(30),
             latency: Duration::ZERO,
             mourning: MS,
         }
@@ -130,6 +133,7 @@ impl Plan {
             memory: (50, dice.below(200)),
             dies_when_refused: dice.percent(50),
             closes_when_stopped: dice.percent(25),
+            handles_stop: dice.percent(40),
             latency: if dice.percent(70) { Duration::ZERO } else { dice.millis(0, 200) },
             mourning: if dice.percent(80) { dice.millis(0, 10) } else { dice.millis(0, 2_000) },
         }

@@ -38,11 +38,13 @@ pub enum Plant {
     LoadForgotten,
     ScalingUnsaved,
     OldLeavesFirst,
+    HandlerForgotten,
+    SlotsUntold,
 }
 
 impl Plant {
     /// All of them: name and description.
-    pub const ALL: [(Self, &'static str, &'static str); 35] = [
+    pub const ALL: [(Self, &'static str, &'static str); 37] = [
         (Self::LostAnswer, "lost-answer", "the answer of a slot to a command is dropped"),
         (Self::AnsweredTwice, "answered-twice", "an answer is counted twice"),
         (Self::DoubleSpawn, "double-spawn", "a process is started twice under one generation"),
@@ -126,6 +128,12 @@ impl Plant {
             "old-leaves-first",
             "a reload stops the old worker when it starts the new one",
         ),
+        (
+            Self::HandlerForgotten,
+            "handler-forgotten",
+            "the daemon is not told that a worker's app handles the stop signal",
+        ),
+        (Self::SlotsUntold, "slots-untold", "the dispatcher is not told how many slots the app has"),
     ];
 
     pub fn name(self) -> &'static str {

@@ -72,6 +72,8 @@ pub(crate) enum Target {
     All,
     App(usize),
     Slot(usize, u16),
+    /// Two slots, or one.
+    Slots(usize, [u16; 2]),
 }
 
 /// An event that arrives too late.
@@ -184,7 +186,7 @@ impl Writer {
             10..=59 => self.command(),
             60..=64 => Action::Leave(self.dice.bits()),
             65..=69 => {
-                let slot = self.dice.below(u64::from(WORKERS_MAX)) as u16;
+                let slot = self.slot();
                 Action::Renew(self.app(), self.dice.percent(70).then_some(slot))
             }
             70..=79 => Action::Kill(self.dice.bits()),
@@ -239,11 +241,16 @@ impl Writer {
         }
     }
 
+    fn slot(&mut self) -> u16 {
+        self.dice.below(u64::from(WORKERS_MAX)) as u16
+    }
+
     fn command(&mut self) -> Action {
         let app = self.app();
         let target = match self.dice.below(20) {
             0 | 1 => Target::All,
-            2..=5 => Target::Slot(app, self.dice.below(u64::from(WORKERS_MAX)) as u16),
+            2..=4 => Target::Slot(app, self.slot()),
+            5 | 6 => Target::Slots(app, [self.slot(), self.slot()]),
             _ => Target::App(app),
         };
         let verb = match self.dice.below(20) {
@@ -280,6 +287,7 @@ impl fmt::Display for Target {
             Self::All => f.write_str("all"),
             Self::App(app) => write!(f, "{}", name(*app)),
             Self::Slot(app, slot) => write!(f, "worker {slot} of {}", name(*app)),
+            Self::Slots(app, [one, other]) => write!(f, "workers {one} and {other} of {}", name(*app)),
         }
     }
 }

@@ -31,6 +31,7 @@ pub enum Invariant {
     NothingForgotten,
     AppliesWhole,
     StuckEnd,
+    StopHeard,
     ClockKept,
     ScalesWithin,
     ScalesAtRest,
@@ -41,6 +42,7 @@ pub enum Invariant {
     NoneDropped,
     CountersAgree,
     GivenToReady,
+    ClientsStay,
     ReadyTruly,
     ListensTruly,
     ChannelKept,
@@ -88,6 +90,7 @@ impl Invariant {
             Self::NothingForgotten => "what a daemon has saved stays on disk until another one takes it up",
             Self::AppliesWhole => "an apply makes all apps what the file says, or leaves them as they were",
             Self::StuckEnd => "a worker whose loop stands still for longer than its limit is killed",
+            Self::StopHeard => "a worker whose app handles the stop signal gets it before it is disconnected",
             Self::ClockKept => "at each point of an app's cron pattern its workers are renewed, once",
             Self::ScalesWithin => "a number of workers that follows the load stays within its bounds",
             Self::ScalesAtRest => {
@@ -102,6 +105,7 @@ impl Invariant {
             }
             Self::CountersAgree => "the counters say how many connections were handed over and lost",
             Self::GivenToReady => "no connection is given to a worker that is not ready, or is leaving",
+            Self::ClientsStay => "sticky clients stay with their slots when the worker of another slot ends",
             Self::ReadyTruly => "a worker counts as ready when it has told so as its app wants it",
             Self::ListensTruly => "a worker counts as listening on what it listens on",
             Self::ChannelKept => {

@@ -63,16 +63,8 @@ impl Hierarchies {
         let available = tree.read("cgroup.controllers").unwrap_or_default();
         let wanted = |name: &&str| available.split_ascii_whitespace().any(|has| has == *name);
         let wanted: Vec<&str> = CONTROLLERS.into_iter().filter(wanted).collect();
-        if wanted.is_empty() || pass_on(&tree, &wanted) {
-            return;
-        }
-        let own_pid = std::process::id().to_string();
-        let is_alone = tree.read("cgroup.procs").is_some_and(|text| text.lines().eq([own_pid.as_str()]));
-        if is_alone
-            && let Ok(leaf) = tree.below(LEAF)
-            && leaf.write("cgroup.procs", &own_pid).is_ok()
-        {
-            pass_on(&tree, &wanted);
+        if !wanted.is_empty() {
+            prepare_group(&tree, &wanted, &std::process::id().to_string());
         }
     }
 
@@ -108,6 +100,23 @@ const CONTROLLERS: [&str; 2] = ["memory", "cpu"];
 
 /// The group of a supervisor that had to move to make room for its apps' groups.
 pub(super) const LEAF: &str = "forkful-daemon";
+
+/// Enables controllers for the groups below. A group with processes is left alone if they cannot be moved: the kernel refuses `memory`
+/// there, but accepts `cpu`, which makes the group threaded and the groups below invalid (cgroup-v2, "Threads").
+pub(super) fn prepare_group(tree: &Tree, wanted: &[&str], own_pid: &str) {
+    // Only the root has no type; its processes are no obstacle.
+    let is_root = tree.read("cgroup.type").is_none();
+    let processes = tree.read("cgroup.procs").unwrap_or_default();
+    if !is_root && !processes.trim().is_empty() {
+        let is_alone = processes.lines().eq([own_pid]);
+        let has_moved =
+            is_alone && tree.below(LEAF).is_ok_and(|leaf| leaf.write("cgroup.procs", own_pid).is_ok());
+        if !has_moved {
+            return;
+        }
+    }
+    pass_on(tree, wanted);
+}
 
 fn without_leaf(path: &Path) -> PathBuf {
     if path.ends_with(LEAF) { path.parent().unwrap_or(path).to_owned() } else { path.to_owned() }

@@ -154,3 +154,63 @@ fn workers_of_an_app_have_accounts_of_their_own() {
     let passed_on = app.memory.as_ref().is_some_and(|tree| tree.version == Version::Two);
     assert_eq!((used.memory_bytes.is_some(), has_memory), (passed_on, passed_on), "{used:?}");
 }
+
+/// A folder that looks like a group, with these files.
+fn pretended(version: Version, files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let tree = Tree { path: folder.path().to_owned(), version };
+    (folder, tree)
+}
+
+#[test]
+fn controllers_are_passed_on_only_by_a_group_that_is_left_without_processes() {
+    let leaf = format!("{}/cgroup.procs", hierarchy::LEAF);
+    // The group's type (the root has none), its processes; the processes of the leaf, and what is passed on then.
+    for (kind, processes, moved, passed) in [
+        (Some("domain"), "", "", "+cpu"),
+        (Some("domain"), "17\n", "17", "+cpu"),
+        (Some("domain"), "17\n18\n", "", ""),
+        (None, "1\n17\n", "", "+cpu"),
+    ] {
+        let mut files = vec![("cgroup.procs", processes), ("cgroup.subtree_control", ""), (&leaf, "")];
+        files.extend(kind.map(|kind| ("cgroup.type", kind)));
+        let (_folder, tree) = pretended(Version::Two, &files);
+        hierarchy::prepare_group(&tree, &["cpu"], "17");
+        let read = |file: &str| tree.read(file).unwrap();
+        assert_eq!(
+            (read(&leaf).as_str(), read("cgroup.subtree_control").as_str()),
+            (moved, passed),
+            "{kind:?} {processes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_limit_of_memory_is_one_of_swap_too() {
+    let (_folder, two) = pretended(Version::Two, &[("memory.max", ""), ("memory.swap.max", "")]);
+    two.limit_memory(Some(64 << 20)).unwrap();
+    assert_eq!((two.number("memory.max"), two.number("memory.swap.max")), (Some(64 << 20), Some(0)));
+    // A kernel that does not account for swap.
+    let (_folder, without) = pretended(Version::Two, &[("memory.max", "")]);
+    without.limit_memory(Some(64 << 20)).unwrap();
+
+    let Some((_, groups)) = groups() else { return };
+    for mebi in [64, 128, 32] {
+        let limits = GroupLimits { memory_bytes: Some(mebi << 20), millicores: None };
+        let Ok(app) = groups.app("app", limits) else {
+            return eprintln!("skipped: no limit can be set here");
+        };
+        let memory = app.memory.as_ref().unwrap();
+        assert_eq!(memory.number(memory_limit_file(memory.version)), Some(mebi << 20));
+        let (file, expected) = match memory.version {
+            Version::Two => ("memory.swap.max", 0),
+            Version::One => ("memory.memsw.limit_in_bytes", mebi << 20),
+        };
+        assert_eq!(memory.number(file).unwrap_or(expected), expected);
+    }
+}

@@ -216,17 +216,9 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Fills `buffer` from the start of a file; these files are generated at the first read and are short.
+/// Fills `buffer` from the start of a file. These files are generated at the first read, which gives all of it.
 pub(super) fn read_some(path: &str, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut file = File::open(path)?;
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..])? {
-            0 => break,
-            more => filled += more,
-        }
-    }
-    Ok(filled)
+    File::open(path)?.read(buffer)
 }
 
 /// Scheduling statistics of a process's main thread.

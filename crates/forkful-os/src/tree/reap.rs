@@ -77,13 +77,25 @@ fn reap_orphans_of(keeping: &Keeping, known: &dyn Fn(u32) -> bool) -> usize {
 
 /// Any zombie child; it is not reaped.
 fn any_zombie() -> io::Result<Option<u32>> {
+    match look_for_zombie() {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        found => found,
+    }
+}
+
+/// Whether this process certainly has no child.
+pub(super) fn is_childless() -> bool {
+    look_for_zombie().is_err_and(|error| error.raw_os_error() == Some(libc::ECHILD))
+}
+
+/// A child that has ended; `ECHILD` if there is no child at all.
+fn look_for_zombie() -> io::Result<Option<u32>> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: the kernel fills in the zeroed structure, or leaves it when there is no zombie.
     let result = unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) };
     if result != 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::ECHILD) { Ok(None) } else { Err(error) };
+        return Err(io::Error::last_os_error());
     }
     // SAFETY: initialised to zeros at least, and the pid is valid for what waitid returns.
     let pid = unsafe { info.assume_init().si_pid() };

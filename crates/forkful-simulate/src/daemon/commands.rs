@@ -243,6 +243,17 @@ impl World {
         let target = match target {
             Target::All => targets::Target::All,
             Target::App(app) => targets::Target::Name(name(app)),
+            Target::Slots(app, slots) => {
+                let mut both = Selection::new();
+                for (id, slots) in slots.iter().flat_map(|slot| self.select(Target::Slot(app, *slot))) {
+                    both.entry(id).or_default().extend(slots);
+                }
+                for slots in both.values_mut() {
+                    slots.sort_unstable();
+                    slots.dedup();
+                }
+                return both;
+            }
             Target::Slot(app, number) => {
                 let entry = self.daemon.find(&name(app)).and_then(|id| self.daemon.apps.get(&id));
                 let workers: Vec<u32> =

@@ -126,11 +126,13 @@ impl World {
                 if let Some(entry) = self.daemon.apps.get_mut(&app) {
                     entry.places.insert(slot);
                 }
+                self.count_slots(app);
             }
             Effect::SlotRemoved(slot, _) => {
                 if let Some(entry) = self.daemon.apps.get_mut(&app) {
                     entry.places.remove(&slot);
                 }
+                self.count_slots(app);
                 self.watch.forget_slot(app, slot);
             }
             Effect::Removed => self.remove_app(app),
@@ -163,6 +165,14 @@ impl World {
             Effect::Note(..) | Effect::FinishedBefore(..) => {}
             Effect::Failed(job, ..) => self.fail_job(job),
             Effect::Reloaded(job, result) => self.note_reloaded(job, &result),
+        }
+    }
+
+    /// The kernel distributes sticky clients over all slots.
+    fn count_slots(&mut self, app: AppId) {
+        let slots = self.daemon.apps.get(&app).map_or(0, App::slot_count);
+        if self.plant != Some(Plant::SlotsUntold) {
+            self.dispatch(app, Input::Slots(slots));
         }
     }
 

@@ -49,7 +49,9 @@ pub(crate) enum Said {
     Counted(u32),
     /// It received a [`Message::Echo`].
     Echoed,
-    Drained,
+    Drained {
+        stops: bool,
+    },
     /// The number of requests it has served.
     Served(u64),
     Chatter,

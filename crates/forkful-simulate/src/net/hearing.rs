@@ -12,6 +12,7 @@ use super::channel::{Item, Said};
 use super::primary::Told;
 use super::{Port, worker_of};
 use crate::machine::Pid;
+use crate::plant::Plant;
 use crate::world::World;
 
 /// Lines read from a worker in one turn.
@@ -94,7 +95,12 @@ impl World {
             Said::Counted(staying) => {
                 Input::Counted { worker, connections: Connections { staying, movable: staying } }
             }
-            Said::Drained => Input::Drained { worker, stops: false },
+            Said::Drained { stops } => {
+                let stops = stops && !self.plants(Plant::HandlerForgotten);
+                let Some(primary) = self.net.primaries.get_mut(&app) else { return };
+                primary.told.extend(stops.then_some(Told::Drained(pid)));
+                Input::Drained { worker, stops }
+            }
             Said::Served(served) => return primary.told.push_back(Told::Served(pid, served)),
             Said::Chatter => return primary.dispatcher.spoke(worker, self.now),
         };
@@ -221,6 +227,11 @@ impl World {
                 if let Some((_, slot, generation)) = whose(self, pid) {
                     self.watch.excuse(app, slot);
                     self.feed(app, slot, slot::Event::Disconnected(generation));
+                }
+            }
+            Told::Drained(pid) => {
+                if let Some((_, slot, generation)) = whose(self, pid) {
+                    self.feed(app, slot, slot::Event::Drained(generation));
                 }
             }
         }

@@ -32,6 +32,8 @@ pub(crate) enum Told {
     Served(Pid, u64),
     ListenFailed(Pid, Port),
     Disconnected(Pid),
+    /// It has answered its last request, and its app handles the stop signal.
+    Drained(Pid),
 }
 
 /// See the module's documentation.
@@ -317,6 +319,13 @@ impl World {
             && members.is_empty()
         {
             return self.watch.fail(Invariant::GivenToReady, "the kernel is told to give to nobody");
+        }
+        if let Steer::BySource(members) = &steer {
+            let slots = self.daemon.apps.get(&app).map_or(0, crate::daemon::App::slot_count);
+            if members.len() < usize::from(slots) {
+                let seen = format!("sticky clients of {slots} slots are distributed over {}", members.len());
+                return self.watch.fail(Invariant::ClientsStay, seen);
+            }
         }
         let is_fewer = |members: &[u16]| members.iter().any(|member| !new_members(&steer).contains(member));
         if !(skips && is_fewer(address.steered())) {

@@ -156,11 +156,28 @@ impl World {
                 self.excuse(pid);
                 self.close_server(pid, *port);
             }
-            Deed::Drained => self.say(pid, Said::Drained),
+            Deed::Drained => self.report_drained(pid),
             // Either with Node's message, or only by closing the channel.
             Deed::Disconnect if self.dice.percent(60) => self.say(pid, Said::Leaves),
             Deed::Disconnect => self.close_channel(pid),
             Deed::Die(_) => {}
+        }
+    }
+
+    /// A worker has answered its last request.
+    fn report_drained(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get_mut(pid) else { return };
+        let stops = process.plan.handles_stop;
+        process.awaits_stop = stops;
+        self.say(pid, Said::Drained { stops });
+    }
+
+    /// A disconnect may end a worker at once.
+    fn check_stop_heard(&mut self, pid: Pid) {
+        let Some(process) = self.machine.processes.get(pid) else { return };
+        if process.awaits_stop && !process.has_got_stop {
+            let seen = format!("process {} is disconnected before it got the stop signal", pid.0);
+            self.watch.fail(Invariant::StopHeard, seen);
         }
     }
 
@@ -363,6 +380,7 @@ impl World {
                 }
             }
             Message::Disconnect { .. } => {
+                self.check_stop_heard(pid);
                 self.close_channel(pid);
                 let process = self.machine.processes.get(pid);
                 let has_closed = process.is_some_and(|p| p.told_to_end && p.plan.closes_when_stopped);
