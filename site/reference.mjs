@@ -87,7 +87,7 @@ ask http://localhost/v1/actions/reload \\
   --data '{ "targets": ["api"] }'
 \`\`\`
 
-Without \`FORKFUL_HOME\`, the socket is \`~/.forkful/forkful.sock\`. An error has a \`hint\` and, in \`see\`, the page that says more.
+Without \`FORKFUL_HOME\`, the socket is \`~/.forkful/forkful.sock\`. An error may have a \`hint\`, and in \`see\` the address of the page that says more.
 
 ## Requests
 ${operations.join('\n').trim()}
@@ -149,6 +149,10 @@ ${description}
 | --- | --- | --- |
 ${rows.join('\n')}
 
+A stream on the socket belongs to one daemon: also \`forkful update\` ends it with \`daemon:ending\`, and it is cut off when the daemon is killed. Connect again to go on with the next daemon.
+\`events()\` of JavaScript does so by itself, as \`forkful events -f\` does; it misses what happens until it is connected again. It ends after \`daemon:ending\` when the daemon is stopped, and
+throws \`NO_DAEMON\` when the daemon ended unexpectedly and no other has taken over.
+
 ## Steps of a worker's life
 \`event\` of a \`process:event\`:
 
@@ -161,11 +165,11 @@ ${steps.join('\n')}
 | --- | --- | --- |
 ${options.join('\n')}
 
-The daemon never waits for a reader, and keeps at most 4,096 events or 8 MB for each. A program that reads more slowly gets \`events:skipped\` with the number of events that were left out.
+The daemon never waits for a reader, and keeps at most 4,096 events or 8 MB for each. A program that reads more slowly gets \`events:skipped\` with the number of events that were left out. So does one that follows lines of output, also with \`targets\`: lines are counted whatever app wrote them.
 `;
 }
 
-/** The declarations of index.d.ts with the comment above each: `{ doc, text, kind, name }`. */
+/** The declarations of a file of types with the comment above each: `{ doc, text, kind, name }`. */
 function declarations(source) {
   const found = [];
   const pattern = /(?:\/\*\*([\s\S]*?)\*\/\n)?export (interface|class|function|const|type) (\w+)([\s\S]*?)(?=\n(?:\/\*\*|export|declare|import|\/\/)|\n*$)/g;
@@ -184,7 +188,7 @@ function methods(text) {
 }
 
 export function javascriptPage() {
-  const all = declarations(read('npm/forkful/index.d.ts'));
+  const all = [...declarations(read('npm/forkful/index.d.ts')), ...declarations(read('npm/forkful/index.views.d.ts'))];
   const client = methods(all.find(({ name, kind }) => kind === 'class' && name === 'Client').text);
   const functions = new Map();
   for (const { kind, name, text, doc } of all) {

@@ -1,6 +1,10 @@
 // Types of `forkful`. Its documentation explains each command; this file has the types of arguments and results.
 /// <reference types="node" />
 
+import type { AppView, LogLine, Ping, Pm2Env, Process, WorkerReply } from './index.views.js';
+
+export * from './index.views.js';
+
 /** A worker's state, in PM2's words. */
 export type Status = 'online' | 'launching' | 'stopping' | 'stopped' | 'finished' | 'errored' | 'waiting restart';
 
@@ -262,181 +266,6 @@ export interface Applied {
   undone: AppOutcome[];
 }
 
-/** The current state of an app. */
-export interface AppView {
-  /** The complete definition, without the environment's values. */
-  definition: { name: string; program: string; script: string | null; args: string[]; cwd: string; mode: 'cluster' | 'fork'; instances: number; [key: string]: unknown };
-  env_names: string[];
-  /** Features that do not work as the app expects, and the remedy, such as that log4js loses lines. */
-  notes?: string[];
-  /** As `tcp://127.0.0.1:3000`. */
-  listening: string[];
-  created_at_ms: number;
-  /** The hosts to which its workers have opened connections, such as databases: at most 16, those with most connections. */
-  outgoing?: HostLoad[];
-  dispatch: DispatchView[];
-  workers: WorkerView[];
-}
-
-/** The connections of all workers of an app to a host. */
-export interface HostLoad {
-  /** Host and port, such as `db:5432`. */
-  host: string;
-  connections: number;
-  /** Workers that have any. */
-  workers: number;
-  /** The most connections of one worker; of a host that has refused some, only those that were open at two readings in a row. */
-  most: number;
-  /** Connections that the host refused because it had too many, since the start of the present workers. */
-  refused: number;
-  /** The connections that the app had while the host refused others: what the host's limit leaves for this app. */
-  limit?: number;
-}
-
-/** The connections of a worker to a host. */
-export interface HostUse {
-  host: string;
-  connections: number;
-  /** Since the start of the worker. */
-  refused: number;
-}
-
-/** Counters of one listening address. */
-export interface DispatchView {
-  address: string;
-  mode: 'auto' | 'direct' | 'exact' | 'least' | 'shared' | 'sticky';
-  handed_over: number;
-  rescued: number;
-  suspected: number;
-  steered: number;
-}
-
-/** The use of all processes of a worker, from its control group. */
-export interface WorkerUsage {
-  memory_bytes: number | null;
-  /** A share of one core, between the last two samples. */
-  cpu_percent: number | null;
-  /** Since the worker's process was started. */
-  cpu_time_ms: number | null;
-}
-
-/** The current state of a worker. */
-export interface WorkerView {
-  pm_id: number;
-  slot: number;
-  pid: number | null;
-  status: Status;
-  restarts: number;
-  /** Unexpected exits after which the worker was restarted (`restarts` counts these as well) or given up. */
-  crashes: number;
-  unstable_restarts: number;
-  started_at_ms: number | null;
-  cpu_percent: number;
-  memory_bytes: number;
-  /** How long its event loop has been blocked, if it counts as blocked. */
-  blocked_ms?: number;
-  /** The use of its process and all descendants, from its control group, if it has one. */
-  usage?: WorkerUsage;
-  out_log_path: string;
-  error_log_path: string;
-  last_exit: string | null;
-  exit_code: number | null;
-  reason: string | null;
-  stderr_tail: string[];
-  dropped_log_lines: number;
-  /** Its Node.js version, as `22.11.0`; null until its agent has reported it. */
-  node_version: string | null;
-  /** Its agent's measurements, by the names in docs/METRICS.md. */
-  metrics?: Record<string, number>;
-  /** The hosts to which it has opened connections, such as databases: at most 16, those with most connections. */
-  outgoing?: HostUse[];
-  /** Its metrics reported with `@pm2/io`. */
-  reports: { metrics: Record<string, Metric>; actions: Action[]; options: Record<string, unknown> };
-}
-
-export interface Metric {
-  value: unknown;
-  unit?: string;
-  type?: string;
-  historic?: boolean;
-}
-
-export interface Action {
-  action_name: string;
-  action_type: string | null;
-  arity: number | null;
-}
-
-export interface Ping {
-  version: string;
-  api: number;
-  pid: number;
-  /** The process id of the daemon's keeper, if it has one. */
-  keeper?: number;
-  started_at_ms: number;
-  /** The daemon is in the portable mode, which lacks what only Linux has. */
-  portable?: boolean;
-}
-
-/** One line of an app's output. */
-export interface LogLine {
-  app: string;
-  /** Null for a file that several workers write to. */
-  pm_id: number | null;
-  stream: 'out' | 'err';
-  /** Null for lines that were read from disk. */
-  at_ms: number | null;
-  line: string;
-}
-
-/** The result of a message or an action at one worker. */
-export interface WorkerReply {
-  app: string;
-  pm_id: number;
-  error: string | null;
-  /** An action's result. */
-  result?: unknown;
-}
-
-/** A worker in PM2's format. */
-export interface Process {
-  /** 0 when there is no process. */
-  pid: number;
-  name: string;
-  pm2_env: Pm2Env;
-  pm_id: number;
-  monit: { memory: number; cpu: number; blocked_ms?: number };
-  /** The use of its process and all descendants, from its control group, if it has one. */
-  usage?: WorkerUsage;
-}
-
-/** PM2's mix of configuration and state, including the environment's variables. */
-export interface Pm2Env {
-  name: string;
-  namespace: string;
-  pm_id: number;
-  status: Status;
-  restart_time: number;
-  unstable_restarts: number;
-  pm_uptime: number;
-  created_at: number;
-  exec_mode: 'cluster_mode' | 'fork_mode';
-  instances: number;
-  NODE_APP_INSTANCE: number;
-  pm_exec_path: string;
-  /** Its Node.js version, if known. */
-  node_version?: string;
-  pm_cwd: string;
-  exec_interpreter: string;
-  pm_out_log_path: string;
-  pm_err_log_path: string;
-  axm_actions: Action[];
-  axm_monitor: Record<string, Metric>;
-  exit_code?: number;
-  env?: Record<string, string>;
-  [key: string]: unknown;
-}
-
 /** A change of a worker's state. */
 export interface ProcessEvent {
   type: 'process:event';
@@ -458,6 +287,29 @@ export interface MessageEvent {
   app: string;
   pm_id: number;
   message: unknown;
+}
+
+/** An event loop was blocked; it runs again. */
+export interface StallEvent {
+  type: 'process:stall';
+  app: string;
+  /** When it began. */
+  at_ms: number;
+  pm_id: number;
+  /** How long before the report it began. */
+  ago_ms: number;
+  for_ms: number;
+  /** CPU time that the process used while it was blocked. */
+  cpu_ms: number;
+  /** The request that was handled: its method, and its path without the parts that differ from request to request. */
+  route: string | null;
+  /** The function with most of the time, with file and line. */
+  function: string | null;
+  /** That function and its callers, innermost first. */
+  stack: string[];
+  /** Requests that waited. */
+  requests: number;
+  waited_ms: number;
 }
 
 /** An unexpected event of an app, in short: `forkful events`. */
@@ -521,13 +373,13 @@ export interface SkippedEvent {
   count: number;
 }
 
-/** The daemon stops, which ends the stream. */
+/** The last event: the daemon has stopped, and no other goes on with its apps. */
 export interface EndingEvent {
   type: 'daemon:ending';
   at_ms: number;
 }
 
-export type Event = ProcessEvent | MessageEvent | IncidentEvent | LogEvent | SkippedEvent | EndingEvent;
+export type Event = ProcessEvent | MessageEvent | StallEvent | IncidentEvent | LogEvent | SkippedEvent | EndingEvent;
 
 /** Live events from the daemon. `break` or `close()` ends the stream. */
 export interface Stream<T> extends AsyncIterableIterator<T> {
@@ -586,7 +438,7 @@ export class Client {
   ping(): Promise<Ping | null>;
   list(): Promise<AppView[]>;
   describe(target: Target): Promise<AppView[]>;
-  jlist(options?: { showSecrets?: boolean }): Promise<Process[]>;
+  jlist(options?: { showSecrets?: boolean; target?: Target }): Promise<Process[]>;
   environment(target: Target, options?: { showSecrets?: boolean }): Promise<Record<string, Record<string, string>>>;
   start(script: string, options?: Partial<App> & How): Promise<AppOutcome[]>;
   start(apps: App | App[] | { apps: App[] }, how?: How): Promise<AppOutcome[]>;
@@ -653,7 +505,10 @@ export const incidents: Client['incidents'];
 export const incident: Client['incident'];
 /** The last lines of the log files and, with `follow`, new lines. */
 export const logs: Client['logs'];
-/** A live stream of the apps' events. */
+/**
+ * A live stream of the apps' events. After an update or a crash of the daemon it goes on with the next daemon, and misses what happens until it
+ * is connected again. It ends after `daemon:ending`, and throws `NO_DAEMON` if the daemon ended unexpectedly and no other has taken over.
+ */
 export const events: Client['events'];
 /** Empties log files. */
 export const flush: Client['flush'];

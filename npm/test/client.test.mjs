@@ -1,5 +1,6 @@
 // The package's functions against the real binary.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
@@ -10,7 +11,7 @@ import { test } from 'node:test';
 import { Client, ForkfulError, connect } from '../forkful/index.mjs';
 import * as forkful from '../forkful/index.mjs';
 
-import { binary, sandbox, waitUntil, within } from './lib/sandbox.mjs';
+import { binary, build, loseDaemon, sandbox, waitUntil, within } from './lib/sandbox.mjs';
 
 const APP = new URL('./fixtures/app.js', import.meta.url).pathname;
 const METRICS = new URL('./fixtures/metrics.cjs', import.meta.url).pathname;
@@ -289,6 +290,15 @@ test('a block of the configuration is chosen by the name of the app', async (t) 
   ]);
 });
 
+test('jlist lists the workers of a target', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', instances: 2 });
+  await client.start({ script: APP, name: 'web', namespace: 'front' });
+  const ids = async (target) => (await client.jlist({ target })).map(({ pm_id: id }) => id);
+  assert.deepEqual([await ids('api'), await ids(1), await ids('front'), await ids('/^(api|web)$/'), await ids(APP)], [[0, 1], [1], [2], [0, 1, 2], [0, 1, 2]]);
+  await assert.rejects(ids('other'), { code: 'NO_SUCH_TARGET' });
+});
+
 test('secrets are redacted, unless they are asked for', async (t) => {
   const { client } = clientOf(t);
   await client.start({ script: APP, name: 'api', args: ['--token', 'hunter2', '--level=3'], env: { DB_PASSWORD: 'hunter2', LINK: 'postgres://u:hunter2@h/d', PLAIN: 'yes', NODE_ENV: 'test' } });
@@ -337,6 +347,41 @@ test('events tell the steps of a life, lines and messages, also of apps that com
   assert.deepEqual(steps(await eventsUntil(stream, (event) => event.event === 'delete')), [['exit', true], ['delete', true]]);
   await client.kill();
   await eventsUntil(stream, (event) => event.type === 'daemon:ending');
+  assert.equal((await stream.next()).done, true);
+});
+
+test('events go on with the daemon that takes over after an update and after a crash; a lost daemon is an error', async (t) => {
+  const { client, env, directory } = clientOf(t);
+  await client.start({ script: APP, name: 'api', instances: 1 });
+  const stream = client.events({ targets: 'api' });
+  await stream.ready;
+  /** Waits for an event of the daemon with another pid; returns that pid. */
+  const followed = async (earlier) => {
+    const pid = await waitUntil('the next daemon', async () => {
+      const found = (await client.ping().catch(() => null))?.pid;
+      return found !== earlier && found;
+    });
+    let isFound = false;
+    const found = eventsUntil(stream, ({ event }) => event === 'reload').finally(() => { isFound = true; });
+    // The stream may miss what happens before it is connected.
+    const reloads = waitUntil('an event of the next daemon', async () => {
+      await client.reload('api');
+      return isFound;
+    });
+    assert.ok((await found).every(({ type }) => type === 'process:event'));
+    await reloads;
+    return pid;
+  };
+  const { pid: first } = await client.ping();
+  const next = build(directory);
+  execFileSync(next, ['update'], { env, stdio: 'ignore' });
+  const second = await followed(first);
+  process.kill(second, 'SIGKILL');
+  await followed(second);
+
+  const lost = assert.rejects(eventsUntil(stream, () => false), { name: 'ForkfulError', code: 'NO_DAEMON', message: /ended unexpectedly/ });
+  await loseDaemon(env);
+  await lost;
   assert.equal((await stream.next()).done, true);
 });
 

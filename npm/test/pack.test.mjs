@@ -70,7 +70,7 @@ test('a project: its bin, `import`, `require` and `forkful/pm2`', async (t) => {
   const box = sandbox(t);
   const { prefix, env } = installed(box);
   const listed = execFileSync('tar', ['tzf', tarballs[1]], { encoding: 'utf8' }).split('\n');
-  for (const file of ['README.md', 'LICENSE', 'index.d.ts', 'index.d.mts', 'pm2.d.ts', 'bin/forkful']) assert.ok(listed.includes(`package/${file}`), `${file} is not packed`);
+  for (const file of ['README.md', 'LICENSE', 'index.d.ts', 'index.d.mts', 'index.views.d.ts', 'pm2.d.ts', 'bin/forkful']) assert.ok(listed.includes(`package/${file}`), `${file} is not packed`);
   assert.ok(!listed.some((file) => /test|node_modules/.test(file)), listed.join(' '));
 
   const bin = join(prefix, 'node_modules/.bin/forkful');

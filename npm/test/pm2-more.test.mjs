@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { PACKAGE, binary, processesOf, sandbox, waitUntil } from './lib/sandbox.mjs';
+import { PACKAGE, binary, build, processesOf, sandbox, waitUntil } from './lib/sandbox.mjs';
 
 const APP = new URL('./fixtures/app.js', import.meta.url).pathname;
 const METRICS = new URL('./fixtures/metrics.cjs', import.meta.url).pathname;
@@ -52,6 +52,44 @@ test('a bus is opened for a caller that awaits', (t) => {
     assert.equal(await online, 'api');
     await pm2.disconnect();
     await assert.rejects(new pm2.custom({ pm2_home: '/dev/null/home' }).launchBus());
+  `);
+});
+
+test('a bus goes on after an update, after a crash of the daemon and with a daemon that is started later, until it is closed', async (t) => {
+  const box = sandbox(t);
+  run(box, `
+    const { execFileSync } = require('node:child_process');
+    const { existsSync } = require('node:fs');
+    const until = async (is) => { while (!await is()) await new Promise((resolve) => setTimeout(resolve, 50)); };
+    const pidOf = async () => (await pm2.Client.ping().catch(() => null))?.pid;
+    await pm2.start({ script: APP, name: 'api' });
+    const bus = await pm2.launchBus();
+    let [reloads, kills] = [0, 0];
+    bus.on('process:event', ({ event }) => { if (event === 'reload') reloads += 1; });
+    bus.on('pm2:kill', () => { kills += 1; });
+    const goesOn = async () => {
+      const before = reloads;
+      await until(async () => { await pm2.reload('api'); return reloads > before; });
+      return kills;
+    };
+    const first = await pidOf();
+    execFileSync(${JSON.stringify(build(box.directory))}, ['update'], { stdio: 'ignore' });
+    assert.notEqual(await pidOf(), first);
+    assert.equal(await goesOn(), 0);
+    const second = await pidOf();
+    process.kill(second, 'SIGKILL');
+    await until(async () => ![undefined, second].includes(await pidOf()));
+    assert.equal(await goesOn(), 0);
+    const lost = JSON.parse(execFileSync(process.env.FORKFUL_BIN, ['ping', '--json'], { encoding: 'utf8' }));
+    for (const pid of [lost.keeper, lost.pid]) process.kill(pid, 'SIGKILL');
+    await until(() => kills === 1);
+    await pm2.start({ script: APP, name: 'api' });
+    assert.equal(await goesOn(), 1);
+    execFileSync(process.env.FORKFUL_BIN, ['kill'], { stdio: 'ignore' });
+    await until(() => kills === 2);
+    const closed = new Promise((resolve) => bus.sock.once('close', resolve));
+    bus.close();
+    await closed;
   `);
 });
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import * as esm from '../forkful/index.mjs';
-import { PACKAGE, sandbox } from './lib/sandbox.mjs';
+import { PACKAGE, ROOT, sandbox } from './lib/sandbox.mjs';
 
 const HERE = new URL('.', import.meta.url).pathname;
 const require = createRequire(import.meta.url);
@@ -27,6 +27,30 @@ test('programs that use the package compile', (t) => {
   }));
   const tsc = spawnSync(process.execPath, [join(HERE, 'node_modules/typescript/bin/tsc'), '-p', directory], { encoding: 'utf8' });
   assert.equal(tsc.status, 0, tsc.stdout);
+});
+
+/** The types of index.d.ts that describe what the daemon sends, with the names of their schemas. */
+const SCHEMAS = {
+  AppOutcome: 'AppOutcome', AppUsage: 'AppUsage', AppView: 'AppView', DispatchView: 'DispatchView', EndingEvent: 'Ending', HostLoad: 'HostLoad',
+  HostUse: 'HostUse', IncidentSummary: 'IncidentSummary', LogLine: 'LogLine', MemoryPlan: 'MemoryPlanView', MessageEvent: 'MessageEvent', OpenTrial: 'OpenTrial',
+  Ping: 'Ping', PlannedApp: 'PlannedApp', Process: 'JlistEntry', ProcessEvent: 'ProcessEvent', SkippedEvent: 'SkippedEvents', StallCost: 'StallCost',
+  StallEvent: 'StallEvent', WorkerReply: 'WorkerReply', WorkerUsage: 'WorkerUsage', WorkerView: 'WorkerView',
+};
+
+test('the types have the fields that the daemon sends', () => {
+  const types = ['index.d.ts', 'index.views.d.ts'].map((file) => readFileSync(join(PACKAGE, file), 'utf8')).join('\n');
+  const { schemas } = JSON.parse(readFileSync(join(ROOT, 'crates/forkful-api/openapi.json'), 'utf8')).components;
+  for (const [name, schema] of Object.entries(SCHEMAS)) {
+    const body = new RegExp(`^export interface ${name} \\{\\n([\\s\\S]*?)^\\}`, 'm').exec(types)?.[1] ?? '';
+    const declared = [...body.matchAll(/^ {2}(\w+)\??:/gm)].map(([, field]) => field).filter((field) => field !== 'type');
+    assert.deepEqual(declared.sort(), Object.keys(schemas[schema].properties).sort(), name);
+  }
+  const names = readFileSync(join(ROOT, 'docs/EVENTS.md'), 'utf8').match(/^\| `\w+:\w+`/gm).map((row) => row.slice(3, -1));
+  const readme = readFileSync(join(PACKAGE, 'README.md'), 'utf8');
+  for (const name of names) {
+    assert.ok(types.includes(`'${name}'`), name);
+    assert.ok(readme.includes(`\`${name}\``), name);
+  }
 });
 
 test('what the types promise is there', () => {

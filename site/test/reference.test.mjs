@@ -13,7 +13,7 @@ for (const [file, page] of Object.entries(PAGES)) {
 }
 
 test('each function and type of the JavaScript client is on its page', () => {
-  const types = readFileSync(path.join(DOCS, '../npm/forkful/index.d.ts'), 'utf8');
+  const types = ['index.d.ts', 'index.views.d.ts'].map((file) => readFileSync(path.join(DOCS, '../npm/forkful', file), 'utf8')).join('\n');
   const page = readFileSync(path.join(DOCS, 'JAVASCRIPT.md'), 'utf8');
   const names = [...types.matchAll(/^export (?:interface|class|function|const|type) (\w+)/gm)].map(([, name]) => name).filter((name) => name !== 'App');
   assert.ok(names.length > 30, `names were found: ${names.length}`);

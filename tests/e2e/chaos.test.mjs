@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { judge, judgeLogs, killedForMemory } from './chaos/ledger.mjs';
+import { judge, judgeEnds, judgeLogs, killedForMemory } from './chaos/ledger.mjs';
 import { storm } from './chaos/storm.mjs';
 import { binary } from './lib/sandbox.mjs';
 
@@ -104,6 +104,18 @@ describe('the ledger of a storm', () => {
     assert.equal(verdict(socket, [], [{ ...cutOff, refused: undefined }]), 'cut (reset), not executed');
   });
 
+  test('a worker that handles its stop was told to stop, or was killed', () => {
+    const untold = new Set([7, 8]);
+    assert.deepEqual(judgeEnds(new Set(), [], []), []);
+    assert.deepEqual(judgeEnds(untold, [killed(7), killed(8)], []), []);
+    const stuck = '1970-01-01T00:16:40.050Z forkful: app worker 1 (process 8): killed by Forkful: its event loop did not turn for 10.0 s';
+    assert.deepEqual(judgeEnds(untold, [killed(7)], [stuck]), []);
+    const late = '1970-01-01T00:16:40.050Z forkful: app worker 1: did not end in time and was killed';
+    assert.deepEqual(judgeEnds(untold, [killed(7)], [late]), []);
+    assert.deepEqual(judgeEnds(untold, [], [late]), ['processes 7, 8 were not told to stop, and 1 were killed because they did not end in time']);
+    assert.deepEqual(judgeEnds(untold, [{ name: 'keeper killed', from: 1, until: 1 }], []), []);
+  });
+
   test('each request has one whole line in the log', () => {
     const executions = new Map([['a', [7]], ['b', [8]]]);
     assert.deepEqual(judgeLogs(['executed a .\n', 'executed b .\n'], executions), []);
@@ -152,13 +164,19 @@ for (const [plant, expected] of Object.entries(PLANTS)) {
   });
 }
 
+test('an app that ends without being told to stop is found out', async () => {
+  const { ends, unaccounted } = await storm({ seed: 1, plant: 'deaf', kinds: KINDS, drainTimeout: DRAIN_TIMEOUT, names: ['reload'], goesOn: (struck) => struck < 1 });
+  assert.match(ends[0] ?? '', /were not told to stop, and 0 were killed/);
+  assert.deepEqual(unaccounted, []);
+});
+
 for (const [seed, balance] of [[1, 'auto'], [2, 'exact'], [3, 'direct']]) {
   test(`a storm leaves no request over: seed ${seed}, ${balance}`, async () => {
-    const { faults, requests, explained, unaccounted, logs } = await storm({ seed, balance, kinds: KINDS, drainTimeout: DRAIN_TIMEOUT, goesOn: (struck) => struck < FAULTS_OF_A_STORM });
+    const { faults, requests, explained, unaccounted, logs, ends } = await storm({ seed, balance, kinds: KINDS, drainTimeout: DRAIN_TIMEOUT, goesOn: (struck) => struck < FAULTS_OF_A_STORM });
     const story = () => JSON.stringify({ unaccounted: unaccounted.slice(0, 5), logs: logs.slice(0, 5), faults }, null, 1);
     assert.equal(faults.length, FAULTS_OF_A_STORM);
     assert.ok(requests.length > 0);
-    assert.deepEqual([unaccounted.length, logs.length], [0, 0], story());
+    assert.deepEqual([unaccounted.length, logs.length, ends], [0, 0, []], story());
     for (const name of explained.keys()) assert.ok(faults.some((fault) => name.startsWith(fault.name)), name);
   });
 }

@@ -6,6 +6,7 @@ const { constants } = require('node:os');
 const { runCommand } = require('./command.cjs');
 const { changeOf, definitionsOf, definitionsOfFile, definitionsOfText, explained, targetOf } = require('./definitions.cjs');
 const { ForkfulError } = require('./errors.cjs');
+const { EventStream } = require('./event-stream.cjs');
 const { homePath, socketPath } = require('./home.cjs');
 const { ask, open } = require('./http.cjs');
 const { fillInVersions } = require('./package-version.cjs');
@@ -133,9 +134,9 @@ class Client {
     return (await this.#asked(target, () => this.#get(`/v1/apps/${encodeURIComponent(String(target))}`))).apps;
   }
 
-  async jlist({ showSecrets = false } = {}) {
-    const list = await this.#orWithout(() => this.#get(`/v1/jlist?show_secrets=${showSecrets}`), []);
-    return fillInVersions(list);
+  async jlist({ showSecrets = false, target } = {}) {
+    const query = new URLSearchParams({ show_secrets: String(showSecrets), ...(target !== undefined && { target: String(target) }) });
+    return fillInVersions(await this.#orWithout(() => this.#get(`/v1/jlist?${query}`), []));
   }
 
   async environment(target, { showSecrets = false } = {}) {
@@ -325,7 +326,9 @@ class Client {
 
   events({ targets = [], logs = false, messages = false, signal } = {}) {
     const query = new URLSearchParams({ targets: joined(targets), logs: String(logs), messages: String(messages) });
-    return new Stream(open(this.#socket, { method: 'GET', path: `/v1/events?${query}`, signal }), eventsOf);
+    const request = { method: 'GET', path: `/v1/events?${query}` };
+    const openStream = (aborts) => new Stream(open(this.#socket, { ...request, signal: aborts }), eventsOf);
+    return new EventStream(openStream, { home: this.home, signal });
   }
 
   /** Runs a command of the command line. */

@@ -1,7 +1,7 @@
 // A separate home for each test, the real binary, and a cleanup that fails if any process is left behind.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,6 +21,21 @@ export function binary() {
   const found = candidates.find((path) => existsSync(path));
   if (!found) throw new Error(`no forkful at ${candidates.join(' or ')}: run \`cargo build --release\` first`);
   return found;
+}
+
+/** Makes another build of the same code: a copy with a few bytes appended, which no loader reads. @param {string} directory */
+export function build(directory) {
+  const path = join(directory, 'forkful-next');
+  copyFileSync(binary(), path);
+  appendFileSync(path, 'next');
+  return path;
+}
+
+/** Kills a daemon together with its keeper, so that no daemon follows. @param {NodeJS.ProcessEnv} env */
+export async function loseDaemon(env) {
+  const { pid, keeper } = JSON.parse(execFileSync(binary(), ['ping', '--json'], { env, encoding: 'utf8' }));
+  for (const one of [keeper, pid]) process.kill(one, 'SIGKILL');
+  await waitUntil('the daemon to end', () => [keeper, pid].every((one) => !existsSync(`/proc/${one}`)));
 }
 
 /** The processes whose environment or command line names a directory. @param {string} directory */

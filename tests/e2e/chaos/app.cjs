@@ -63,4 +63,13 @@ new WebSocketServer({ server }).on('connection', (socket) => {
   });
 });
 
+// As many apps do: what is in memory is written when the app is told to stop.
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    if (CHAOS_PLANT !== 'deaf') writeSync(executed, 'stop\n');
+    server.close(() => process.exit(0));
+  });
+}
+writeSync(executed, 'handles\n');
+
 server.listen(Number(PORT));

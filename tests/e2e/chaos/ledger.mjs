@@ -91,6 +91,27 @@ function causeOf(request, executedBy, faults) {
 }
 
 /**
+ * The ends of the workers: each was told to stop, before anything else could end it, or was killed.
+ * @param {Set<number>} untold the processes that handle their stop and were not told to
+ * @param {Fault[]} faults
+ * @param {string[]} said lines of the daemon's log
+ * @returns {string[]} what is wrong, in words
+ */
+export function judgeEnds(untold, faults, said) {
+  // A keeper that ends takes the workers along.
+  if (faults.some(({ name }) => name === 'keeper killed')) return [];
+  const killed = new Set(faults.flatMap(({ dead }) => dead ?? []));
+  for (const line of said) {
+    const [, pid] = /worker \d+ \(process (\d+)\): killed by Forkful/.exec(line) ?? [];
+    if (pid) killed.add(Number(pid));
+  }
+  const rest = [...untold].filter((pid) => !killed.has(pid));
+  // Of these the log does not say the process: one that did not run could not handle its stop.
+  const late = said.filter((line) => line.includes('did not end in time and was killed')).length;
+  return rest.length <= late ? [] : [`processes ${rest.join(', ')} were not told to stop, and ${late} were killed because they did not end in time`];
+}
+
+/**
  * The lines of the app's logs against what it has executed.
  * @param {string[]} texts of all its log files
  * @param {Map<string, number[]>} executions

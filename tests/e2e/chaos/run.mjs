@@ -8,7 +8,8 @@ import { storm } from './storm.mjs';
 const HELP = `usage: dev/chaos [options]
 
 Kills, stops, blocks, reloads and scales a real app and its daemon under load, and accounts for each request: it was executed once and
-answered, or a fault of the storm explains what became of it. Exits with 1 if one is left over.
+answered, or a fault of the storm explains what became of it. Each worker that is not killed must be told to stop before it ends.
+Exits with 1 if a request or a worker is left over.
 
   --seed N       draws the faults, default 1
   --minutes M    how long, default 3
@@ -16,7 +17,7 @@ answered, or a fault of the storm explains what became of it. Exits with 1 if on
   --instances N  workers at the beginning, default 2
   --against H    what runs the app: forkful (default), cluster (Node's own module) or pm2
   --faults A,B   only these: ${Object.keys(FAULTS).join(', ')}
-  --plant P      a mistake of the app's that must be found: lost, doubled, mixed, unexecuted or unlogged
+  --plant P      a mistake of the app's that must be found: lost, doubled, mixed, unexecuted, unlogged or deaf
   --json FILE    writes the report as JSON, too
   --help         this
 
@@ -70,7 +71,7 @@ const names = values.faults?.split(',').map((name) => name.trim());
 for (const name of names ?? []) if (!Object.hasOwn(FAULTS, name)) wrongUse(`there is no fault "${name}"`);
 const against = oneOf('against', ['forkful', 'cluster', 'pm2']);
 const balance = oneOf('balance', ['auto', 'exact', 'direct', 'least']);
-const plant = oneOf('plant', ['lost', 'doubled', 'mixed', 'unexecuted', 'unlogged']);
+const plant = oneOf('plant', ['lost', 'doubled', 'mixed', 'unexecuted', 'unlogged', 'deaf']);
 const seed = number('seed', 0);
 const boundMs = number('minutes', 0.01) * 60_000;
 
@@ -86,7 +87,7 @@ const result = await storm({
   },
 });
 
-const { requests, faults, explained, unaccounted, said, logs, seconds } = result;
+const { requests, faults, explained, unaccounted, said, ends, logs, seconds } = result;
 const answered = requests.filter(({ end }) => end === 'answered').length;
 console.log(`\n${requests.length} requests in ${seconds.toFixed(0)} s, ${answered} answered; ${faults.length} faults (seed ${seed})`);
 const counts = new Map();
@@ -111,9 +112,11 @@ for (const { request: { id, sentAt, endedAt, pid, heldBy }, what, by } of unacco
   }
 }
 for (const fault of logs.slice(0, SHOWN_MAX)) console.log(`log: ${fault}`);
-console.log(unaccounted.length + logs.length === 0 ? 'every request is accounted for' : `${unaccounted.length} requests are not accounted for, ${logs.length} faults of the log`);
+for (const fault of ends) console.log(`ends: ${fault}`);
+const isWhole = unaccounted.length + logs.length + ends.length === 0;
+console.log(isWhole ? 'every request is accounted for' : `${unaccounted.length} requests are not accounted for, ${logs.length} faults of the log, ${ends.length} of the workers' ends`);
 if (values.json) {
-  const summary = { seed, balance, against, seconds, requests: requests.length, answered, faults: Object.fromEntries(counts), explained: Object.fromEntries([...explained].map(([name, all]) => [name, all.length])), unaccounted, logs };
+  const summary = { seed, balance, against, seconds, requests: requests.length, answered, faults: Object.fromEntries(counts), explained: Object.fromEntries([...explained].map(([name, all]) => [name, all.length])), unaccounted, logs, ends };
   writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`);
 }
-process.exit(unaccounted.length + logs.length === 0 ? 0 : 1);
+process.exit(isWhole ? 0 : 1);

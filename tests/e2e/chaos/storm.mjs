@@ -9,7 +9,7 @@ import { waitUntil } from '../lib/wait.mjs';
 import { Clients } from './clients.mjs';
 import { draw, FAULTS, strike } from './faults.mjs';
 import { Cluster, Forkful, Pm2 } from './hosts.mjs';
-import { judge, judgeLogs, killedForMemory } from './ledger.mjs';
+import { judge, judgeEnds, judgeLogs, killedForMemory } from './ledger.mjs';
 import { Random } from './random.mjs';
 
 const HOSTS = { forkful: Forkful, cluster: Cluster, pm2: Pm2 };
@@ -20,19 +20,22 @@ const LINE_LATE_MS = 5000;
 /** Requests that clients must have had answered before the next fault. */
 const BETWEEN = 40;
 
-/** What processes have executed, by the ids of requests; and the ends that the app was asked for. */
+/** What processes have executed, by the ids of requests; the ends that the app was asked for; and the processes that handle their stop and were not told to. */
 function readExecuted(directory) {
   const executions = new Map();
   const exits = [];
+  const untold = new Set();
   for (const name of readdirSync(directory)) {
     const pid = Number(name.split('-')[1]);
     for (const line of readFileSync(join(directory, name), 'utf8').split('\n').filter(Boolean)) {
       const [id, at, ...name] = line.split(' ');
-      if (id === 'exit') exits.push({ name: name.join(' '), from: Number(at), until: Number(at), dead: [pid] });
+      if (id === 'handles') untold.add(pid);
+      else if (id === 'stop') untold.delete(pid);
+      else if (id === 'exit') exits.push({ name: name.join(' '), from: Number(at), until: Number(at), dead: [pid] });
       else executions.set(id, [...executions.get(id) ?? [], pid]);
     }
   }
-  return { executions, exits };
+  return { executions, exits, untold };
 }
 
 /** The ids of the requests that a fault may have affected the log lines of. @param {(fault: import('./ledger.mjs').Fault) => boolean | undefined} affects */
@@ -91,14 +94,15 @@ export async function storm({ seed, host: name = 'forkful', balance = 'auto', in
     await host.scale(state.count);
     await host.settle(state.count);
     const logs = await host.stop();
-    const { executions, exits } = readExecuted(directory);
+    const { executions, exits, untold } = readExecuted(directory);
     const said = host.said?.() ?? [];
     const all = [...faults.filter((fault) => !exits.some((exit) => exit.name === fault.name)), ...exits, ...killedForMemory(said)];
     const { explained, unaccounted } = judge(clients.requests, executions, all);
     // A full disk may cost lines. A daemon that is killed while it writes has the next one write the same lines again.
     const unwritten = idsNear(clients.requests, faults, ({ dropsLines }) => dropsLines);
     const repeated = idsNear(clients.requests, faults, ({ repeatsLines }) => repeatsLines);
-    return { requests: clients.requests, faults, explained, unaccounted, said, logs: logs ? judgeLogs(logs, executions, unwritten, repeated) : [], seconds: (Date.now() - begun) / 1000 };
+    const ends = name === 'forkful' ? judgeEnds(untold, all, said) : [];
+    return { requests: clients.requests, faults, explained, unaccounted, said, ends, logs: logs ? judgeLogs(logs, executions, unwritten, repeated) : [], seconds: (Date.now() - begun) / 1000 };
   } finally {
     await host.close();
     rmSync(directory, { recursive: true, force: true });

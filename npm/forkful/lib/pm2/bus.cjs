@@ -2,7 +2,12 @@
 // PM2's bus of events: an emitter whose event names may contain `*`, fed by the daemon's event stream.
 const { EventEmitter } = require('node:events');
 
+const { ForkfulError } = require('../errors.cjs');
+
 const NAMESPACE = 'default';
+
+/** The interval at which a bus looks for a daemon while none runs. */
+const RECONNECT_PAUSE_MS = 1000;
 
 /** A name with `*` as a regular expression; each `*` is a group, and listeners get its text as their first arguments. */
 function expression(name) {
@@ -124,16 +129,90 @@ class Bus {
 
 /** The connection of a bus, for listeners to its end. */
 class BusSocket extends EventEmitter {
+  #client;
+  #bus;
   #stream;
+  #isClosed = false;
+  /** Ends the pause before the next attempt. */
+  #wake = () => {};
+  /** Whether the owner of the bus ends the daemon, so that no successor is awaited. */
+  isLast = false;
 
-  constructor(stream) {
+  /** @param {import('../client.cjs').Client} client @param {Bus} bus */
+  constructor(client, bus) {
     super();
-    this.#stream = stream;
+    this.#client = client;
+    this.#bus = bus;
+  }
+
+  /** Connects to the daemon that runs. */
+  async open() {
+    this.#stream = this.#client.events({ logs: true, messages: true });
+    try {
+      await this.#stream.ready;
+      this.#bus.learn(await this.#client.jlist());
+    } catch (error) {
+      this.#stream.close();
+      throw error;
+    }
+  }
+
+  /** Passes events on until the bus is closed, like PM2's bus also those of a daemon that is started later. */
+  async pass() {
+    for (;;) {
+      await this.#passAll();
+      if (this.#isClosed || this.isLast) return;
+      do {
+        await this.#pause();
+        if (this.#isClosed || this.isLast) return;
+      } while (!await this.#reopen());
+    }
+  }
+
+  /** Passes the events of the stream on; the stream itself goes on after an update, and after a crash of the daemon. */
+  async #passAll() {
+    for (;;) {
+      const { done, value: event } = await this.#stream.next().catch(lost);
+      if (done) return;
+      this.#bus.take(event);
+      if (event.type !== 'app:incident' || event.kind !== 'crash') continue;
+      // An incident may be removed before it is read.
+      const crash = await this.#client.incident(event.id).catch(() => null);
+      if (crash) this.#bus.takeCrash(crash);
+    }
+  }
+
+  async #reopen() {
+    try {
+      await this.open();
+      return true;
+    } catch (error) {
+      if (!(error instanceof ForkfulError)) throw error;
+      return false;
+    }
+  }
+
+  #pause() {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, RECONNECT_PAUSE_MS);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   close() {
+    this.#isClosed = true;
     this.#stream.close();
+    this.#wake();
   }
+}
+
+/** The event for a daemon that ended unexpectedly. */
+function lost(error) {
+  if (error.code !== 'NO_DAEMON') throw error;
+  return { done: false, value: { type: 'daemon:ending', at_ms: Date.now() } };
 }
 
 /**
@@ -141,22 +220,13 @@ class BusSocket extends EventEmitter {
  * @param {import('../client.cjs').Client} client
  */
 async function connectBus(client) {
-  const stream = client.events({ logs: true, messages: true });
-  const [bus, socket] = [new Bus(), new BusSocket(stream)];
-  await stream.ready;
-  bus.learn(await client.jlist());
+  const bus = new Bus();
+  const socket = new BusSocket(client, bus);
+  await socket.open();
   bus.sock = socket;
   bus.close = () => socket.close();
-  const pass = async () => {
-    for await (const event of stream) {
-      bus.take(event);
-      if (event.type !== 'app:incident' || event.kind !== 'crash') continue;
-      // An incident may be removed before it is read.
-      const crash = await client.incident(event.id).catch(() => null);
-      if (crash) bus.takeCrash(crash);
-    }
-  };
-  pass().then(() => socket.emit('close'), (error) => {
+  socket.pass().then(() => socket.emit('close'), (error) => {
+    socket.close();
     socket.emit('close');
     // An exception of a listener, or an invalid stream, must not be swallowed.
     process.nextTick(() => { throw error; });

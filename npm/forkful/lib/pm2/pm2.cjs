@@ -8,7 +8,7 @@ const { join } = require('node:path');
 const { Client } = require('../client.cjs');
 const { connectBus } = require('./bus.cjs');
 const { part: partOptions, outcomesOf, startAny, startFile } = require('./start.cjs');
-const { acted, meaning, started } = require('./shapes.cjs');
+const { acted, started } = require('./shapes.cjs');
 
 const { version } = require('../../package.json');
 
@@ -142,8 +142,7 @@ class Pm2 {
 
   /** The workers of a target; throws if there are none, like PM2. */
   async #meant(target) {
-    const list = await this.#list();
-    const meant = list.filter(meaning(target));
+    const meant = await this.#listOf(target);
     if (meant.length === 0) throw new Error(String(target) === 'all' ? 'process name not found' : 'process or namespace not found');
     return meant;
   }
@@ -151,6 +150,14 @@ class Pm2 {
   /** PM2 returns the complete environment to its callers; Forkful does too, because they are the same user. */
   #list() {
     return this.Client.jlist({ showSecrets: true });
+  }
+
+  /** The workers of a target; an empty list if there are none. */
+  #listOf(target) {
+    return this.Client.jlist({ showSecrets: true, target: String(target) }).catch((error) => {
+      if (error.code === 'NO_SUCH_TARGET') return [];
+      throw error;
+    });
   }
 
   /** The current state of the same workers. */
@@ -236,7 +243,7 @@ class Pm2 {
 
   getPID(...values) {
     const { given: [name], callback } = part(values);
-    return answer(callback, async () => (await this.#list()).filter(name === undefined ? () => true : meaning(name)).map((entry) => entry.pid));
+    return answer(callback, async () => (await (name === undefined ? this.#list() : this.#listOf(name))).map((entry) => entry.pid));
   }
 
   getProcessIdByName(name, ...values) {
@@ -260,7 +267,7 @@ class Pm2 {
   flush(...values) {
     const { given: [target = 'all'], callback } = part(values);
     return answer(callback, async () => {
-      const ids = (await this.#list()).filter(meaning(target)).map((entry) => entry.pm_id);
+      const ids = (await this.#listOf(target)).map((entry) => entry.pm_id);
       if (ids.length > 0) await this.Client.flush(ids);
       return this.#list();
     });
@@ -286,6 +293,8 @@ class Pm2 {
   killDaemon(...values) {
     const { callback } = part(values);
     return answer(callback, async () => {
+      // As in PM2, the own buses end with the daemon.
+      for (const socket of this.#buses) socket.isLast = true;
       await this.Client.kill();
       return { success: true };
     });
@@ -334,7 +343,7 @@ class Pm2 {
   #signal(signal, target, values) {
     const { callback } = part(values);
     return answer(callback, async () => {
-      const meant = (await this.#list()).filter(meaning(target));
+      const meant = await this.#listOf(target);
       if (meant.length === 0) throw new Error('Unknown process name');
       await this.Client.signal(meant.map((entry) => entry.pm_id), signal);
       return this.#list();
@@ -344,7 +353,7 @@ class Pm2 {
   trigger(target, action, ...values) {
     const { given: [params], callback } = part(values);
     return answer(callback, async () => {
-      const meant = (await this.#list()).filter(meaning(target));
+      const meant = await this.#listOf(target);
       const able = meant.filter(({ pm2_env: env }) => env.axm_actions.some((known) => known.action_name === action));
       if (able.length === 0) throw new Error('Unknown process');
       const workers = await this.Client.trigger(able.map((entry) => entry.pm_id), action, params);
@@ -362,7 +371,7 @@ class Pm2 {
   msgProcess({ id, name, msg, opts }, ...values) {
     const { callback } = part(values);
     return answer(callback, async () => {
-      const meant = (await this.#list()).filter(meaning(id ?? name));
+      const meant = await this.#listOf(id ?? name);
       const able = meant.filter(({ pm2_env: env }) => env.axm_actions.some((known) => known.action_name === msg));
       if (able.length > 0) await this.Client.send(able.map((entry) => entry.pm_id), opts === undefined ? msg : { msg, opts, id, name });
       return { process_count: able.length, success: true };

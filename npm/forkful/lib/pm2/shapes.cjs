@@ -13,17 +13,4 @@ function acted({ name, pm_id, pm2_env: env }, over = {}) {
   return { ...head, pm2_env: { ...head, env: variables } };
 }
 
-/** Whether a PM2 target matches a worker: an id, a name, a namespace, `all`, a pattern, or a script. */
-function meaning(target) {
-  const text = String(target);
-  if (text === 'all') return () => true;
-  const pattern = /^\/(.+)\/([a-z]*)$/.exec(text);
-  if (pattern) {
-    const expression = new RegExp(pattern[1], pattern[2]);
-    return ({ name }) => expression.test(name);
-  }
-  return ({ name, pm_id, pm2_env: env }) =>
-    name === text || String(pm_id) === text || env.namespace === text || env.pm_exec_path === text;
-}
-
-module.exports = { acted, meaning, started };
+module.exports = { acted, started };
