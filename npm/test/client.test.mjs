@@ -385,6 +385,28 @@ test('events go on with the daemon that takes over after an update and after a c
   assert.equal((await stream.next()).done, true);
 });
 
+test('a stream that has gone on with the next daemon ends when its signal aborts', async (t) => {
+  const { client } = clientOf(t);
+  await client.start({ script: APP, name: 'api', instances: 1 });
+  const controller = new AbortController();
+  const stream = client.events({ targets: 'api', signal: controller.signal });
+  await stream.ready;
+  const { pid: first } = await client.ping();
+  process.kill(first, 'SIGKILL');
+  const next = eventsUntil(stream, ({ event }) => event === 'reload');
+  let isFound = false;
+  next.finally(() => { isFound = true; });
+  await waitUntil('an event of the next daemon', async () => {
+    await client.reload('api').catch(() => {});
+    return isFound;
+  });
+  // The reload may have told more.
+  const rest = assert.rejects(eventsUntil(stream, () => false), /the stream ended/);
+  controller.abort();
+  await rest;
+  assert.equal((await stream.next()).done, true);
+});
+
 test('an app that is given up tells so', async (t) => {
   const { client, write } = clientOf(t);
   await client.connect();

@@ -35,6 +35,17 @@ test('without a callback there are promises', (t) => {
   `);
 });
 
+test('a target that is missing is not all apps', (t) => {
+  run(sandbox(t), `
+    await pm2.start({ script: APP, name: 'api' });
+    for (const verb of ['stop', 'restart', 'reload', 'delete']) {
+      for (const target of [undefined, null, '']) await assert.rejects(pm2[verb](target), { message: 'process or namespace not found' }, verb + ' ' + target);
+    }
+    assert.deepEqual(await pm2.describe(undefined), []);
+    assert.deepEqual((await pm2.list()).map(({ name, pm2_env: { status, restart_time: restarts } }) => [name, status, restarts]), [['api', 'online', 0]]);
+  `);
+});
+
 test('options that are null are no options', (t) => {
   run(sandbox(t), `
     const called = (verb, ...values) => new Promise((resolve, reject) => pm2[verb](...values, (error, result) => (error ? reject(error) : resolve(result))));

@@ -182,7 +182,7 @@ class Pm2 {
     return answer(callback, async () => {
       const client = this.Client;
       const ofConfig = async ({ names }) => (await this.#list()).filter((entry) => names.has(entry.name)).map((entry) => acted(entry));
-      if (typeof target === 'object') return ofConfig(await startAny(client, target, { ...options, verb }));
+      if (typeof target === 'object' && target !== null) return ofConfig(await startAny(client, target, { ...options, verb }));
       const rolled = typeof target === 'string' ? await startFile(client, target, { ...options, verb }) : null;
       if (rolled !== null) return ofConfig(rolled);
       const meant = await this.#meant(target);

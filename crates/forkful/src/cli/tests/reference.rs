@@ -25,7 +25,7 @@ Commands that take `[APP]` or `[APP|CONFIG]` accept these targets, and several o
 | `api` | the app of that name; without one, all apps of the namespace `api` |
 | `3` | the worker with the id 3 in `forkful list` |
 | `all` | every app |
-| `'/^api-/'` | every app whose name the regular expression between the slashes matches |
+| `'/^api-/'` | every app whose name the regular expression between the slashes matches (no look-around, no references to groups, no flags) |
 | `forkful.config.js` | the apps that the file defines; `--only NAME` chooses some of them |
 | `./app.js` | every app that runs this script |
 
