@@ -122,27 +122,49 @@ function watchRequests(agent, { performance }, wake) {
    */
   const underWay = new Map();
   let looksAt = UNDER_WAY_LOOK;
+  /**
+   * A request under way that is not in the map, and when it came: most requests end before another comes, and need no entry there.
+   * @type {any}
+   */
+  let single = null;
+  let singleAt = 0;
+  const isAborted = (response) => {
+    const { socket } = response.req ?? response;
+    return !socket || socket.destroyed;
+  };
   /** Counts requests whose connection has closed as aborted. */
   const look = () => {
     for (const response of underWay.keys()) {
-      const socket = (response.req ?? response).socket;
-      if (socket && !socket.destroyed) continue;
+      if (!isAborted(response)) continue;
       underWay.delete(response);
+      counts.aborted += 1;
+    }
+    if (single !== null && isAborted(single)) {
+      single = null;
       counts.aborted += 1;
     }
     looksAt = Math.max(UNDER_WAY_LOOK, 2 * underWay.size);
   };
-  const onStart = ({ response, socket }, at) => {
+  /** Whether this is a request that is not yet under way. */
+  const begins = (response, at) => {
+    if (single === response) return false;
     const { size } = underWay;
-    underWay.set(response, at);
+    if (single === null && (size === 0 || !underWay.has(response))) {
+      single = response;
+      singleAt = at;
+      return true;
+    }
+    return underWay.set(response, at).size > size;
+  };
+  const onStart = ({ response, socket }, at) => {
     // `meet` of the reporter has counted this request.
-    if (underWay.size === size) return;
+    if (!begins(response, at)) return;
     counts.requests += 1;
     wake();
     // A client that pipelines does not wait for answers.
     const current = socket._httpMessage;
     if (current && current !== response) agent.pipelined.set(socket, response);
-    if (size >= looksAt) look();
+    if (underWay.size > looksAt) look();
   };
   const done = (ms, status) => {
     counts.ended += 1;
@@ -150,10 +172,15 @@ function watchRequests(agent, { performance }, wake) {
     latency.add(ms);
   };
   const onFinish = ({ response, socket }, at) => {
-    const started = underWay.get(response);
-    // A request that came before the count began.
-    if (started === undefined) return;
-    underWay.delete(response);
+    let started = singleAt;
+    if (single === response) {
+      single = null;
+    } else {
+      started = underWay.get(response);
+      // A request that came before the count began.
+      if (started === undefined) return;
+      underWay.delete(response);
+    }
     // The app answers a client that has gone.
     if (socket.destroyed) counts.aborted += 1;
     else done(at - started, response.statusCode);
@@ -164,7 +191,7 @@ function watchRequests(agent, { performance }, wake) {
     counts,
     latency,
     onStart,
-    underWay: () => underWay.keys(),
+    underWay: () => (single === null ? [...underWay.keys()] : [single, ...underWay.keys()]),
     read() {
       look();
       const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
