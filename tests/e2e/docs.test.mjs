@@ -20,6 +20,7 @@ const NEEDS = { 'NGINX.md': ['nginx', '-v'], 'BULLMQ.md': ['redis-server', '--ve
 const NOT_RUN = [
   'BLOCKED-WORKER.md: a conversation with a person',
   'DOCKER.md: needs Docker',
+  'DOCKER.md: needs Docker',
   'EXPORT.md: needs a cluster; tests/kubernetes checks manifests with the code of its API server',
   'RELEASES.md: attestations exist only for a published release',
   'UPDATE.md: builds an older version, and then runs the test that it names',

@@ -2,6 +2,7 @@
 // long a stop takes.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
@@ -123,9 +124,10 @@ test('after the delay the apps are stopped', async (t) => {
 test('an address that is taken, or none, is refused before anything is started', async (t) => {
   const forkful = await sandbox(t);
   writeFileSync(join(forkful.directory, 'app.cjs'), 'console.log("started")');
-  const port = await freePort();
-  const server = net.createServer().listen(port, '127.0.0.1');
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
   t.after(() => server.close());
+  const { port } = server.address();
   const taken = await forkful.fails(['run', 'app.cjs', '--probes', String(port)]);
   assert.equal(taken.stdout, '');
   assert.match(taken.stderr, new RegExp(`error: cannot answer probes at http://127\\.0\\.0\\.1:${port}: `));

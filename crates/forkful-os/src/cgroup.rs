@@ -493,8 +493,12 @@ impl Tree {
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // From Linux 6.16 on, a limit below what is used makes nobody wait until the kernel has freed the rest.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         // A single write: the kernel handles each write separately.
-        OpenOptions::new().write(true).open(self.path.join(file))?.write_all(text.as_bytes())
+        let mut opened = OpenOptions::new().write(true).custom_flags(flags).open(self.path.join(file))?;
+        opened.write_all(text.as_bytes())
     }
 
     /// Limits the memory of its processes. Without swap, if the kernel can limit swap: otherwise processes swap instead of being killed.

@@ -261,7 +261,11 @@ pub(crate) async fn or_started(home: &Home, running: Option<Client>) -> Result<(
         return Ok((client, RanBefore::default()));
     }
     let ran_before = RanBefore::of(home);
-    Ok((begun(home).await?, ran_before))
+    // If another command has started one meanwhile, these may be its apps.
+    if let Some(client) = found(home).await? {
+        return Ok((client, RanBefore::default()));
+    }
+    Ok((started(home).await?, ran_before))
 }
 
 fn saved_names(home: &Home) -> Vec<String> {
@@ -273,9 +277,14 @@ fn saved_names(home: &Home) -> Vec<String> {
 
 /// The daemon, started if needed, for callers that start the apps again.
 pub(crate) async fn begun(home: &Home) -> Result<Client, Failure> {
-    if let Some(client) = found(home).await? {
-        return Ok(client);
+    match found(home).await? {
+        Some(client) => Ok(client),
+        None => started(home).await,
     }
+}
+
+/// The daemon that is started now, or that another command starts at the same time.
+async fn started(home: &Home) -> Result<Client, Failure> {
     home::create(home)?;
     start(home)?;
     let begun = Instant::now();

@@ -1,5 +1,6 @@
 //! The commands with a real daemon and real Node processes.
 
+use std::io::Read as _;
 use std::process::Stdio;
 
 use crate::metrics::without_metrics;
@@ -397,11 +398,14 @@ fn many_first_commands_at_once_share_one_daemon() {
         .map(|number| {
             let name = format!("app{number}");
             let mut command = sandbox.command(&["start", "ticker.js", "--name", &name, "--no-wait"]);
-            Guarded::spawn(command.stdout(Stdio::null()))
+            Guarded::spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()))
         })
         .collect();
     for mut start in starts {
-        assert!(start.child.wait().unwrap().success());
+        let mut said = String::new();
+        start.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(start.child.wait().unwrap().success(), "{said}");
+        assert!(!said.contains("last daemon"), "{said}");
     }
     assert_eq!(jlist(&sandbox).len(), 6);
     let log = fs_err::read_to_string(sandbox.home().join("daemon.log")).unwrap();
