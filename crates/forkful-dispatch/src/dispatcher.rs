@@ -6,6 +6,7 @@ use std::time::Duration;
 use forkful_core::Time;
 use forkful_core::last_words::LastWords;
 use forkful_core::spec::Balance;
+use forkful_core::steering::AutoBalance;
 use forkful_core::steering::evenness::Evenness;
 
 use crate::action::{Action, Chore, Event, Later, Outbox};
@@ -14,6 +15,7 @@ use crate::id::{ListeningId, ReplyId, WorkerId};
 use crate::listening::{Counters, Listening, NewListening, Pending};
 use crate::worker::{Stage, Worker};
 use crate::workers::Workers;
+use crate::written::settles_at;
 
 /// The kernel limits the handles in flight per user; after reaching the limit, sending continues after this
 /// pause.
@@ -205,31 +207,28 @@ impl Dispatcher {
 
     /// When the next periodic work is due; `None` if there is nothing to wait for.
     pub fn next_wake(&self) -> Option<Time> {
-        let unheld = self.listenings.values().filter_map(|l| l.holders.unheld_until).min();
-        let accept = self.listenings.values().filter_map(|l| l.door.again).min();
-        let words = self
-            .workers
-            .active()
-            .filter_map(|(_, worker)| worker.farewell.last_words)
-            .map(LastWords::end)
-            .min();
+        let of_listenings = self.listenings.values().filter_map(|l| self.next_of_listening(l)).min();
+        let of_workers = self.workers.active().filter_map(|(_, worker)| self.next_of_worker(worker)).min();
         let retry = self.retries.iter().map(|(at, ..)| *at).min();
-        [
-            unheld,
-            accept,
-            retry,
-            words,
-            self.next_settling(),
-            self.flush_at,
-            self.next_sample(),
-            self.next_dispatch(),
-            self.next_rebalance(),
-            self.next_rise(),
-            self.evenness.next_look(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [of_listenings, of_workers, retry, self.flush_at, self.next_dispatch(), self.evenness.next_look()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// When something of an address is due.
+    fn next_of_listening(&self, listening: &Listening) -> Option<Time> {
+        let knock = listening.next_knock().filter(|at| *at > self.looked_at);
+        let check = listening.auto.as_ref().and_then(AutoBalance::next_check);
+        let Listening { holders, door, .. } = listening;
+        [holders.unheld_until, door.again, listening.next_look(), knock, check].into_iter().flatten().min()
+    }
+
+    /// When something of a worker that may not rest is due.
+    fn next_of_worker(&self, worker: &Worker) -> Option<Time> {
+        let words = worker.farewell.last_words.map(LastWords::end);
+        let rise = worker.rise.map(|rise| rise.next_step());
+        [words, rise, settles_at(worker), self.overdue_at(&worker.channel)].into_iter().flatten().min()
     }
 
     /// A worker has started. `recalls`: what it has not read from its channel can be taken back.

@@ -372,14 +372,19 @@ impl Dispatcher {
         }
     }
 
-    /// The next time at which a silent worker becomes late, a pause ends while connections wait, or a push is
-    /// overdue.
+    /// When a push to a worker is overdue, or what its channel holds.
+    pub(crate) fn overdue_at(&self, channel: &Channel) -> Option<Time> {
+        let pushed = channel.pushed_since().map(|since| since + RECALL_AFTER);
+        let held = channel.held_since().map(|since| since + HELD_MAX);
+        [pushed, held].into_iter().flatten().filter(|at| *at > self.looked_at).min()
+    }
+
+    /// The next time at which a silent worker becomes late, or a pause ends while connections wait.
     pub(crate) fn next_dispatch(&self) -> Option<Time> {
         let active = || self.workers.active().map(|(_, worker)| worker);
         let serving = |id: ListeningId| active().filter(move |worker| worker.serves(id));
-        let channels = || active().map(|worker| &worker.channel);
         let recallable: Vec<ListeningId> =
-            channels().filter_map(|channel| self.recallable(channel)).collect();
+            active().filter_map(|worker| self.recallable(&worker.channel)).collect();
         let has_waiting =
             |(id, listening): &(&ListeningId, &Listening)| listening.waiting() > 0 || recallable.contains(id);
         let waiting = self.listenings.iter().filter(has_waiting).flat_map(|(id, _)| serving(*id)).filter_map(
@@ -390,11 +395,8 @@ impl Dispatcher {
                 None => worker.refused.until,
             },
         );
-        let pushed = channels().filter_map(Channel::pushed_since).map(|since| since + RECALL_AFTER);
-        let held = channels().filter_map(Channel::held_since).map(|since| since + HELD_MAX);
-        let knocks = self.listenings.values().filter_map(Listening::next_knock);
         // Times up to the last check have been handled; after that a reply, not time, decides.
-        waiting.chain(pushed).chain(held).chain(knocks).filter(|at| *at > self.looked_at).min()
+        waiting.filter(|at| *at > self.looked_at).min()
     }
 
     /// The address of the connection that was sent to a worker and not read. Another worker may get this connection.

@@ -12,7 +12,7 @@ use forkful_core::Time;
 use forkful_core::spec::Balance;
 use forkful_core::steering::queue::{Holder, is_rescued};
 use forkful_core::steering::slow_start::FULL;
-use forkful_core::steering::{Action as Suspected, AutoBalance, level};
+use forkful_core::steering::{Action as Suspected, level};
 
 use crate::action::{Action, Later, Outbox, Steer, Watch};
 use crate::dispatcher::{Accepting, Dispatcher};
@@ -260,10 +260,6 @@ impl Dispatcher {
         self.glance(now);
     }
 
-    pub(crate) fn next_sample(&self) -> Option<Time> {
-        self.listenings.values().filter_map(Listening::next_look).min()
-    }
-
     pub(crate) fn sample_queues(&mut self, now: Time, out: &mut Outbox) {
         let mut next = ListeningId(0);
         while let Some((&id, listening)) = self.listenings.range_mut(next..).next() {
@@ -492,11 +488,6 @@ impl Dispatcher {
                 self.apply_mode(id, now, out);
             }
         }
-    }
-
-    pub(crate) fn next_rebalance(&self) -> Option<Time> {
-        let switches = self.listenings.values().filter_map(|listening| listening.auto.as_ref());
-        switches.filter_map(AutoBalance::next_check).min()
     }
 
     /// The switch may have another position.

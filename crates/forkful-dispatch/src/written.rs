@@ -197,18 +197,16 @@ impl Dispatcher {
 
     /// The wait for workers without an agent is over.
     pub(crate) fn settle_silent(&mut self, now: Time, out: &mut Outbox) {
-        let is_due = |worker: &Worker| {
-            !worker.agent && worker.channel.settling_since().is_some_and(|since| since + SETTLE_MAX <= now)
-        };
+        let is_due = |worker: &Worker| settles_at(worker).is_some_and(|at| at <= now);
         let due: Vec<WorkerId> =
             self.workers.active().filter(|(_, worker)| is_due(worker)).map(|(id, _)| *id).collect();
         due.into_iter().for_each(|id| self.on_settled(id, out));
     }
+}
 
-    pub(crate) fn next_settling(&self) -> Option<Time> {
-        let silent = self.workers.active().filter(|(_, worker)| !worker.agent);
-        silent.filter_map(|(_, worker)| worker.channel.settling_since()).map(|since| since + SETTLE_MAX).min()
-    }
+/// When a worker without an agent that has not answered counts as having got its handle.
+pub(crate) fn settles_at(worker: &Worker) -> Option<Time> {
+    worker.channel.settling_since().filter(|_| !worker.agent).map(|since| since + SETTLE_MAX)
 }
 
 /// The mode of an address of which an earlier version has not written it, in an app whose mode may have changed since its workers
@@ -443,7 +441,7 @@ mod tests {
         let (mut after, actions) = taken_up(&written(false));
         assert!(!actions.contains(&Action::Tell(WORKER, Message::Echo)));
         let mut out = Outbox::default();
-        assert_eq!(after.next_settling(), Some(at(100) + SETTLE_MAX));
+        assert_eq!(after.workers.values().find_map(settles_at), Some(at(100) + SETTLE_MAX));
         after.step(Event::Due(crate::Chore::Resume), at(1099), &mut out);
         assert_eq!(next_line(&mut after, at(1099)), None);
         after.step(Event::Due(crate::Chore::Resume), at(1100), &mut out);

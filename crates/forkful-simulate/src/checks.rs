@@ -3,7 +3,7 @@
 use forkful_core::slot::{Event, Generation, ReadySign, State, Verb};
 use forkful_core::supervisor::{AppId, Event as AppEvent, SlotRecord};
 
-use crate::machine::Phase;
+use crate::machine::{Phase, Pid, Whose};
 use crate::script::Stray;
 use crate::watch::Invariant;
 use crate::world::World;
@@ -11,7 +11,7 @@ use crate::world::World;
 impl World {
     /// Checks all apps that have had an event.
     pub(crate) fn check(&mut self) {
-        for app in std::mem::take(&mut self.watch.touched) {
+        while let Some(app) = self.watch.touched.pop_first() {
             if let Err((invariant, seen)) = self.check_app(app) {
                 self.watch.fail(invariant, seen);
             }
@@ -29,14 +29,17 @@ impl World {
             };
         };
         let name = &entry.supervisor.spec().name;
-        let numbers: Vec<u16> = entry.supervisor.slots().keys().copied().collect();
-        if !numbers.iter().eq(entry.places.iter()) {
+        if !entry.supervisor.slots().keys().eq(entry.places.iter()) {
+            let numbers: Vec<u16> = entry.supervisor.slots().keys().copied().collect();
             let seen = format!("{name}: slots {numbers:?}, and {:?} were told", entry.places);
             return Err((Invariant::StartedOnce, seen));
         }
+        let mut own = self.daemon.pids_of(app).peekable();
         for (number, record) in entry.supervisor.slots() {
             check_waiting(record).map_err(|seen| (Invariant::WaitsForSomething, seen))?;
-            self.check_processes(app, *number, record)?;
+            while own.next_if(|((_, slot, _), _)| slot < number).is_some() {}
+            let of_slot = std::iter::from_fn(|| own.next_if(|((_, slot, _), _)| slot == number));
+            self.check_processes(*number, record, of_slot)?;
         }
         let guarded = self.watch.guarded(app).find(|slot| {
             let own = self.processes_of(app).filter(|(own, _, _)| own == slot);
@@ -55,18 +58,22 @@ impl World {
         let Some(entry) = self.daemon.apps.get(&app) else { return };
         for (slot, record) in entry.supervisor.slots() {
             let now = (record.slot.counters.restarts, record.slot.counters.crashes);
-            let before = self.watch.counters(app, *slot);
+            let before = self.watch.note_counters(app, *slot, now);
             if now.0 < before.0 || now.1 < before.1 {
                 let seen = format!("worker {slot}: {before:?} restarts and crashes became {now:?}");
                 self.watch.fail(Invariant::CountersKept, seen);
             }
-            self.watch.note_counters(app, *slot, now);
         }
     }
 
     /// A slot holds exactly the processes whose end it was not informed of, and traffic goes to the confirmed
     /// one.
-    fn check_processes(&self, app: AppId, slot: u16, record: &SlotRecord) -> Result<(), (Invariant, String)> {
+    fn check_processes<'a>(
+        &self,
+        slot: u16,
+        record: &SlotRecord,
+        own: impl Iterator<Item = (&'a Whose, &'a Pid)>,
+    ) -> Result<(), (Invariant, String)> {
         let confirmed = match &record.slot.state {
             State::Online(running) | State::Replacing { old: running, .. } if running.confirmed => {
                 Some(running.generation)
@@ -79,10 +86,8 @@ impl World {
             | State::Backoff { .. }
             | State::Failed { .. } => None,
         };
-        let from = (app, slot, Generation(0));
-        let to = (app, slot, Generation(u32::MAX));
         let mut known = 0;
-        for ((_, _, generation), pid) in self.daemon.pids.range(from..=to) {
+        for ((_, _, generation), pid) in own {
             known += 1;
             let is_held = record.slot.generations().any(|held| held == *generation);
             let process = self.machine.processes.get(*pid);

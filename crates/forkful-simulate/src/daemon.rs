@@ -2,11 +2,13 @@
 //! sockets.
 //!
 //! - `commands`: clients' requests, as events of supervisors · `effects`: effects of supervisors
+//! - `apps`: the apps, and their next deadline
 //! - `applying`: plans of several commands · `jobs`: commands in progress, and their replies
 //! - `saving`: the saved state, a crash, and restoring it · `takeover`: a death of the daemon that its
 //!   workers survive
 
 mod applying;
+mod apps;
 mod commands;
 mod effects;
 mod jobs;
@@ -41,13 +43,14 @@ use crate::queue::Happening;
 use crate::world::World;
 
 use applying::Applying;
+use apps::Apps;
 pub(crate) use jobs::{Clients, Job, Request};
 pub(crate) use takeover::Kept;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Daemon {
-    pub(crate) apps: BTreeMap<AppId, App>,
+    pub(crate) apps: Apps,
     pub(crate) jobs: OpenJobs<Job>,
     /// Configurations that are being applied.
     applies: Vec<Applying>,
@@ -117,7 +120,7 @@ impl ExistingApp for App {
 impl Daemon {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            apps: BTreeMap::new(),
+            apps: Apps::default(),
             jobs: OpenJobs::default(),
             applies: Vec::new(),
             claims: Claims::default(),
@@ -145,9 +148,14 @@ impl Daemon {
         self.find(name).is_some() || self.pending.iter().any(|saved| saved.spec.name == *name)
     }
 
+    /// The processes of an app, by slot and generation.
+    pub(crate) fn pids_of(&self, app: AppId) -> impl Iterator<Item = (&Whose, &Pid)> {
+        self.pids.range((app, 0, Generation(0))..=(app, u16::MAX, Generation(u32::MAX)))
+    }
+
     /// The next deadline of a supervisor.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.apps.values().filter_map(|app| app.supervisor.next_wake()).min()
+        self.apps.next_wake()
     }
 }
 
@@ -197,6 +205,9 @@ impl World {
 
     fn on_time(&mut self) {
         let now = self.now;
+        if self.daemon.next_wake().is_none_or(|at| at > now) {
+            return;
+        }
         let is_due = |app: &App| app.supervisor.next_wake().is_some_and(|at| at <= now);
         let due: Vec<AppId> =
             self.daemon.apps.iter().filter(|(_, app)| is_due(app)).map(|(id, _)| *id).collect();

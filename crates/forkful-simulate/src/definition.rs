@@ -47,7 +47,7 @@ pub(crate) struct Definition {
 const CRONS: [(&str, Duration); 2] =
     [("* * * * *", Duration::from_secs(60)), ("*/5 * * * *", Duration::from_secs(300))];
 
-/// The period of an app's cron renewal.
+/// The period of an app's cron renewal: whole minutes.
 pub(crate) fn period_of(spec: &AppSpec) -> Option<Duration> {
     let pattern = spec.renewal.cron.as_ref()?;
     CRONS.iter().find(|(text, _)| *text == pattern.as_str()).map(|(_, period)| *period)

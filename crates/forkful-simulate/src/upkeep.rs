@@ -6,7 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use forkful_core::Time;
 use forkful_core::slot::{Exit, Generation};
+use forkful_core::spec::CronPattern;
 use forkful_core::supervisor::{AppId, Event, Observation, SlotRecord};
+use forkful_core::upkeep::cron::WallClock;
 use forkful_dispatch::Event as Input;
 
 use crate::definition::{name, period_of};
@@ -15,6 +17,20 @@ use crate::plant::Plant;
 use crate::queue::Happening;
 use crate::watch::Invariant;
 use crate::world::World;
+
+/// The wall clock, since 1970. Few events look at the calendar, so only these pay for it.
+#[derive(Debug)]
+pub(crate) struct Wall(Duration);
+
+impl WallClock for Wall {
+    fn now_ms(&self) -> i64 {
+        self.0.as_millis() as i64
+    }
+
+    fn next_point(&self, pattern: &CronPattern) -> Option<i64> {
+        (DateTime::<Utc>::UNIX_EPOCH + self.0).next_point(pattern)
+    }
+}
 
 impl World {
     /// Reads the memory of an app's workers.
@@ -57,10 +73,10 @@ impl World {
     }
 
     /// The wall-clock time: the run begins at a full hour.
-    pub(crate) fn wall(&self) -> DateTime<Utc> {
+    pub(crate) fn wall(&self) -> Wall {
         let passed =
             if self.plant == Some(Plant::HourMissed) { Duration::ZERO } else { self.now.since_start() };
-        DateTime::UNIX_EPOCH + passed
+        Wall(passed)
     }
 
     /// An app is new, or has a new definition, or another daemon: the times of its cron pattern before that are no concern.
@@ -90,12 +106,16 @@ impl World {
 
     /// Time advances: all due cron renewals were performed.
     pub(crate) fn check_clock(&mut self, to: Time) {
+        // The check runs a millisecond later.
+        let reached = to.since_start().saturating_sub(Duration::from_millis(2));
+        // Patterns have points at whole minutes: between these, time alone makes no renewal late.
+        if !self.daemon.apps.begins_minute(reached.as_secs() / 60) {
+            return;
+        }
         let late = self.daemon.apps.iter().find_map(|(app, entry)| {
             let period = period_of(entry.supervisor.spec())?.as_millis();
-            // The check runs a millisecond later.
-            let reached = to.since_start().saturating_sub(Duration::from_millis(2)).as_millis();
             let renewed = self.watch.renewed.get(app)?.since_start().as_millis();
-            (reached / period > renewed / period).then(|| entry.supervisor.spec().name.clone())
+            (reached.as_millis() / period > renewed / period).then(|| entry.supervisor.spec().name.clone())
         });
         if let Some(name) = late {
             self.watch.fail(Invariant::ClockKept, format!("{name} was not renewed"));

@@ -149,8 +149,8 @@ pub(crate) struct Watch {
     guarded: BTreeMap<AppId, BTreeSet<u16>>,
     /// The next generation that each slot may start.
     next_generation: BTreeMap<(AppId, u16), u32>,
-    /// Restarts and crashes of each slot at the last check.
-    counters: BTreeMap<(AppId, u16), (u32, u32)>,
+    /// Restarts and crashes of each app's slots at the last check.
+    counters: BTreeMap<AppId, Vec<(u32, u32)>>,
     /// A daemon has taken over from another.
     pub(crate) was_taken_over: bool,
     /// The current step is about the load of an app.
@@ -217,13 +217,14 @@ impl Watch {
         *next = (*next).min(generation.0);
     }
 
-    /// The counters of a slot at the last check.
-    pub(crate) fn counters(&self, app: AppId, slot: u16) -> (u32, u32) {
-        self.counters.get(&(app, slot)).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn note_counters(&mut self, app: AppId, slot: u16, counters: (u32, u32)) {
-        self.counters.insert((app, slot), counters);
+    /// Records the counters of a slot; returns those at the last check.
+    pub(crate) fn note_counters(&mut self, app: AppId, slot: u16, counters: (u32, u32)) -> (u32, u32) {
+        let known = self.counters.entry(app).or_default();
+        let at = usize::from(slot);
+        if at >= known.len() {
+            known.resize(at + 1, (0, 0));
+        }
+        std::mem::replace(&mut known[at], counters)
     }
 
     /// A worker does not run until a time of its app's cron pattern comes.
@@ -255,7 +256,7 @@ impl Watch {
     /// A slot is removed; a later slot with the same number starts from zero.
     pub(crate) fn forget_slot(&mut self, app: AppId, slot: u16) {
         self.next_generation.remove(&(app, slot));
-        self.counters.remove(&(app, slot));
+        self.note_counters(app, slot, (0, 0));
         self.unpaused.remove(&(app, slot));
         self.awaiting.remove(&(app, slot));
         self.excuse(app, slot);

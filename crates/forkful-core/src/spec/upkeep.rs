@@ -1,6 +1,7 @@
 //! When a running worker is replaced: its files changed, it grew too large or too old, a schedule matched, or
 //! it no longer works.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr as _;
@@ -116,6 +117,12 @@ pub struct CronPattern {
     parsed: croner::Cron,
 }
 
+thread_local! {
+    /// The pattern that was parsed last. Parsing takes longer than reading all the rest of a definition, and a saved state has an app's
+    /// pattern twice, one after the other.
+    static LAST: RefCell<Option<CronPattern>> = const { RefCell::new(None) };
+}
+
 /// Why a text is not a valid cron pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronFault(String);
@@ -124,6 +131,9 @@ impl CronPattern {
     /// Parses a pattern.
     pub fn new(text: impl Into<String>) -> Result<Self, CronFault> {
         let text = text.into();
+        if let Some(last) = LAST.with_borrow(|last| last.clone().filter(|last| last.text == text)) {
+            return Ok(last);
+        }
         if text.len() > CRON_BYTES_MAX {
             return Err(CronFault(format!("a cron pattern has at most {CRON_BYTES_MAX} characters")));
         }
@@ -132,7 +142,11 @@ impl CronPattern {
             return Err(CronFault(format!("a cron pattern has 5 or 6 fields, not {fields}")));
         }
         match croner::Cron::from_str(text.trim()) {
-            Ok(parsed) => Ok(Self { text, parsed }),
+            Ok(parsed) => {
+                let pattern = Self { text, parsed };
+                LAST.set(Some(pattern.clone()));
+                Ok(pattern)
+            }
             Err(error) => Err(wrong_field(&text)
                 .unwrap_or_else(|| CronFault(error.to_string().trim_end_matches('.').to_owned()))),
         }

@@ -85,9 +85,7 @@ impl World {
 
     /// The processes of an app whose end its supervisor was not informed of.
     pub(crate) fn processes_of(&self, app: AppId) -> impl Iterator<Item = (u16, Generation, &Process)> + '_ {
-        let from = (app, 0, Generation(0));
-        let to = (app, u16::MAX, Generation(u32::MAX));
-        let own = self.daemon.pids.range(from..=to);
+        let own = self.daemon.pids_of(app);
         own.filter_map(|(whose, pid)| Some((whose.1, whose.2, self.machine.processes.get(*pid)?)))
     }
 

@@ -226,7 +226,7 @@ impl World {
         self.machine.lose_unbegun();
         let there = self.machine.processes.iter().map(|(pid, process)| (process.whose, pid));
         self.daemon.pids = there.collect();
-        for (app, entry) in &self.daemon.apps {
+        for (app, entry) in self.daemon.apps.iter() {
             for (slot, record) in entry.supervisor.slots() {
                 let lost = record.slot.generations();
                 let lost =

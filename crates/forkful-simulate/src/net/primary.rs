@@ -79,6 +79,11 @@ impl Primary {
         }
     }
 
+    /// Whether the reactor would report one of its sockets now.
+    pub(super) fn is_ready(&self) -> bool {
+        self.addresses.values().any(|address| address.ready().next().is_some())
+    }
+
     pub(super) fn listening_of(&self, port: Port) -> Option<ListeningId> {
         self.by_port.get(&port).copied()
     }

@@ -106,12 +106,11 @@ impl World {
             }
             self.kept.is_spared = was_spared;
             self.watch.net_touched.insert(app);
-            let is_writable = self.watched_writable(app).next().is_some();
             let Some(primary) = self.net.primaries.get_mut(&app) else { continue };
             primary.wake = primary.dispatcher.next_wake();
-            let is_ready = || primary.addresses.values().any(|address| address.ready().next().is_some());
-            if !primary.rings && (is_writable || is_ready()) {
-                primary.rings = true;
+            let rings = primary.rings || primary.is_ready() || self.watched_writable(app).next().is_some();
+            let Some(primary) = self.net.primaries.get_mut(&app) else { continue };
+            if !std::mem::replace(&mut primary.rings, rings) && rings {
                 // Usually the daemon has nothing else to do.
                 let late = !self.calm && self.dice.percent(3);
                 let after = if late { self.dice.millis(1, 30) } else { self.dice.micros(5, 60) };
