@@ -100,7 +100,9 @@ impl Dispatcher {
     /// before those in the daemon's own. The watches on other queues report theirs later.
     fn knock(&mut self, id: ListeningId, member: usize, now: Time, out: &mut Outbox) {
         let queued = if member == 0 { self.count_waiting(id, now, out) } else { 0 };
-        if let Some(listening) = self.listenings.get_mut(&id).filter(|l| l.door.knock.is_none() || member != 0) {
+        if let Some(listening) =
+            self.listenings.get_mut(&id).filter(|l| l.door.knock.is_none() || member != 0)
+        {
             let again = listening.door.again;
             listening.door = Door { again, knock: Some(member), knocks_since: now, queued };
         }
@@ -261,8 +263,7 @@ impl Dispatcher {
         let rush = waiting > serving().count() + resting.saturating_sub(1);
         // What such a worker does not read is taken back, so that a probe would protect nothing.
         let is_enough = |worker: &Worker| rush && worker.channel.recalls();
-        let proven =
-            |worker: &Worker| !listening.asks_first() || worker.is_proven(is_enough(worker), now);
+        let proven = |worker: &Worker| !listening.asks_first() || worker.is_proven(is_enough(worker), now);
         let asked = serving().filter(|(_, worker)| worker.channel.is_probed());
         let may_ask = asked.count() < waiting;
         let best = serving()

@@ -154,7 +154,8 @@ impl Dispatcher {
         }
         // The position of an address in a list that is a multiple longer is the same, modulo the number of slots.
         let slots = own.len();
-        let rounds = if own.contains(&None) { serving.len().min(BY_SOURCE_MAX / slots.max(1)).max(1) } else { 1 };
+        let rounds =
+            if own.contains(&None) { serving.len().min(BY_SOURCE_MAX / slots.max(1)).max(1) } else { 1 };
         let at = |place: usize| {
             let (slot, round) = (place % slots, place / slots);
             let stand_in = || serving.get((slot + round) % serving.len().max(1)).copied();

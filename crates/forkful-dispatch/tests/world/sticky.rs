@@ -72,7 +72,8 @@ fn where_slots_times_workers_are_very_many_a_slot_without_a_worker_has_one_stand
 }
 
 #[test]
-fn where_slots_times_workers_are_many_a_slot_without_a_worker_has_as_many_stand_ins_as_the_list_has_room_for() {
+fn where_slots_times_workers_are_many_a_slot_without_a_worker_has_as_many_stand_ins_as_the_list_has_room_for()
+{
     let mut world = World::new(Balance::Sticky, false);
     world.step(Event::Slots(200));
     let workers: Vec<u32> = (0..4).map(|_| world.spawn(true, false)).collect();
