@@ -104,6 +104,63 @@ class Requests {
 }
 
 /**
+ * When each request under way came, by its response. Properties of Node.js' responses would change their shape, and V8 would then discard
+ * compiled code of Node.js and of the app. A listener and an entry in a weak map for each connection took 2 % of a profile's
+ * samples, with a connection for each request.
+ */
+class UnderWay {
+  constructor() {
+    /** @type {Map<any, number>} */
+    this.entries = new Map();
+    /** A request that has no entry, and when it came: most requests end before another comes. @type {any} */
+    this.single = null;
+    this.singleAt = 0;
+    /** When more than these are under way, closed connections are looked for. */
+    this.most = UNDER_WAY_LOOK;
+  }
+
+  /** Whether this is a request that was not yet under way. */
+  begin(response, at) {
+    const { entries } = this;
+    if (this.single === response) return false;
+    const { size } = entries;
+    if (this.single === null && (size === 0 || !entries.has(response))) {
+      this.single = response;
+      this.singleAt = at;
+      return true;
+    }
+    return entries.set(response, at).size > size;
+  }
+
+  /** When the request of this response came, which ends now; `undefined` if it was not under way. */
+  end(response) {
+    if (this.single === response) {
+      this.single = null;
+      return this.singleAt;
+    }
+    const started = this.entries.get(response);
+    if (started !== undefined) this.entries.delete(response);
+    return started;
+  }
+
+  /** Removes requests whose connection has closed; returns their number. */
+  sweep() {
+    const aborted = this.all().filter((response) => {
+      const { socket } = response.req ?? response;
+      return !socket || socket.destroyed;
+    });
+    for (const response of aborted) this.end(response);
+    this.most = Math.max(UNDER_WAY_LOOK, 2 * this.entries.size);
+    return aborted.length;
+  }
+
+  /** The responses. */
+  all() {
+    return this.single === null ? [...this.entries.keys()] : [this.single, ...this.entries.keys()];
+  }
+}
+
+/**
  * HTTP requests that come. Node.js tells of their begin and of the end of their response; when a connection closes before, its
  * response has no end, which is found out before each report. Of HTTP/2, the sessions tell of their streams.
  * @param {import('./agent.cjs').Agent} agent
@@ -114,57 +171,18 @@ function watchRequests(agent, { performance }, wake) {
   const { listenToRequests } = agent;
   const counts = { requests: 0, ended: 0, aborted: 0, classes: [0, 0, 0, 0, 0] };
   const latency = new Histogram(LATENCY_BOUNDS_MS);
-  /**
-   * When each request under way came, by its response. Properties of Node.js' responses would change their shape, and V8 would then discard
-   * compiled code of Node.js and of the app. A listener and an entry in a weak map for each connection took 2 % of a profile's
-   * samples, with a connection for each request.
-   * @type {Map<any, number>}
-   */
-  const underWay = new Map();
-  let looksAt = UNDER_WAY_LOOK;
-  /**
-   * A request under way that is not in the map, and when it came: most requests end before another comes, and need no entry there.
-   * @type {any}
-   */
-  let single = null;
-  let singleAt = 0;
-  const isAborted = (response) => {
-    const { socket } = response.req ?? response;
-    return !socket || socket.destroyed;
-  };
+  const underWay = new UnderWay();
   /** Counts requests whose connection has closed as aborted. */
-  const look = () => {
-    for (const response of underWay.keys()) {
-      if (!isAborted(response)) continue;
-      underWay.delete(response);
-      counts.aborted += 1;
-    }
-    if (single !== null && isAborted(single)) {
-      single = null;
-      counts.aborted += 1;
-    }
-    looksAt = Math.max(UNDER_WAY_LOOK, 2 * underWay.size);
-  };
-  /** Whether this is a request that is not yet under way. */
-  const begins = (response, at) => {
-    if (single === response) return false;
-    const { size } = underWay;
-    if (single === null && (size === 0 || !underWay.has(response))) {
-      single = response;
-      singleAt = at;
-      return true;
-    }
-    return underWay.set(response, at).size > size;
-  };
+  const look = () => { counts.aborted += underWay.sweep(); };
   const onStart = ({ response, socket }, at) => {
     // `meet` of the reporter has counted this request.
-    if (!begins(response, at)) return;
+    if (!underWay.begin(response, at)) return;
     counts.requests += 1;
     wake();
     // A client that pipelines does not wait for answers.
     const current = socket._httpMessage;
     if (current && current !== response) agent.pipelined.set(socket, response);
-    if (underWay.size > looksAt) look();
+    if (underWay.entries.size > underWay.most) look();
   };
   const done = (ms, status) => {
     counts.ended += 1;
@@ -172,15 +190,9 @@ function watchRequests(agent, { performance }, wake) {
     latency.add(ms);
   };
   const onFinish = ({ response, socket }, at) => {
-    let started = singleAt;
-    if (single === response) {
-      single = null;
-    } else {
-      started = underWay.get(response);
-      // A request that came before the count began.
-      if (started === undefined) return;
-      underWay.delete(response);
-    }
+    const started = underWay.end(response);
+    // A request that came before the count began.
+    if (started === undefined) return;
     // The app answers a client that has gone.
     if (socket.destroyed) counts.aborted += 1;
     else done(at - started, response.statusCode);
@@ -191,7 +203,7 @@ function watchRequests(agent, { performance }, wake) {
     counts,
     latency,
     onStart,
-    underWay: () => (single === null ? [...underWay.keys()] : [single, ...underWay.keys()]),
+    underWay: () => underWay.all(),
     read() {
       look();
       const values = { http_in_flight: Math.max(0, counts.requests - counts.ended - counts.aborted), http_aborted_total: counts.aborted };
