@@ -325,6 +325,21 @@ impl AppSupervisor {
         self.slots.due(now)
     }
 
+    /// Whether an event can do nothing but look at sockets, before it is fed. If no effects follow but further looks, it has changed
+    /// nothing that another daemon has to know: that one looks by itself.
+    pub fn only_looks(&self, event: &Event, now: Time) -> bool {
+        match event {
+            Event::Sockets(..) => true,
+            Event::Time => {
+                let cron = self.cron.as_ref().map(Cron::next_look);
+                let has_others = [self.next_look, cron].into_iter().flatten().any(|at| at <= now);
+                let looks = |slot: &u16| self.slots.get(slot).is_some_and(|record| record.only_looks(now));
+                !has_others && self.due_slots(now).iter().all(looks)
+            }
+            _ => false,
+        }
+    }
+
     /// How often a slot was asked when it is due, in all: what tests of costs count.
     pub fn slots_asked(&self) -> u64 {
         self.slots.asked()
@@ -374,8 +389,18 @@ impl SlotRecord {
     /// When something of it is due.
     fn next_wake(&self) -> Option<Time> {
         let awaited = self.awaited.as_ref().and_then(Awaited::next_wake);
+        [awaited, self.next_wake_but_looks()].into_iter().flatten().min()
+    }
+
+    /// The same without looks at sockets.
+    fn next_wake_but_looks(&self) -> Option<Time> {
         let warming = self.warming.as_ref().map(Warming::next_wake);
-        [self.deadline, self.upkeep.next_wake(), awaited, warming].into_iter().flatten().min()
+        [self.deadline, self.upkeep.next_wake(), warming].into_iter().flatten().min()
+    }
+
+    /// Whether nothing but a look at sockets can be due.
+    fn only_looks(&self, now: Time) -> bool {
+        self.next_wake_but_looks().is_none_or(|at| at > now)
     }
 
     /// The process that is online.

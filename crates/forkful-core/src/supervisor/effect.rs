@@ -75,6 +75,13 @@ pub enum Effect {
     Notice(Option<u16>, Notice),
 }
 
+impl Effect {
+    /// Whether it only looks at something, see [`AppSupervisor::only_looks`](super::AppSupervisor::only_looks).
+    pub fn is_look(&self) -> bool {
+        matches!(self, Self::LookAtSockets(..))
+    }
+}
+
 /// Writes "no job" as the number 0, which no job has: earlier versions read a number there.
 mod job_or_zero {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};

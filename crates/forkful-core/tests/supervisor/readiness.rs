@@ -36,6 +36,39 @@ fn sockets_of_a_starting_process_are_looked_at_until_it_has_one() {
 }
 
 #[test]
+fn a_look_that_finds_nothing_needs_not_be_written_down() {
+    let mut app = spec("app", 1);
+    app.mode = Mode::Fork;
+    app.readiness.wait_ready = false;
+    let (mut driver, _) = Driver::new(app);
+    driver.step(Event::Runs(0, FIRST));
+    let due = |driver: &mut Driver, ms| {
+        driver.now = driver.now + Duration::from_millis(ms);
+        (driver.app.only_looks(&Event::Time, driver.now), driver.step(Event::Time))
+    };
+    let (only_looks, effects) = due(&mut driver, 80);
+    assert!(only_looks && !effects.is_empty() && effects.iter().all(Effect::is_look), "{effects:?}");
+    // A daemon that goes on with what was written before the look has the same look to do.
+    assert_eq!(driver.step(Event::Sockets(0, FIRST, Sockets::default())), []);
+    let (only_looks, effects) = due(&mut driver, 400);
+    assert!(only_looks && effects.iter().all(Effect::is_look), "{effects:?}");
+    driver.step(Event::Sockets(0, FIRST, Sockets::default()));
+    let (only_looks, effects) = due(&mut driver, 20_000);
+    assert!(!only_looks && !effects.iter().all(Effect::is_look), "its time is over: {effects:?}");
+}
+
+#[test]
+fn what_follows_from_a_look_is_written_down() {
+    let (mut driver, _) = Driver::new(spec("app", 1));
+    driver.step(Event::Runs(0, FIRST));
+    driver.pass(Duration::from_millis(80));
+    let listens = Event::Sockets(0, FIRST, Sockets { own: Some(OwnSocket::Tcp), ..Sockets::default() });
+    assert!(driver.app.only_looks(&listens, driver.now));
+    assert!(!driver.step(listens).iter().all(Effect::is_look));
+    assert!(!driver.app.only_looks(&Event::Runs(0, FIRST), driver.now));
+}
+
+#[test]
 fn a_successor_that_lacks_an_address_is_not_ready() {
     let mut driver = Driver::online(spec("app", 1));
     driver.reload(None);

@@ -42,7 +42,6 @@ impl Engine {
     /// Feeds an event to an app's supervisor and performs what follows.
     pub(super) fn supervise(&mut self, app: AppId, event: Event) {
         let now = self.clock.now();
-        self.apps.note_unwritten(app);
         let others = others_of(&self.apps, app);
         let Some(entry) = self.apps.get_mut(app) else { return };
         let bad_health = is_bad_health(&event);
@@ -50,11 +49,15 @@ impl Engine {
         let abandoned: Vec<JobId> = entry.supervisor.waiting_reloads().filter(has_left).collect();
         let context = Context { now, wall: &self.clock, others: &others, abandoned: &abandoned };
         let mut effects = std::mem::take(&mut self.inbox.effects);
+        let only_looks = entry.supervisor.only_looks(&event, now);
         entry.supervisor.step(event, &context, &mut effects);
         entry.note_removed(&effects);
         entry.follow_limits();
         let holds = entry.supervisor.waits_for_others();
         self.apps.note_holds(holds);
+        if !only_looks || !effects.iter().all(Effect::is_look) {
+            self.apps.note_unwritten(app);
+        }
         for effect in effects.drain(..) {
             if let Some(noticed) = noticed(&effect, bad_health)
                 && let Some(entry) = self.apps.get_mut(app)

@@ -48,6 +48,8 @@ impl World {
         if let Some(trace) = &mut self.trace {
             trace.push(format!("    {}: {event:?}", entry.supervisor.spec().name));
         }
+        let looks = entry.supervisor.only_looks(&event, self.now);
+        let before = (looks && self.kept.is_dying()).then(|| entry.supervisor.clone());
         entry.supervisor.step(event, &context, &mut effects);
         self.daemon.holds_some |= entry.supervisor.waits_for_others();
         let is_rolling = entry.supervisor.is_rolling();
@@ -60,7 +62,8 @@ impl World {
         if goes_on || !is_rolling {
             self.watch.excuse_all(app);
         }
-        self.write_down(app, &effects);
+        let is_look = effects.iter().all(Effect::is_look);
+        self.write_down(app, before.filter(|_| is_look), &effects);
         for effect in effects.drain(..) {
             if !self.lives() {
                 break;

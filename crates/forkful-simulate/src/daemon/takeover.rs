@@ -74,7 +74,7 @@ impl World {
         }
         self.kept.dies_in = Some(things);
         let apps: Vec<AppId> = self.daemon.apps.keys().copied().collect();
-        apps.into_iter().for_each(|app| self.write_down(app, &[]));
+        apps.into_iter().for_each(|app| self.write_down(app, None, &[]));
         self.write_own();
     }
 
@@ -112,8 +112,8 @@ impl World {
         self.kept.untold.push(happening);
     }
 
-    /// Writes an app with its next effects.
-    pub(super) fn write_down(&mut self, app: AppId, effects: &[Effect]) {
+    /// Writes an app with its next effects; where a look is not written, as it was `before` the look.
+    pub(super) fn write_down(&mut self, app: AppId, before: Option<AppSupervisor>, effects: &[Effect]) {
         let is_kept = self.kept.is_dying();
         let is_read_back = self.is_checked();
         if !is_kept && !is_read_back {
@@ -121,12 +121,15 @@ impl World {
         }
         let Some(entry) = self.daemon.apps.get(&app) else { return };
         let mut bytes = Vec::new();
-        let value = (&entry.supervisor, effects);
+        let value = match &before {
+            Some(before) => (before, Default::default()),
+            None => (&entry.supervisor, effects),
+        };
         snapshot::write(&value, &mut bytes).expect("definitions of a simulated world are texts");
         if is_read_back {
             let read = snapshot::read::<(AppSupervisor, Vec<Effect>)>(&bytes);
             let is_same = read.is_ok_and(|((supervisor, read), rest)| {
-                supervisor == entry.supervisor && read == effects && rest.is_empty()
+                supervisor == *value.0 && read == value.1 && rest.is_empty()
             });
             if !is_same {
                 self.watch.fail(Invariant::ReadAsWritten, format!("{}", String::from_utf8_lossy(&bytes)));
@@ -145,7 +148,7 @@ impl World {
         } else if self.plant == Some(Plant::UnwrittenWait) {
             bytes = without(&value, |record| record["waits_for_cron"] = false.into());
         }
-        self.kept.apps.insert(app, Record { bytes, is_performed: effects.is_empty() });
+        self.kept.apps.insert(app, Record { bytes, is_performed: value.1.is_empty() });
         self.write_own();
     }
 
