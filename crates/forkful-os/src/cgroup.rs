@@ -40,6 +40,8 @@ pub struct AppGroup {
     cpu_time: Option<Tree>,
     cpu_limit: Option<Tree>,
     limits: GroupLimits,
+    /// The kernel has these limits.
+    are_set: bool,
 }
 
 /// The group of a worker and its descendants.
@@ -120,13 +122,18 @@ impl Groups {
     /// cannot be created are skipped.
     pub fn app(&self, name: &str, limits: GroupLimits) -> Result<AppGroup, LimitError> {
         let failed = |what| move |source| LimitError { what, source };
+        let is_new = !self.trees.all().iter().any(|tree| tree.path.join(name).is_dir());
         let members = self.trees.members.below(name).map_err(failed("up its control group"))?;
-        let group = self.group(members, limits, |tree| tree.below(name).ok());
+        let mut group = self.group(members, limits, |tree| tree.below(name).ok());
         if group.members.version == Version::Two {
             // If this succeeds, the groups of workers have their own counters.
             hierarchy::pass_on_all(&self.trees.members, &group.members);
         }
-        group.write_limits()?;
+        // A new group has no limits.
+        if !is_new || limits != GroupLimits::default() {
+            group.write_limits()?;
+        }
+        group.are_set = true;
         Ok(group)
     }
 
@@ -139,6 +146,7 @@ impl Groups {
         };
         let mut group = self.group(there(&self.trees.members)?, GroupLimits::default(), there);
         group.limits = group.read_limits();
+        group.are_set = true;
         Some(group)
     }
 
@@ -150,6 +158,7 @@ impl Groups {
             cpu_time: below(&self.trees.cpu_time),
             cpu_limit: below(&self.trees.cpu_limit),
             limits,
+            are_set: false,
         }
     }
 }
@@ -232,7 +241,15 @@ impl AppGroup {
     /// Gives it other limits. After an error, too, they count as set, so that the same error does not come again.
     pub fn limit(&mut self, limits: GroupLimits) -> Result<(), LimitError> {
         self.limits = limits;
-        self.write_limits()
+        self.are_set = false;
+        self.write_limits()?;
+        self.are_set = true;
+        Ok(())
+    }
+
+    /// Whether the kernel keeps exactly these limits, as far as this supervisor knows.
+    pub fn keeps(&self, limits: GroupLimits) -> bool {
+        self.are_set && self.limits == limits
     }
 
     /// As the kernel has them.

@@ -36,9 +36,15 @@ pub(super) fn join_group(
             )),
         };
     };
+    let mark = mark.to_string();
+    // The group is used again unless its limits change, or somebody has removed it.
+    let present = entry.group.as_ref().filter(|group| group.keeps(limits_now(entry)));
+    if let Some(joined) = present.and_then(|group| group.worker(&mark, wanted).ok()) {
+        return Ok(Some(joined));
+    }
     let joined =
         group_of(groups, app, entry).map_err(|error| (error.to_string(), error.source)).and_then(|group| {
-            let joined = group.worker(&mark.to_string(), wanted);
+            let joined = group.worker(&mark, wanted);
             entry.group = Some(group);
             joined.map_err(|error| ("cannot make its control group".to_owned(), error))
         });
