@@ -30,6 +30,7 @@ pub mod edges;
 #[cfg(any(test, forkful_fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod heap;
 pub mod held_folder;
 pub mod identity;
 pub mod keeper;

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: forkful_os::heap::Allocator = forkful_os::heap::Allocator;
+
 fn main() -> ExitCode {
     forkful::main()
 }
