@@ -113,6 +113,7 @@ use crate::history::History;
 use crate::home::Home;
 use crate::incidents::Incidents;
 use crate::logs::LogService;
+use crate::rest::Rest;
 use app::{App, AppId};
 use apps::Apps;
 use closes::Closes;
@@ -130,6 +131,8 @@ use work::Done;
 const ROUNDS_PER_TURN: usize = 16;
 /// A turn of many rounds ends after so long, for the same reason.
 const TURN_MAX: Duration = Duration::from_millis(50);
+/// For so long a turn takes in what threads have answered.
+const BACK_MAX: Duration = Duration::from_millis(1);
 
 /// How far the engine is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +166,8 @@ pub(crate) struct EngineOptions {
     pub(crate) keeping: Keeping,
     /// Where what was measured is kept.
     pub(crate) history: History,
+    /// Is told when apps were looked at.
+    pub(crate) rest: Rest,
 }
 
 /// How far the engine is in its life, and how it is to end.
@@ -285,7 +290,7 @@ impl Engine {
                     Some(command) => self.on_command(command),
                     None => self.kill(None),
                 },
-                Some(event) = back.recv() => self.on_back(event),
+                Some(event) = back.recv() => self.on_back_and_more(event, back),
                 signal = signals.next() => self.on_signal(signal),
                 // What is ready comes first; then the loop turns at once.
                 () = tokio::task::yield_now(), if self.has_work() => {}
@@ -402,6 +407,17 @@ impl Engine {
             any |= !self.apps.get(&app).is_some_and(|entry| entry.supervisor.waits_for_others());
         }
         any
+    }
+
+    /// What else has come meanwhile is delivered and written down with it. Connections do not wait for more than [`BACK_MAX`].
+    fn on_back_and_more(&mut self, first: Back, others: &mut mpsc::UnboundedReceiver<Back>) {
+        let began = Instant::now();
+        self.on_back(first);
+        while began.elapsed() < BACK_MAX
+            && let Ok(next) = others.try_recv()
+        {
+            self.on_back(next);
+        }
     }
 
     fn on_back(&mut self, back: Back) {

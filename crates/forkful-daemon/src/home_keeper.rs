@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use crate::Home;
 use crate::command::{Command, Keep};
 use crate::inherited::{ApiSocket, HomeLock};
+use crate::rest::Rest;
 use crate::{left_behind, server};
 
 /// How long a removal in progress may take before missing files are created again: `rm -r` removes the folder
@@ -38,6 +39,7 @@ pub(crate) struct Hold {
     pub(crate) instance: String,
     lock: RefCell<HomeLock>,
     servers: RefCell<Vec<JoinHandle<()>>>,
+    rest: Rest,
     keeping: Keeping,
     /// Exists as long as the API's socket is the home's.
     api: RefCell<forkful_os::keeper::Hold>,
@@ -52,12 +54,13 @@ impl Hold {
         home: Home,
         instance: String,
         (lock, api, keeping): (HomeLock, forkful_os::keeper::Hold, Keeping),
-        server: JoinHandle<()>,
+        (server, rest): (JoinHandle<()>, Rest),
     ) -> Rc<Self> {
         let (lock, servers) = (RefCell::new(lock), RefCell::new(vec![server]));
         let api = RefCell::new(api);
         let logs_here = own_log_identity().is_some_and(|own| identity(&home.daemon_log()) == Some(own));
-        Rc::new(Self { home, instance, lock, servers, keeping, api, logs_here, is_lost: Cell::new(false) })
+        let is_lost = Cell::new(false);
+        Rc::new(Self { home, instance, lock, servers, rest, keeping, api, logs_here, is_lost })
     }
 
     /// Whether the home's files belong to another daemon.
@@ -92,7 +95,7 @@ impl Hold {
         left_behind::note_instance(home, &self.instance);
         let ApiSocket { listener, hold } = ApiSocket::bind(home, &self.keeping)?;
         drop(self.api.replace(hold));
-        let server = tokio::task::spawn_local(server::serve(listener, commands.clone()));
+        let server = tokio::task::spawn_local(server::serve(listener, commands.clone(), self.rest.clone()));
         self.servers.borrow_mut().push(server);
         Ok(true)
     }

@@ -11,7 +11,7 @@
 //! - `watch`: the files of apps · `wait`: for a process that is no worker
 //! - `inherited`: what the keeper hands to a daemon that follows another one
 //! - `home_keeper`: what happens when the daemon's folder is removed under it
-//! - `history`: what was measured of workers
+//! - `history`: what was measured of workers · `rest`: memory that is not needed while nothing happens
 //! - `own_log`: what the supervisor itself has to say
 //! - [`logs`]: workers' output, on threads of its own
 // See `own_log`: a write to stderr that fails or waits would end or stop the supervisor.
@@ -39,6 +39,7 @@ pub mod logs;
 mod notify;
 mod panic;
 mod pid_files;
+mod rest;
 mod run;
 pub mod server;
 mod service_environment;

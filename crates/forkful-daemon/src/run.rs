@@ -22,6 +22,7 @@ use crate::inherited::{self, ApiSocket, HomeLock, Ready, StateFile};
 use crate::left_behind;
 use crate::notify::ServiceManager;
 use crate::own_log;
+use crate::rest::Rest;
 use crate::server;
 use crate::server::probes::{ProbeAddress, ProbeSocket};
 
@@ -171,6 +172,7 @@ async fn serve_home(
     let Beginning { lock, marks, state, written } = beginning;
     let (instance, keeping) = (marks.instance().to_string(), handover.keeping.clone());
     let ApiSocket { listener, hold: api } = ApiSocket::take(&home, &mut handover).inspect_err(leave)?;
+    let rest = Rest::begin();
     let options = EngineOptions {
         agent: install_agent(&home),
         home: home.clone(),
@@ -179,6 +181,7 @@ async fn serve_home(
         shutdown_delay: Duration::ZERO,
         keeping: keeping.clone(),
         history: History::take(&mut handover),
+        rest: rest.clone(),
     };
     let (mut engine, mut back) = Engine::new(options, marks).inspect_err(leave)?;
     state.into_iter().for_each(|state| engine.write_to(state));
@@ -189,9 +192,9 @@ async fn serve_home(
     if let Some(written) = written {
         engine.take_up(written, std::mem::take(&mut handover.kept));
     }
-    let server = tokio::task::spawn_local(server::serve(listener, sender.clone()));
+    let server = tokio::task::spawn_local(server::serve(listener, sender.clone(), rest.clone()));
     left_behind::note_instance(&home, &instance);
-    let hold = Hold::new(home.clone(), instance, (lock, api, keeping.clone()), server);
+    let hold = Hold::new(home.clone(), instance, (lock, api, keeping.clone()), (server, rest));
     let keeper = tokio::task::spawn_local(home_keeper::keep(Rc::clone(&hold), sender));
     ready.tell("ready\n");
     keeping.serves();
@@ -281,6 +284,7 @@ pub fn run_foreground(specs: Vec<AppSpec>, options: ForegroundOptions) -> io::Re
             shutdown_delay: options.shutdown_delay,
             keeping: Keeping::default(),
             history: History::new(&Keeping::default()),
+            rest: Rest::begin(),
         };
         let (mut engine, mut back) = Engine::new(engine_options, marks)?;
         let (sender, mut commands) = engine::command_queue();

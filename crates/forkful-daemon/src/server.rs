@@ -16,22 +16,22 @@ mod profile;
 mod refusal;
 pub(crate) mod routes;
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use forkful_os::{identity, memory};
+use forkful_os::identity;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::command::Command;
+use crate::rest::Rest;
 use permits::{Permit, Permits};
 
 pub use forkful_api::types::REQUEST_BYTES_MAX;
@@ -52,34 +52,27 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed `accept`, which mostly means that descriptors have run out.
 const ACCEPT_FAULT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The time from the last begin or end of a connection until code is given back: most of what clients need is not needed until the next
-/// client comes.
-const FORGET_CODE_AFTER: Duration = Duration::from_secs(2);
-
 /// Serves the API on `listener` until the engine drops its end of `commands`, then lets replies that
 /// are under way finish (at most [`FAREWELL_TIMEOUT`]) and returns. Await it before the process exits,
 /// or the client that asked for the end never learns of it.
-pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
+pub(crate) async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>, rest: Rest) {
     let permits = Arc::new(Permits::new(CONNECTIONS_MAX));
     let (farewell, _) = watch::channel(());
     let router = routes::router(commands.clone());
-    let used = Arc::new(Notify::new());
-    let mut forgetting = pin!(at_rest(&used, memory::forget_code));
     loop {
         let accepted = tokio::select! {
             () = commands.closed() => break,
             accepted = listener.accept() => accepted,
-            never = &mut forgetting => match never {},
         };
-        used.notify_one();
+        rest.note_client();
         match accepted {
             Ok((stream, _)) if is_trusted(&stream) => {
                 let permit = permits.acquire().await;
                 let served = connection(stream, router.clone(), HEAD_TIMEOUT, farewell.subscribe(), permit);
-                let used = Arc::clone(&used);
+                let rest = rest.clone();
                 tokio::spawn(async move {
                     served.await;
-                    used.notify_one();
+                    rest.note_client();
                 });
             }
             Ok(_) => {}
@@ -92,16 +85,6 @@ pub async fn serve(listener: UnixListener, commands: mpsc::Sender<Command>) {
     drop(listener);
     drop(farewell);
     drop(timeout(FAREWELL_TIMEOUT, permits.empty()).await);
-}
-
-/// Calls `give_back` when nobody has used the server for [`FORGET_CODE_AFTER`]: one time after the start, and one time after each period
-/// of use.
-async fn at_rest<R>(used: &Notify, give_back: impl Fn() -> R) -> Infallible {
-    loop {
-        while timeout(FORGET_CODE_AFTER, used.notified()).await.is_ok() {}
-        give_back();
-        used.notified().await;
-    }
 }
 
 /// Whether the other end is run by this daemon's user or by root. The socket's mode says the same, but

@@ -34,7 +34,7 @@ use super::cpu_sample::CpuSample;
 use super::outgoing::AppOutgoing;
 use crate::history::{History, HistoryOrder};
 use crate::logs::LogService;
-use outside::{Account, Outside};
+use outside::{Account, GroupMemory, Outside};
 pub(super) use pressure::Machine;
 use pressure::PressureWatch;
 use records::Records;
@@ -272,8 +272,10 @@ impl App {
         let (mut lives, mut active) = (false, false);
         metrics.turns.begin();
         let pressure = metrics.pressure.look(group.as_ref(), machine, now);
-        let memory_limit = supervisor.spec().limits.memory_bytes;
-        let memory_used = memory_limit.and_then(|_| group.as_ref()?.usage().memory_bytes);
+        let own_memory = supervisor.spec().limits.memory_bytes.map(|limit| GroupMemory {
+            limit: Some(limit),
+            used: group.as_ref().and_then(|group| group.usage().memory_bytes),
+        });
         for (slot, place) in places.iter_mut() {
             for (generation, process) in
                 place.processes.iter_mut().filter(|(_, process)| process.ended.is_none())
@@ -281,11 +283,11 @@ impl App {
                 lives = true;
                 let pid = process.child.pid;
                 let outside = process.metrics.outside.get_or_insert_with(|| Outside::new(pid));
-                let account =
-                    Account { throttling, queued: primary.queued(process.worker), memory_limit, memory_used };
+                let account = Account { throttling, queued: primary.queued(process.worker) };
                 process.metrics.silent_since = primary.owes_since(process.worker);
-                let with_rare = metrics.turns.take(*slot, outside.is_due());
-                let Ok(readings) = outside.look(&account, with_rare) else { continue };
+                let has_turn = metrics.turns.take(*slot, outside.is_due());
+                let rare = has_turn.then(|| own_memory.unwrap_or_else(|| machine.memory(now)));
+                let Ok(readings) = outside.look(&account, rare) else { continue };
                 process.metrics.follower.measured(&readings);
                 process.metrics.follower.measured(&pressure);
                 if !process.metrics.knows_pool

@@ -52,6 +52,7 @@ impl World {
             shutdown_delay: std::time::Duration::ZERO,
             keeping: Keeping::default(),
             history: crate::history::History::new(&Keeping::default()),
+            rest: crate::rest::Rest::default(),
         };
         let (engine, back) = Engine::new(options, tree::Marks::new()).unwrap();
         Self { engine, back, _home: home }

@@ -40,6 +40,7 @@ impl Engine {
             self.do_later(app, later);
         }
         if self.apps.take_samples(app, &self.logs, now) {
+            self.options.rest.note_look();
             self.apps.look_outgoing(app, now);
             let load = self.apps.load(app, now);
             self.supervise_some(app, load.map(Event::Load));
@@ -61,6 +62,7 @@ impl Engine {
             Later::ClearTree(slot, generation) => self.starts.work.clear(app, slot, generation),
             Later::AdoptSockets(slot, generation, looks) => {
                 let now = self.clock.now();
+                self.options.rest.note_look();
                 if let Some(entry) = self.apps.get_mut(app) {
                     entry.adopt_sockets(slot, generation, looks, now);
                 }

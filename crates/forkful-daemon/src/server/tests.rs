@@ -1,6 +1,5 @@
 //! The server against a task that plays the engine, over a real socket.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use forkful_api::client::{Client, ClientError};
@@ -37,7 +36,7 @@ impl Served {
         let listener = UnixListener::bind(directory.path().join("sock")).unwrap();
         let (commands, received) = mpsc::channel(COMMAND_QUEUE);
         Self {
-            server: tokio::spawn(serve(listener, commands)),
+            server: tokio::spawn(serve(listener, commands, Rest::default())),
             engine: tokio::spawn(engine(received)),
             directory,
         }
@@ -161,27 +160,6 @@ async fn raw(socket: &Path, bytes: &[u8]) -> String {
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer).await);
     String::from_utf8_lossy(&answer).into_owned()
-}
-
-#[tokio::test(start_paused = true)]
-async fn code_is_given_back_when_the_last_client_has_gone_for_a_while() {
-    let (used, given_back) = (Notify::new(), Cell::new(0));
-    let at_rest = at_rest(&used, || given_back.set(given_back.get() + 1));
-    let clients = async {
-        let after = async |seconds: u64| {
-            sleep(Duration::from_millis(seconds * 1000 + 1)).await;
-            given_back.get()
-        };
-        assert_eq!((after(1).await, after(1).await, after(60).await), (0, 1, 1), "after the start");
-        used.notify_one();
-        assert_eq!(after(1).await, 1);
-        used.notify_one();
-        assert_eq!((after(1).await, after(1).await, after(60).await), (1, 2, 2), "after the second client");
-    };
-    tokio::select! {
-        never = at_rest => match never {},
-        () = clients => {}
-    }
 }
 
 #[tokio::test]

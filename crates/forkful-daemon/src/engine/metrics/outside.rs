@@ -39,10 +39,13 @@ pub(super) struct Account {
     pub(super) throttling: Option<Throttling>,
     /// Connections in its queues.
     pub(super) queued: u32,
-    /// What its app's group may use.
-    pub(super) memory_limit: Option<u64>,
-    /// What the group uses of it.
-    pub(super) memory_used: Option<u64>,
+}
+
+/// The memory of the group that limits a process: its app's, or one around the daemon. In bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct GroupMemory {
+    pub(super) limit: Option<u64>,
+    pub(super) used: Option<u64>,
 }
 
 impl Outside {
@@ -63,9 +66,9 @@ impl Outside {
         Instant::now() >= self.rare_from
     }
 
-    /// Looks at it; what follows from two looks is there from the second one on. `with_rare`: the values that cost more to read are read
+    /// Looks at it; what follows from two looks is there from the second one on. With `rare`, the values that cost more to read are read
     /// as well.
-    pub(super) fn look(&mut self, account: &Account, with_rare: bool) -> io::Result<Readings> {
+    pub(super) fn look(&mut self, account: &Account, rare: Option<GroupMemory>) -> io::Result<Readings> {
         let look = Look {
             at: Instant::now(),
             usage: self.meter.read()?,
@@ -73,9 +76,9 @@ impl Outside {
             account: *account,
         };
         let mut readings = state_of(&look);
-        if with_rare {
+        if let Some(memory) = rare {
             self.rare_from = look.at + RARELY;
-            self.add_rare(account, &mut readings);
+            self.add_rare(memory, &mut readings);
         }
         if let Some(before) = &self.last {
             add_rates(before, &look, &mut readings);
@@ -91,11 +94,7 @@ impl Outside {
     }
 
     /// What costs more to ask.
-    fn add_rare(&self, account: &Account, readings: &mut Readings) {
-        let (limit, used) = match account.memory_limit {
-            Some(limit) => (Some(limit), account.memory_used),
-            None => of_surroundings(),
-        };
+    fn add_rare(&self, memory: GroupMemory, readings: &mut Readings) {
         let files = procinfo::open_files(self.pid).ok();
         let parts = procinfo::memory_parts(self.pid).unwrap_or_default();
         let known = [
@@ -103,8 +102,8 @@ impl Outside {
             ("memory_virtual_bytes", parts.virtual_bytes),
             ("memory_data_bytes", parts.data_bytes),
             ("swap_bytes", parts.swapped_bytes),
-            ("memory_limit_bytes", limit),
-            ("memory_group_bytes", used),
+            ("memory_limit_bytes", memory.limit),
+            ("memory_group_bytes", memory.used),
             ("open_files", files.map(|(open, _)| open)),
             ("open_files_limit", files.and_then(|(_, limit)| limit)),
         ];
@@ -116,11 +115,13 @@ impl Outside {
     }
 }
 
-/// The limit of memory of all apps together, and what is used of it.
-fn of_surroundings() -> (Option<u64>, Option<u64>) {
-    let limit = memory_limit().map(|limit| limit.bytes);
-    let free = limit.and_then(|_| free_memory()).filter(|free| free.by_group);
-    (limit, limit.zip(free).map(|(limit, free)| limit.saturating_sub(free.bytes)))
+impl GroupMemory {
+    /// The limit of all apps together, and what is used of it.
+    pub(super) fn of_surroundings() -> Self {
+        let limit = memory_limit().map(|limit| limit.bytes);
+        let free = limit.and_then(|_| free_memory()).filter(|free| free.by_group);
+        Self { limit, used: limit.zip(free).map(|(limit, free)| limit.saturating_sub(free.bytes)) }
+    }
 }
 
 /// Metrics of single threads and of accept queues.
@@ -234,10 +235,10 @@ mod tests {
             ..Account::default()
         };
         assert!(!outside.is_due(), "not while it starts");
-        let first = outside.look(&account(1000), false).unwrap();
+        let first = outside.look(&account(1000), None).unwrap();
         assert_eq!(first.get("cpu_throttled_seconds_total"), Some(0.0));
         assert!(first.get("main_thread_cpu").is_none() && first.get("memory_bytes").is_some());
-        let second = outside.look(&account(1250), false).unwrap();
+        let second = outside.look(&account(1250), None).unwrap();
         assert_eq!(second.get("cpu_throttled_seconds_total"), Some(0.25));
         let is_asked = |readings: &Readings| {
             ["open_files", "memory_virtual_bytes", "memory_data_bytes"]
@@ -247,9 +248,9 @@ mod tests {
         assert!(!is_asked(&second));
         outside.rare_from = Instant::now();
         assert!(outside.is_due());
-        assert!(is_asked(&outside.look(&account(1010), true).unwrap()));
+        assert!(is_asked(&outside.look(&account(1010), Some(GroupMemory::default())).unwrap()));
         assert!(!outside.is_due(), "it is asked for seldom");
         assert!(Outside::resume(std::process::id(), &first).is_due(), "after a takeover, at once");
-        assert!(Outside::new(u32::MAX).look(&account(0), false).is_err());
+        assert!(Outside::new(u32::MAX).look(&account(0), None).is_err());
     }
 }

@@ -8,30 +8,33 @@ use forkful_core::metrics::Readings;
 use forkful_os::cgroup::{AppGroup, Surroundings, Throttling};
 use forkful_os::pressure::Pressure;
 
-/// How often it is read: the kernel tells the mean of 10 s.
+use super::outside::GroupMemory;
+
+/// How often these are read: the kernel tells pressure as the mean of 10 s.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The last reading of a pressure.
+/// The last reading of something.
 #[derive(Default)]
-struct LastReading {
+struct LastReading<R> {
     at: Option<Time>,
-    pressure: Pressure,
+    reading: R,
 }
 
-impl LastReading {
+impl<R: Copy> LastReading<R> {
     /// A reading that is at most [`EVERY`] old.
-    fn refresh(&mut self, now: Time, read: impl FnOnce() -> Pressure) -> Pressure {
+    fn refresh(&mut self, now: Time, read: impl FnOnce() -> R) -> R {
         if self.at.is_none_or(|at| now.since(at) >= EVERY) {
-            *self = Self { at: Some(now), pressure: read() };
+            *self = Self { at: Some(now), reading: read() };
         }
-        self.pressure
+        self.reading
     }
 }
 
 /// Readings that are the same for all apps.
 #[derive(Default)]
 pub(in crate::engine) struct Machine {
-    pressure: LastReading,
+    pressure: LastReading<Pressure>,
+    memory: LastReading<GroupMemory>,
     /// The control groups around the daemon that have a CPU quota; found at the first use.
     surroundings: Option<Surroundings>,
 }
@@ -39,6 +42,11 @@ pub(in crate::engine) struct Machine {
 impl Machine {
     fn pressure(&mut self, now: Time) -> Pressure {
         self.pressure.refresh(now, Pressure::of_machine)
+    }
+
+    /// The memory of the control groups around the daemon.
+    pub(super) fn memory(&mut self, now: Time) -> GroupMemory {
+        self.memory.refresh(now, GroupMemory::of_surroundings)
     }
 
     /// How often the CPU quota of the container or the service was exhausted; `None` without a quota.
@@ -49,7 +57,7 @@ impl Machine {
 
 /// The pressure of one app's group; nothing is known of it where there is no group, or the kernel does not measure it.
 #[derive(Default)]
-pub(super) struct PressureWatch(LastReading);
+pub(super) struct PressureWatch(LastReading<Pressure>);
 
 impl PressureWatch {
     /// What it is now: of the app's group, or of the machine.

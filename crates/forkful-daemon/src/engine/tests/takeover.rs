@@ -49,6 +49,7 @@ fn next_with(remains: Remains, history: crate::history::History) -> World {
         shutdown_delay: std::time::Duration::ZERO,
         keeping: Keeping::default(),
         history,
+        rest: crate::rest::Rest::default(),
     };
     let (mut engine, back) = Engine::new(options, written.marks().unwrap()).unwrap();
     engine.take_up(written, kept);
