@@ -123,6 +123,22 @@ fn the_group_of_an_app_is_found_again_with_its_limits_as_they_are() {
 }
 
 #[test]
+fn a_group_knows_whether_the_kernel_keeps_its_limits() {
+    let Some((_, groups)) = groups() else { return };
+    let (none, limited) =
+        (GroupLimits::default(), GroupLimits { memory_bytes: Some(64 << 20), millicores: None });
+    let mut app = groups.app("app", none).unwrap();
+    assert!(app.keeps(none) && !app.keeps(limited));
+    assert!(groups.app_again("app").unwrap().keeps(none));
+    // Somebody removes it: it keeps nothing, and no worker can start in it.
+    app.remove();
+    assert!(app.limit(limited).is_err());
+    assert!(app.limits() == limited && !app.keeps(limited));
+    assert!(app.worker("one", none).is_err());
+    assert!(groups.app("app", none).unwrap().keeps(none));
+}
+
+#[test]
 fn the_way_out_of_a_workers_group_is_known() {
     let cases = [
         ("/sys/fs/cgroup/unified/forkful-1f/app-1/1f-2", Some("/sys/fs/cgroup/unified")),
